@@ -16,6 +16,7 @@ import { createWebhooks } from './feed/webhooks.js';
 import { createAudit } from './projects/audit.js';
 import { createDocuments } from './projects/documents.js';
 import { createOperators } from './projects/operators.js';
+import { createPasskeys } from './projects/passkeys.js';
 import { createProjects } from './projects/projects.js';
 import { createRequestHours } from './projects/request-hours.js';
 import { createSecrets } from './projects/secrets.js';
@@ -211,6 +212,7 @@ function createServices(db: Database, config: ServicesConfig, onFailure: OnFailu
   const projects = createProjects(db, randomBytes, onFailure);
   const changes = createChanges(db, changesRetentionMs, onFailure);
   const requestHours = createRequestHours(db, onFailure);
+  const operators = createOperators(db, randomBytes);
   return {
     totals,
     projects,
@@ -218,7 +220,8 @@ function createServices(db: Database, config: ServicesConfig, onFailure: OnFailu
     secrets: createSecrets(db, randomBytes, projects.forgetCredentials),
     documents: createDocuments(db, projects.forgetCredentials, onFailure),
     audit: createAudit(db),
-    operators: createOperators(db, randomBytes),
+    operators,
+    passkeys: createPasskeys(db, operators, randomBytes),
     users: createUsers(db, totals),
     statistics: createStatistics(db, totals),
     accounts: createAccounts(db),

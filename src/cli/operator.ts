@@ -4,6 +4,7 @@ import { COMMAND } from '../errors.js';
 import type { OperatorChanges } from '../projects/operators.js';
 import { jsonOption, newestOption, option, required } from './arguments.js';
 import { type OperationContext, readPages } from './operation.js';
+import { addPasskeyCommands } from './operator-passkeys.js';
 import type { CommandContext } from './run.js';
 import { listTable } from './terminal.js';
 
@@ -27,7 +28,8 @@ const operatorJson = ({ name, role, projects }: KnownOperator) => ({
 const inWords = (projects: readonly string[] | null) =>
   projects === null ? 'in all projects' : `in ${projects.join(', ') || 'no project'}`;
 
-export function addOperatorCommands(program: Command, { define, list }: CommandContext): void {
+export function addOperatorCommands(program: Command, context: CommandContext): void {
+  const { define, list } = context;
   const parent = program.command('operator').description('say who may use the dashboard, and see what they did there');
   define(parent, {
     name: 'operator add',
@@ -102,7 +104,7 @@ export function addOperatorCommands(program: Command, { define, list }: CommandC
   });
   define(parent, {
     name: 'operator remove',
-    description: 'remove a person, whose sessions end at once',
+    description: 'remove a person, whose sessions and passkeys end at once',
     examples: ['operator remove bob'],
     takes: [new Argument('<NAME>', 'the name of the person'), jsonOption()],
     run: async ({ services, operator }, { name }: { name: string }) => {
@@ -111,6 +113,7 @@ export function addOperatorCommands(program: Command, { define, list }: CommandC
     },
     print: ({ name }) => `Removed ${name}.`,
   });
+  addPasskeyCommands(parent, context);
   list(parent, {
     name: 'operator log',
     description: 'list what was done beside the projects: logins, operators, refusals; oldest first',

@@ -5,6 +5,7 @@ import type { Services } from '../context.js';
 import type PrismaTypes from '../db/generated/pothos.js';
 import { requireNoNul } from '../domain/input-limits.js';
 import type { ActiveSession, Operator, OperatorRole } from '../domain/operators.js';
+import type { Site } from '../domain/passkeys.js';
 import type { ProjectScope, SecretScope } from '../domain/projects.js';
 import type { AskForRequests } from '../domain/requests.js';
 import { type WrapResolver, wrapResolvers } from '../engine/execution.js';
@@ -18,6 +19,8 @@ export interface DashboardContext {
   readonly services: Services;
   readonly request: FastifyRequest;
   readonly requestId: string;
+  /** Where passkeys work; null if nowhere. */
+  readonly passkeySite: Site | null;
   /** Where browsers reach the dashboard. */
   readonly dashboardUrl: string;
   readonly status: StatusSource;

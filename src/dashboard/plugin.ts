@@ -15,6 +15,7 @@ import { refuseMalformedUrl, reportFailure, setCommonHeaders } from '../http/fai
 import { createPlaces, type Lifetimes } from '../http/lifetime.js';
 import type { DashboardContext, StatusSource } from './builder.js';
 import { servePages } from './pages.js';
+import { servePasskeySignIn, siteOf } from './passkey-sign-in.js';
 import { engine } from './schema.js';
 import {
   createSessions,
@@ -22,6 +23,7 @@ import {
   operatorOf,
   type Place,
   readCookies,
+  refuseForeign,
   requireOwnName,
   type Sessions,
   setPageHeaders,
@@ -59,8 +61,9 @@ export const dashboardPlugin: FastifyPluginAsync<DashboardOptions> = async (app,
   });
   app.setErrorHandler(sendError);
 
-  app.get('/dashboard/config.json', { schema: { hide: true } }, async () => ({
+  app.get('/dashboard/config.json', { schema: { hide: true } }, async (request) => ({
     sso: config.oidc !== null,
+    passkeys: siteOf(config.publicUrl, request)?.origin ?? null,
     command: COMMAND,
     version: VERSION,
   }));
@@ -73,6 +76,13 @@ export const dashboardPlugin: FastifyPluginAsync<DashboardOptions> = async (app,
       refuseForeign(request);
     },
     handler: (request, reply) => options.runWithAdmission(TENANT, () => sessions.logIn(request, reply)),
+  });
+  servePasskeySignIn(app, {
+    services,
+    sessions,
+    publicUrl: config.publicUrl,
+    requireOpen,
+    run: (work) => options.runWithAdmission(TENANT, work),
   });
   serveGraphQL(app, sessions, options);
   serveStreams(app, createRightOf(sessions, options), options);
@@ -148,11 +158,6 @@ function readParameters(body: unknown): Parameters {
   if (operationName != null && (typeof operationName !== 'string' || isTooLong('graphqlName', operationName)))
     throw badInput('operationName', operationName, `the name of an operation, ${atMost('graphqlName')}`);
   return { query, variables: (variables ?? {}) as Record<string, unknown>, operationName: operationName ?? undefined };
-}
-
-function refuseForeign(request: FastifyRequest): void {
-  if (isForeign(request))
-    throw new AppError('FORBIDDEN', 'Only pages of the dashboard may send this: the request comes from another site.');
 }
 
 /** How many transfers run at the same time in this process, and of one operator: so none can take all places. */
@@ -243,6 +248,7 @@ async function contextOf(
     askForRequests,
     request,
     requestId: request.id,
+    passkeySite: siteOf(config.publicUrl, request),
     dashboardUrl: `${originIn(request, config)}/dashboard`,
     report: (failure) => reportFailure(failure, request, 'A resolver of the dashboard failed.'),
     scopeOf: createScopes(services, operator),

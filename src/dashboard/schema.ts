@@ -7,6 +7,7 @@ import { DEFAULT_PAGE, MAX_PAGE } from './paging.js';
 import './audit.js';
 import './bans.js';
 import './operators.js';
+import './passkeys.js';
 import './projects.js';
 import './requests.js';
 import './secrets.js';

@@ -18,6 +18,9 @@ export function operatorOf({ operator, role, projects }: ActiveSession): Operato
 }
 
 type SessionQuestion = Parameters<Services['operators']['findSession']>[1];
+type SessionOrigin = Parameters<Services['operators']['logIn']>[1];
+
+type LogIn = (caller: SessionOrigin) => Promise<BegunSession>;
 
 /** A page says by this header that it asks by itself. Otherwise an open page would keep the session from becoming idle. */
 const BY_PAGE = 'userdir-by-page';
@@ -66,25 +69,31 @@ export function createSessions(operators: Services['operators'], publicUrl: stri
     await operators.recordRefusedLogIn(id);
   }
 
+  /** Begins a session by what a page of ours has sent. An attempt that is refused is counted. */
+  async function enter(request: FastifyRequest, reply: FastifyReply, logIn: LogIn): Promise<FastifyReply> {
+    try {
+      begin(request, reply, await logIn(callerOf(request)));
+    } catch (error) {
+      if (!(error instanceof AppError && error.code === 'UNAUTHENTICATED')) throw error;
+      await countRefusal(request);
+      throw error;
+    }
+    return reply.code(204).send();
+  }
+
   return {
     cookieOf,
     require,
     begin,
+    enter,
     forget,
     callerOf,
     countRefusal,
 
     /** POST /dashboard/session: the token of a link becomes a session. */
-    async logIn(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    logIn(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
       const { token } = (request.body ?? {}) as { token?: unknown };
-      try {
-        begin(request, reply, await operators.logIn(token, callerOf(request)));
-      } catch (error) {
-        if (!(error instanceof AppError && error.code === 'UNAUTHENTICATED')) throw error;
-        await countRefusal(request);
-        throw error;
-      }
-      return reply.code(204).send();
+      return enter(request, reply, (caller) => operators.logIn(token, caller));
     },
   };
 }
@@ -143,6 +152,11 @@ export function isForeign({ method, headers }: FastifyRequest): boolean {
   if (site !== undefined) return !(site === 'same-origin' || (isRead && site === 'none'));
   if (headers.origin !== undefined) return !isOwnOrigin(headers.origin, headers.host);
   return !isRead;
+}
+
+export function refuseForeign(request: FastifyRequest): void {
+  if (isForeign(request))
+    throw new AppError('FORBIDDEN', 'Only pages of the dashboard may send this: the request comes from another site.');
 }
 
 function isOwnOrigin(origin: string, host: string | undefined): boolean {

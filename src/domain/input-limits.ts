@@ -31,6 +31,11 @@ export const INPUT_LIMITS = {
   appSecret: { max: 256, unit: 'characters' },
   projectName: { max: 200, unit: 'characters' },
   secretLabel: { max: 64, unit: 'characters' },
+  passkeyName: { max: 64, unit: 'characters' },
+  /** 1,023 bytes, as base64url. */
+  passkeyId: { max: 1_364, unit: 'characters' },
+  /** Each part of what a browser answers for a passkey, as base64url. */
+  passkeyAnswer: { max: 4_096, unit: 'characters' },
   webhookUrl: { max: 2_048, unit: 'characters' },
   webhookDescription: { max: 200, unit: 'characters' },
   operatorName: { max: 64, unit: 'characters' },

@@ -104,7 +104,8 @@ export interface KnownOperator
 }
 
 /** A session of the dashboard as it is listed. */
-export interface OperatorSession extends Readonly<AsRead<Omit<models.OperatorSession, 'operatorId' | 'tokenHash'>>> {
+export interface OperatorSession
+  extends Readonly<AsRead<Omit<models.OperatorSession, 'operatorId' | 'tokenHash' | 'passkeyId'>>> {
   readonly operator: string;
 }
 
@@ -129,6 +130,8 @@ export const OPERATOR_WORDS = {
   log_in: 'logged in',
   log_out: 'logged out',
   revoke_session: 'ended a session',
+  add_passkey: 'added a passkey',
+  remove_passkey: 'removed a passkey',
   delete_project: 'deleted a project',
   move_project: 'moved a project',
   refuse: 'was refused',

@@ -28,7 +28,7 @@ export function insertLogEntries({ actor, requestId }: LogActor, action: Operato
     SELECT ${actor}::text, ${requestId}::text, ${action}::text, entry.details FROM (${details}) AS entry (details)`;
 }
 
-const milliseconds = (count: number) => Prisma.sql`${count}::float8 * interval '1 millisecond'`;
+export const milliseconds = (count: number) => Prisma.sql`${count}::float8 * interval '1 millisecond'`;
 
 /** What decides what an operator may do. */
 const RIGHTS = Prisma.sql`
@@ -67,8 +67,14 @@ export async function insertLink(db: Queryable, actor: LogActor, name: string, t
   return link?.expiresAt;
 }
 
-/** How a session begins: by a link, which is used up, or for an operator whom the single sign-on has named. */
-export type LogIn = { readonly linkHash: Uint8Array } | { readonly name: string };
+/** A passkey that has just signed, and what its authenticator counts. */
+export interface UsedPasskey {
+  readonly passkeyId: number;
+  readonly counter: number;
+}
+
+/** How a session begins: by a link, which is used up, by a passkey, or for an operator whom the single sign-on has named. */
+export type LogIn = { readonly linkHash: Uint8Array } | UsedPasskey | { readonly name: string };
 
 /** Where a session begins. */
 export interface SessionOrigin {
@@ -76,35 +82,52 @@ export interface SessionOrigin {
   readonly requestId: string | null;
 }
 
-/** Begins a session and returns its operator and its end; nothing if the link is used, late or unknown. */
+/** The CTE "operator": who logs in, and by which passkey, if by one. */
+function operatorBy(logIn: LogIn): Prisma.Sql {
+  // Of several requests with one link exactly one deletes it.
+  if ('linkHash' in logIn)
+    return Prisma.sql`
+      used AS (
+        DELETE FROM login_links WHERE token_hash = ${logIn.linkHash}::bytea RETURNING operator_id, expires_at
+      ), operator AS (
+        SELECT o.id, o.name, NULL::int AS passkey FROM used JOIN operators o ON o.id = used.operator_id
+        WHERE used.expires_at > now()
+      )`;
+  if ('name' in logIn)
+    return Prisma.sql`operator AS (SELECT id, name, NULL::int AS passkey FROM operators WHERE name = ${logIn.name}::text)`;
+  // Two copies of a key that counts cannot both count on.
+  return Prisma.sql`
+    used AS (
+      UPDATE operator_passkeys SET counter = ${logIn.counter}::bigint, last_used_at = now()
+      WHERE id = ${logIn.passkeyId}::int AND (counter < ${logIn.counter}::bigint OR counter = 0)
+      RETURNING id, operator_id
+    ), operator AS (
+      SELECT o.id, o.name, used.id AS passkey FROM used JOIN operators o ON o.id = used.operator_id
+    )`;
+}
+
+const wayOf = (logIn: LogIn) => ('linkHash' in logIn ? 'link' : 'name' in logIn ? 'sso' : 'passkey');
+
+/** Begins a session and returns its operator and its end; nothing if the link is used, late or unknown, or the passkey is. */
 export async function insertSession(
   db: Queryable,
   logIn: LogIn,
   { tokenHash, userAgent, requestId }: SessionOrigin & { readonly tokenHash: Uint8Array },
 ) {
-  // Of several requests with one link exactly one deletes it.
-  const operators =
-    'linkHash' in logIn
-      ? Prisma.sql`
-        used AS (
-          DELETE FROM login_links WHERE token_hash = ${logIn.linkHash}::bytea RETURNING operator_id, expires_at
-        ), operator AS (
-          SELECT o.id, o.name FROM used JOIN operators o ON o.id = used.operator_id WHERE used.expires_at > now()
-        )`
-      : Prisma.sql`operator AS (SELECT id, name FROM operators WHERE name = ${logIn.name}::text)`;
-  const by = 'linkHash' in logIn ? 'link' : 'sso';
   const [session] = await db.query<Omit<BegunSession, 'token'>>(Prisma.sql`
-    WITH ${operators}, ended AS (
+    WITH ${operatorBy(logIn)}, ended AS (
       ${deleteExpired('operator_sessions')}
     ), added AS (
-      INSERT INTO operator_sessions (operator_id, token_hash, user_agent, expires_at)
-      SELECT id, ${tokenHash}::bytea, ${userAgent}::text, now() + ${milliseconds(SESSION_MS)} FROM operator
+      INSERT INTO operator_sessions (operator_id, token_hash, user_agent, passkey_id, expires_at)
+      SELECT id, ${tokenHash}::bytea, ${userAgent}::text, passkey, now() + ${milliseconds(SESSION_MS)} FROM operator
       RETURNING id, expires_at
     ), seen AS (
       UPDATE operators SET last_seen_at = now() WHERE id IN (SELECT id FROM operator)
     ), logged AS (
       INSERT INTO operator_log (actor, request_id, action, details)
-      SELECT 'operator:' || operator.name, ${requestId}::text, 'log_in', jsonb_build_object('session', added.id, 'by', ${by}::text)
+      SELECT 'operator:' || operator.name, ${requestId}::text, 'log_in', jsonb_strip_nulls(jsonb_build_object(
+        'session', added.id, 'by', ${wayOf(logIn)}::text, 'passkey', operator.passkey
+      ))
       FROM operator, added
     )
     SELECT operator.name AS operator, added.expires_at AS "expiresAt" FROM operator, added`);

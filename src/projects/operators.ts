@@ -91,12 +91,12 @@ const TOKEN_BYTES = 32;
 const TOKEN = /^[\w-]{43}$/;
 
 /** A token of 256 random bits. */
-function makeToken(randomBytes: (size: number) => Buffer): string {
+export function makeToken(randomBytes: (size: number) => Buffer): string {
   return randomBytes(TOKEN_BYTES).toString('base64url');
 }
 
 /** SHA-256 of a token, the only form in which it is stored; null for a text that is no token. */
-function hashToken(token: unknown): Buffer<ArrayBuffer> | null {
+export function hashToken(token: unknown): Buffer<ArrayBuffer> | null {
   if (typeof token !== 'string' || !TOKEN.test(token)) return null;
   return hash('sha256', token, 'buffer') as Buffer<ArrayBuffer>;
 }
@@ -177,6 +177,7 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
   const listLog = (query: Prisma.OperatorLogEntryFindManyArgs) =>
     db.models(({ operatorLogEntry }) => operatorLogEntry.findMany(query)).then((entries) => entries.map(toLogEntry));
 
+  /** Begins a session; null if the log-in is not valid. */
   async function begin(logIn: sql.LogIn, { userAgent, requestId }: sql.SessionOrigin): Promise<BegunSession | null> {
     const token = makeToken(randomBytes);
     const begun = await sql.insertSession(db, logIn, {
@@ -251,7 +252,7 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
       });
     },
 
-    /** Removes an operator, whose sessions and links end at once. NOT_FOUND. */
+    /** Removes an operator, whose sessions, links and passkeys end at once. NOT_FOUND. */
     async removeOperator(by: Operator, name: string, requestId: string | null = null): Promise<void> {
       const parsed = requireName(by, name);
       await db.change(async (tx) => {
@@ -262,6 +263,7 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
     },
 
     createLink,
+    begin,
 
     /**
      * A link for the person who runs the command. Where there is no operator at all, they are added first, with the role admin:
@@ -345,7 +347,7 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
       await db.models((tx) => record(tx, logActor(by, requestId), 'refuse', { refused, role: by.role }));
     },
 
-    /** Records that a link was refused: it was used, late or unknown. */
+    /** Records that a link or a passkey was refused. */
     async recordRefusedLogIn(requestId: string | null): Promise<void> {
       await db.models((tx) => record(tx, { actor: 'unknown', requestId }, 'refuse', { refused: 'log_in' }));
     },

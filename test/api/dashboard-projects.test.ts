@@ -43,6 +43,10 @@ const DECISIONS: Record<string, 'of a project' | 'of all projects' | 'of the ope
     'revokeSession',
     'webhookSamples',
     'importFields',
+    'passkeys',
+    'addPasskey',
+    'beginPasskey',
+    'removePasskey',
   ]),
   ...of('of all projects', ['status', 'operators', 'operatorLog', 'createProject']),
   ...of('of all projects', ['addOperator', 'updateOperator', 'removeOperator', 'createLoginLink']),
@@ -227,6 +231,8 @@ describe('routes', () => {
     '/dashboard/session': 'of no project',
     '/dashboard/oidc/login': 'of no project',
     '/dashboard/oidc/callback': 'of no project',
+    '/dashboard/passkey/challenge': 'of no project',
+    '/dashboard/passkey/session': 'of no project',
   };
 
   test('are all decided', () => {

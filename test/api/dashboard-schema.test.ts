@@ -494,7 +494,9 @@ describe('roles', () => {
   test('every mutation is in the list, or is for everyone', async () => {
     const { __schema } = await viewer.ask('{ __schema { mutationType { fields { name } } } }');
     const names = __schema.mutationType.fields.map(({ name }: Json) => name).sort();
-    expect(names).toEqual([...Object.keys(MUTATIONS), 'logOut', 'revokeSession'].sort());
+    expect(names).toEqual(
+      [...Object.keys(MUTATIONS), 'logOut', 'revokeSession', 'beginPasskey', 'addPasskey', 'removePasskey'].sort(),
+    );
   });
 
   test.each(Object.entries(MUTATIONS))(

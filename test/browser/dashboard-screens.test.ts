@@ -54,6 +54,7 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     `/${project.appId}/settings`,
     '/operators',
     '/sessions',
+    '/passkeys',
     '/status',
     `/${project.appId}/users/999999`,
     '/app_unknown/users',

@@ -14,6 +14,7 @@ import * as audit from '#dist/projects/audit.sql.js';
 import * as documents from '#dist/projects/documents.sql.js';
 import * as keys from '#dist/projects/idempotency.sql.js';
 import * as operators from '#dist/projects/operators.sql.js';
+import * as passkeys from '#dist/projects/passkeys.sql.js';
 import * as projects from '#dist/projects/projects.sql.js';
 import * as hours from '#dist/projects/request-hours.sql.js';
 import * as secrets from '#dist/projects/secrets.sql.js';
@@ -387,7 +388,7 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     findOperator: (db) => operators.findOperator(db, 7),
     insertLink: (db) => operators.insertLink(db, logActor, 'operator7', hash('new link')),
     insertSession: (db) =>
-      each([{ linkHash: hash('link 500') }, { name: 'operator7' }], (logIn) =>
+      each([{ linkHash: hash('link 500') }, { name: 'operator7' }, { passkeyId: 500, counter: 6 }], (logIn) =>
         operators.insertSession(db, logIn, {
           tokenHash: hash(JSON.stringify(logIn)),
           userAgent: 'test',
@@ -396,6 +397,13 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
       ),
     listSessions: about(2 * PROJECTS, (db) => each([null, 'operator7'], (name) => operators.listSessions(db, name))),
     useSession: (db) => operators.useSession(db, hash('session 500')),
+  },
+  passkeys: {
+    insertChallenge: (db) =>
+      each([null, 501], (session) => passkeys.insertChallenge(db, hash(`new ${session}`), session)),
+    lockOperator: (db) => passkeys.lockOperator(db, 7),
+    takeChallenge: (db) =>
+      each([null, 500], (session) => passkeys.takeChallenge(db, hash(`challenge ${session ?? 501}`), session)),
   },
   'project-lifecycle': {
     // Called when the tables with many rows have none of the project.
@@ -601,7 +609,7 @@ const NO_STATEMENTS: Record<string, readonly string[]> = {
   'import-users': ['toImportRows'],
   'linked-accounts': ['isToBeLinked', 'linkedAccount', 'throwLinkingError', 'toAccounts'],
   'list-users': ['countGroupKey', 'pageGroupKey', 'slice', 'windowGroupKey'],
-  operators: ['insertLogEntries'],
+  operators: ['insertLogEntries', 'milliseconds'],
   'scan-users': ['scanGroupKey'],
   'totals/sign-ups': ['signUpsGroupKey'],
   'totals/time-ranges': ['bucketCoverOf', 'isOpenAtEnd', 'isOpenAtStart'],

@@ -19,6 +19,9 @@ const BEYOND_PRISMA: readonly string[] = [
   "constraint app_secrets_label_is_not_an_operator of app_secrets: CHECK (((label <> 'operator'::text) AND (label !~~ 'operator:%'::text)))",
   "constraint operators_name_is_one_word of operators: CHECK ((name ~ '^[a-z0-9][a-z0-9._@+-]{0,63}$'::text))",
   'constraint operator_sessions_token_hash_is_sha256 of operator_sessions: CHECK ((octet_length(token_hash) = 32))',
+  "constraint operator_passkeys_name_is_one_line of operator_passkeys: CHECK ((((char_length(name) >= 1) AND (char_length(name) <= 64)) AND (name !~ '[[:cntrl:]]'::text)))",
+  'constraint operator_passkeys_credential_is_short of operator_passkeys: CHECK (((octet_length(credential_id) >= 1) AND (octet_length(credential_id) <= 1023)))',
+  'constraint passkey_challenges_hash_is_sha256 of passkey_challenges: CHECK ((octet_length(challenge_hash) = 32))',
   'constraint login_links_token_hash_is_sha256 of login_links: CHECK ((octet_length(token_hash) = 32))',
   'constraint app_secrets_is_good_for_something of app_secrets: CHECK (((cardinality(scopes) > 0) AND (array_position(scopes, NULL::secret_scope) IS NULL)))',
   'constraint users_login_count_not_negative of users: CHECK ((login_count >= 0))',
@@ -43,6 +46,7 @@ const BEYOND_PRISMA: readonly string[] = [
   'collation webhook_attempts.message: C',
   'collation webhooks.timeline: C',
   'collation operators.name: C',
+  'collation operator_passkeys.host: C',
   'collation operators.subject: C',
   // Prisma has no limits of sequences. An id must be exact in JSON (at most 2^53 - 1).
   'range of users_id_seq: 1 to 9007199254740991',

@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import type { Json } from '../support/app.js';
+import { createAuthenticator } from '../support/authenticator.js';
 import { startServer, TIMESTAMP, userdir, userdirJson, useServer } from '../support/command.js';
+import { cookieOf } from '../support/dashboard.js';
 import { copyTemplate } from '../support/engines.js';
 
 /** The people who operate the service, by command. */
@@ -51,6 +53,63 @@ describe('while a server runs', () => {
       'operator:ada make_link',
       'operator:bob log_in',
       'operator:ada remove_operator',
+    ]);
+  });
+
+  test('passkeys are listed and removed, and a removed one ends its sessions', async () => {
+    const none = await userdir(server.settings(), ['operator', 'passkeys']);
+    expect([none.code, none.stdout]).toEqual([0, expect.stringContaining('There is no passkey.')]);
+    await as('ada', 'operator', 'add', 'keyed', '--role', 'viewer');
+    const session = cookieOf(await logIn((await as('ada', 'dashboard', '--operator', 'keyed')).url));
+    const post = (path: string, body: object, cookie: string) =>
+      fetch(`${server.url()}/dashboard/${path}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'sec-fetch-site': 'same-origin', cookie },
+        body: JSON.stringify(body),
+      });
+    const ask = async (cookie: string, query: string, variables: object = {}): Promise<Json> =>
+      (await post('graphql', { query, variables }, cookie)).json();
+    const origin = server.url().replace('127.0.0.1', 'localhost');
+    const { data } = await ask(session, 'mutation { beginPasskey }');
+    const key = createAuthenticator();
+    await ask(
+      session,
+      `mutation ($id: String!, $clientDataJSON: String!, $attestationObject: String!) {
+        addPasskey(name: "laptop", id: $id, clientDataJSON: $clientDataJSON, attestationObject: $attestationObject) { id } }`,
+      key.register(JSON.parse(data.beginPasskey), { origin }),
+    );
+    const asked = await post('passkey/challenge', {}, '');
+    const { challenge } = (await asked.json()) as Json;
+    const begun = await post('passkey/session', key.sign({ origin, challenge }), cookieOf(asked));
+    expect(begun.status).toBe(204);
+    const byPasskey = begun.headers.getSetCookie().at(-1)?.replace(/;.*/s, '') ?? '';
+    expect((await ask(byPasskey, '{ me { name } }')).data.me.name).toBe('keyed');
+
+    const [listed, ...others] = await as('ada', 'operator', 'passkeys', 'keyed');
+    expect([listed, others]).toEqual([
+      {
+        id: expect.any(Number),
+        operator: 'keyed',
+        name: 'laptop',
+        host: 'localhost',
+        created_at: expect.stringMatching(TIMESTAMP),
+        last_used_at: expect.stringMatching(TIMESTAMP),
+      },
+      [],
+    ]);
+    expect(await as('ada', 'operator', 'remove-passkey', String(listed.id))).toEqual({
+      id: listed.id,
+      name: 'laptop',
+      operator: 'keyed',
+    });
+    expect(await as('ada', 'operator', 'passkeys')).toEqual([]);
+    expect((await ask(byPasskey, '{ me { name } }')).errors[0].extensions.code).toBe('UNAUTHENTICATED');
+    expect((await ask(session, '{ me { name } }')).data.me.name).toBe('keyed');
+    const log = await as('ada', 'operator', 'log', '--limit', '3');
+    expect(log.map(({ actor, action }: Json) => `${actor} ${action}`)).toEqual([
+      'operator:keyed add_passkey',
+      'operator:keyed log_in',
+      'operator:ada remove_passkey',
     ]);
   });
 
@@ -111,6 +170,8 @@ describe('while a server runs', () => {
       'There is an operator "twice" already.',
     ],
     ['operator remove', ['operator', 'remove', 'nobody'], 'There is no operator "nobody".'],
+    ['operator passkeys', ['operator', 'passkeys', 'nobody'], 'There is no operator "nobody".'],
+    ['operator remove-passkey', ['operator', 'remove-passkey', '999999'], 'There is no passkey 999999.'],
     ['dashboard', ['dashboard', '--operator', 'nobody'], 'There is no operator "nobody".'],
   ])('%s says what is wrong', async (name, args, words) => {
     if (name.startsWith('a second')) await as('ada', ...args);

@@ -12,7 +12,7 @@ const CANDIDATES = [
 export const browserPath = CANDIDATES.find((path) => path !== undefined && existsSync(path));
 export const hasBrowser = browserPath !== undefined || process.env['REQUIRE_BROWSER'] !== undefined;
 
-export function launchBrowser(): Promise<Browser> {
+export function launchBrowser(...args: readonly string[]): Promise<Browser> {
   if (browserPath === undefined) throw new Error('There is no Chromium here; set CHROMIUM_PATH.');
   return chromium.launch({
     executablePath: browserPath,
@@ -25,6 +25,7 @@ export function launchBrowser(): Promise<Browser> {
       '--disable-background-networking',
       '--disable-component-update',
       '--disable-sync',
+      ...args,
     ],
   });
 }

@@ -12,7 +12,7 @@ import { type Recipe, SameByApiDetails } from './recipes.js';
 interface FormProps {
   readonly title: string;
   readonly submit: string;
-  /** The same without the dashboard. */
+  /** The same without the dashboard; an empty list if it is done here only. */
   readonly recipe: Recipe | readonly Recipe[];
   readonly danger?: boolean;
   readonly disabled?: boolean;
@@ -38,7 +38,7 @@ export function DialogForm(props: DialogFormProps) {
         }}
       >
         {props.children}
-        <SameByApiDetails recipe={recipe} />
+        {[recipe].flat().length > 0 && <SameByApiDetails recipe={recipe} />}
         <Problem failure={failure} />
         <div class="dialog-actions">
           <Button label="Cancel" disabled={busy} onClick={onClose} />

@@ -83,6 +83,13 @@ export async function post(path: string, body: object, init: Pick<RequestInit, '
   }
 }
 
+/** Why the service has refused a request that is no operation. */
+export async function failureOf(response: Response): Promise<Failure> {
+  const { error } = (await response.json().catch(() => ({}))) as { error?: { code?: string; message?: string } };
+  const message = error?.message ?? `The service answered with status ${response.status}.`;
+  return new Failure(message, error?.code ?? 'UNAUTHENTICATED');
+}
+
 /** Answers by operation and variables, so that the back button shows a screen at once and at its old place. */
 const answers = new Map<string, unknown>();
 const MOST_ANSWERS = 60;

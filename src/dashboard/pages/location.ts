@@ -9,6 +9,7 @@ export const paths = {
   projects: segments(),
   operators: segments('operators'),
   sessions: segments('sessions'),
+  passkeys: segments('passkeys'),
   status: segments('status'),
   project: (appId: string, ...screen: [] | [ScreenOfProject]) => segments(appId, ...screen),
   user: (appId: string, id: string) => segments(appId, 'users', id),

@@ -9,6 +9,7 @@ import { paths, ROUTED } from './location.js';
 import { Operators, Sessions } from './operators.js';
 import { Overview } from './overview.js';
 import { Empty } from './parts.js';
+import { Passkeys } from './passkeys.js';
 import { Projects } from './projects.js';
 import { Requests } from './requests.js';
 import { Header, ProjectFrame } from './screen.js';
@@ -39,6 +40,7 @@ const SCREENS = {
   '/dashboard': Projects,
   '/dashboard/operators': Operators,
   '/dashboard/sessions': Sessions,
+  '/dashboard/passkeys': Passkeys,
   '/dashboard/status': Status,
   '/dashboard/:appId': inProject(Overview),
   '/dashboard/:appId/users': inProject(Users),

@@ -82,6 +82,7 @@ function Account() {
           <br />
           userdir {me.value?.version}
         </p>
+        <a href={paths.passkeys}>Passkeys</a>
         <a href={paths.sessions}>Sessions</a>
         <Button label="Log out" class="plain" onClick={logOut} />
       </div>

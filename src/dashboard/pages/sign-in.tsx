@@ -1,13 +1,13 @@
 import { signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { asFailure, Failure, hasEnded, ME, me, post, send } from './graphql.js';
+import { asFailure, type Failure, failureOf, hasEnded, ME, me, post, send } from './graphql.js';
 import { Button, every, Loading, Problem } from './parts.js';
+import { config, hasPasskeys, loadConfig, PasskeysElsewhere, signInByPasskey } from './passkey-ceremonies.js';
 
 /** Where to go after a sign-in that leaves the page. */
 const RETURN_TO = 'userdir-return-to';
 
 const failure = signal<Failure | undefined>(undefined);
-const config = signal({ sso: false, command: 'userdir' });
 
 /** The token of a link that has not reached the service yet. */
 let unused: string | undefined;
@@ -50,10 +50,17 @@ function NotNow({ reason }: { reason: Failure }) {
 
 async function useLink(token: string): Promise<void> {
   const response = await post('/dashboard/session', { token });
-  if (response.ok) return;
-  const body = (await response.json().catch(() => ({}))) as { error?: { code?: string; message?: string } };
-  const message = body.error?.message ?? `The service answered with status ${response.status}.`;
-  throw new Failure(message, body.error?.code ?? 'UNAUTHENTICATED');
+  if (!response.ok) throw await failureOf(response);
+}
+
+async function byPasskey(): Promise<void> {
+  try {
+    await signInByPasskey();
+  } catch (error) {
+    failure.value = asFailure(error);
+    return;
+  }
+  await startSession();
 }
 
 function returnToPlace(): void {
@@ -67,12 +74,7 @@ export function SignIn() {
     document.title = 'Sign in · userdir';
     if (location.pathname.startsWith('/dashboard/'))
       sessionStorage.setItem(RETURN_TO, location.pathname + location.search);
-    fetch('/dashboard/config.json')
-      .then((response) => response.json())
-      .then((answer) => {
-        config.value = answer;
-      })
-      .catch(() => undefined);
+    void loadConfig();
   }, []);
   if (me.value === undefined) return <Loading lines={3} />;
   const reason = failure.value;
@@ -101,9 +103,19 @@ export function SignIn() {
           </a>
         </p>
       )}
+      {hasPasskeys() && (
+        <p>
+          <Button
+            label="Sign in with a passkey"
+            class={config.value.sso ? 'wide' : 'primary wide'}
+            onClick={byPasskey}
+          />
+        </p>
+      )}
       <p>On the machine of the service, this prints a link that signs you in:</p>
       <pre>{config.value.command} dashboard --operator NAME</pre>
       <p class="quiet">An admin can also make a link for you, under Operators.</p>
+      <PasskeysElsewhere />
     </main>
   );
 }

@@ -1,0 +1,98 @@
+import { useSignal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
+import { FormDialog, TextField } from './form.js';
+import { graphql, may, me, type ResultOf, send, useQuery } from './graphql.js';
+import { Button, Empty, Time, Value } from './parts.js';
+import { config, hasPasskeys, loadConfig, makePasskey, PasskeysElsewhere } from './passkey-ceremonies.js';
+import { ListScreen } from './screen.js';
+
+const PASSKEYS = graphql(`query Passkeys { passkeys { id operator name host createdAt lastUsedAt } }`);
+const REMOVE = graphql(`mutation RemovePasskey($id: ID!) { removePasskey(id: $id) }`);
+
+type Passkey = ResultOf<typeof PASSKEYS>['passkeys'][number];
+
+/** How one signs in without a link; for an admin, how everyone does. */
+export function Passkeys() {
+  const query = useQuery(PASSKEYS, {});
+  useEffect(() => void loadConfig(), []);
+  const isOfAll = may('govern');
+  return (
+    <ListScreen
+      title={isOfAll ? 'Passkeys' : 'Your passkeys'}
+      note={
+        isOfAll
+          ? 'With a passkey, an operator signs in without a link. These are those of all operators.'
+          : 'With a passkey, you sign in without a link.'
+      }
+      recipe={{ userdir: ['operator', 'passkeys'] }}
+      offers={hasPasskeys() && <Button label="Add passkey" class="primary" opens={<AddPasskey />} />}
+      filter={config.value.passkeys ? <PasskeysElsewhere /> : <NoPlace />}
+      query={query}
+      found={query.data?.passkeys}
+      lines={3}
+      rowKey={({ id }) => id}
+      empty={<Empty title="There is no passkey yet." />}
+      columns={[
+        { title: 'Name', class: 'main-cell', cell: ({ name }) => <Value>{name}</Value> },
+        isOfAll && {
+          title: 'Operator',
+          cell: ({ operator }) => (
+            <>
+              <bdi>{operator}</bdi> {operator === me.value?.name && <span class="quiet">(you)</span>}
+            </>
+          ),
+        },
+        { title: 'Works at', class: 'host', cell: ({ host }) => <Value>{host}</Value> },
+        { title: 'Added', class: 'nowrap', cell: ({ createdAt }) => <Time at={createdAt} /> },
+        { title: 'Last used', class: 'nowrap', cell: ({ lastUsedAt }) => <Time at={lastUsedAt} /> },
+      ]}
+      actions={(passkey) => <Button label="Remove…" class="small danger" opens={<RemovePasskey {...passkey} />} />}
+    />
+  );
+}
+
+const NoPlace = () => (
+  <p class="quiet">
+    Passkeys need the name of a host, such as https://users.example.com in <code>PUBLIC_URL</code>.
+  </p>
+);
+
+function AddPasskey() {
+  const name = useSignal('');
+  return (
+    <FormDialog
+      title="Add passkey"
+      submit="Add"
+      work={() => makePasskey(name.value.trim())}
+      recipe={[]}
+      done="The passkey is added."
+      disabled={name.value.trim() === ''}
+    >
+      <TextField
+        label="Name"
+        hint="Where it is kept, such as “laptop” or “security key”. The browser then asks for the rest."
+        text={name}
+        required
+        maxLength={64}
+      />
+    </FormDialog>
+  );
+}
+
+function RemovePasskey({ id, name, operator }: Passkey) {
+  return (
+    <FormDialog
+      title="Remove this passkey?"
+      submit="Remove"
+      danger
+      work={() => send(REMOVE, { id })}
+      recipe={{ userdir: ['operator', 'remove-passkey', id] }}
+      done="The passkey is removed."
+    >
+      <p class="long">
+        <bdi>{operator}</bdi> can no longer sign in with the passkey <Value>{name}</Value>. The sessions that it has
+        begun end at once. Remove it on the device, too.
+      </p>
+    </FormDialog>
+  );
+}

@@ -1,0 +1,61 @@
+import type * as models from '../db/generated/prisma/client.js';
+import { badInput } from '../errors.js';
+import { type InputKind, isTooLong } from './input-limits.js';
+import type { AsRead } from './users.js';
+
+/** A passkey of an operator as it is listed. */
+export interface Passkey
+  extends Readonly<AsRead<Pick<models.OperatorPasskey, 'id' | 'name' | 'host' | 'createdAt' | 'lastUsedAt'>>> {
+  readonly operator: string;
+}
+
+/** How many an operator may have. */
+export const MAX_PASSKEYS = 10;
+/** How long a challenge can be signed. */
+export const CHALLENGE_MS = 5 * 60_000;
+/** How many challenges there are at most: the oldest make room. */
+export const MAX_CHALLENGES = 10_000;
+/** How long after its beginning a session may add passkeys: one that is stolen later must not outlive itself by a passkey. */
+export const ADDING_MS = 30 * 60_000;
+
+/** Where passkeys work: a browser binds each to the name of a host, and says the whole origin in what is signed. */
+export interface Site {
+  readonly origin: string;
+  readonly host: string;
+}
+
+const NAME = /^(?=\S)[^\p{C}\p{Zl}\p{Zp}]{1,64}(?<=\S)$/u;
+
+/** BAD_USER_INPUT. */
+export function requirePasskeyName(name: string): void {
+  if (!isTooLong('passkeyName', name) && NAME.test(name)) return;
+  throw badInput('name', name, '1 to 64 printable characters on one line');
+}
+
+/** What a browser answers after it has made a passkey: base64url. */
+export interface NewCredential {
+  readonly id: string;
+  readonly clientDataJSON: string;
+  readonly attestationObject: string;
+}
+
+/** What a browser answers after a passkey has signed: base64url. */
+export interface Assertion {
+  readonly id: string;
+  readonly clientDataJSON: string;
+  readonly authenticatorData: string;
+  readonly signature: string;
+  readonly userHandle: string;
+}
+
+const BASE64URL = /^[\w-]+$/;
+const isEncoded = (kind: InputKind, text: unknown): text is string =>
+  typeof text === 'string' && !isTooLong(kind, text) && BASE64URL.test(text);
+
+/** Whether an answer of a browser has the form that it must have. Its parts are measured before they are decoded. */
+export function isWellFormed<Answer extends NewCredential | Assertion>(
+  answer: Record<keyof Answer, unknown>,
+): answer is Answer {
+  const { id, ...parts } = answer as Record<string, unknown>;
+  return isEncoded('passkeyId', id) && Object.values(parts).every((part) => isEncoded('passkeyAnswer', part));
+}

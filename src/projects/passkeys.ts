@@ -1,0 +1,294 @@
+import { hash } from 'node:crypto';
+import type { Database } from '../db/database.js';
+import type { Prisma } from '../db/generated/prisma/client.js';
+import type { ModelTransaction } from '../db/statements.js';
+import { parse } from '../domain/filters.js';
+import {
+  type ActiveSession,
+  type BegunSession,
+  type Operator,
+  type OperatorAction,
+  operatorName,
+  permissionsOf,
+  requirePermission,
+} from '../domain/operators.js';
+import {
+  type Assertion,
+  CHALLENGE_MS,
+  isWellFormed,
+  MAX_PASSKEYS,
+  type NewCredential,
+  type Passkey,
+  requirePasskeyName,
+  type Site,
+} from '../domain/passkeys.js';
+import { AppError, badInput, show } from '../errors.js';
+import { hashToken, makeToken, type Operators } from './operators.js';
+import type { SessionOrigin } from './operators.sql.js';
+import * as sql from './passkeys.sql.js';
+import { actorNameOf } from './projects.js';
+
+/** Loaded when the first passkey is used: it takes half a second and 30 MB. */
+const loadWebAuthn = () => import('@simplewebauthn/server');
+
+/** ES256 and RS256: every authenticator has one of them. */
+const ALGORITHMS = [-7, -257];
+
+const NO_SITE =
+  'Passkeys need the name of a host, such as https://users.example.com in PUBLIC_URL, or the dashboard at localhost on the port of the service.';
+const REFUSED = 'This passkey is not valid here, or it took too long. Try again, or sign in by a link.';
+
+const OF_SSO =
+  'The single sign-on decides at each sign-in who comes in, and as what. A passkey would be a way around it, so you have none.';
+const TOO_MANY = `An operator has at most ${MAX_PASSKEYS} passkeys. Remove one first.`;
+const NOT_FRESH =
+  'A passkey is added within 30 minutes of a sign-in by a link. Sign in by a link again, and then add it.';
+
+/** What authenticators know an operator by: nothing personal, the same for all passkeys, and another one in every database. */
+const handleOf = ({ id, createdAt }: { readonly id: number; readonly createdAt: Date }) =>
+  hash('sha256', `${id} ${createdAt.toISOString()}`, 'buffer') as Buffer<ArrayBuffer>;
+
+const fromBase64url = (text: string) => new Uint8Array(Buffer.from(text, 'base64url'));
+const toBase64url = (bytes: Uint8Array) => Buffer.from(bytes).toString('base64url');
+
+/** The challenge that a browser says was signed; undefined where it says nothing that can be read. */
+function challengeIn(clientDataJSON: string): unknown {
+  try {
+    return JSON.parse(Buffer.from(clientDataJSON, 'base64url').toString()).challenge;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * What an authenticator says without the statement of its maker. None is asked for; to check one could mean to ask servers that are
+ * named in it.
+ */
+async function withoutStatement(attestationObject: string): Promise<string> {
+  const { decodeAttestationObject, isoCBOR } = await import('@simplewebauthn/server/helpers');
+  const authData = decodeAttestationObject(fromBase64url(attestationObject)).get('authData');
+  const parts = new Map(Object.entries({ fmt: 'none', attStmt: new Map(), authData }));
+  return toBase64url(isoCBOR.encode(parts));
+}
+
+async function verifyNew({ id, clientDataJSON, attestationObject }: NewCredential, challenge: string, site: Site) {
+  const { verifyRegistrationResponse } = await loadWebAuthn();
+  const { registrationInfo } = await verifyRegistrationResponse({
+    response: {
+      id,
+      rawId: id,
+      type: 'public-key',
+      response: { clientDataJSON, attestationObject: await withoutStatement(attestationObject) },
+      clientExtensionResults: {},
+    },
+    expectedChallenge: challenge,
+    expectedOrigin: site.origin,
+    expectedRPID: site.host,
+    requireUserVerification: true,
+    supportedAlgorithmIDs: ALGORITHMS,
+  });
+  const credential = registrationInfo?.credential;
+  if (credential?.id !== id) throw new Error('The credential has another ID.');
+  return credential;
+}
+
+/** A passkey as it is stored, with its operator. */
+type StoredPasskey = Prisma.OperatorPasskeyGetPayload<{ include: { operator: true } }>;
+
+/** What the authenticator of a passkey counts. Throws if the passkey has not signed this challenge for this site. */
+async function verifyUse(assertion: Assertion, challenge: string, site: Site, passkey: StoredPasskey) {
+  const { verifyAuthenticationResponse } = await loadWebAuthn();
+  const { id, clientDataJSON, authenticatorData, signature, userHandle } = assertion;
+  if (!handleOf(passkey.operator).equals(fromBase64url(userHandle)))
+    throw new Error('The passkey is of another operator.');
+  const { verified, authenticationInfo } = await verifyAuthenticationResponse({
+    response: {
+      id,
+      rawId: id,
+      type: 'public-key',
+      response: { clientDataJSON, authenticatorData, signature },
+      clientExtensionResults: {},
+    },
+    expectedChallenge: challenge,
+    expectedOrigin: site.origin,
+    expectedRPID: site.host,
+    credential: { id, publicKey: new Uint8Array(passkey.publicKey), counter: Number(passkey.counter) },
+    requireUserVerification: true,
+  });
+  if (!verified) throw new Error('The signature is wrong.');
+  return authenticationInfo.newCounter;
+}
+
+/** The operator of a session, with the credentials of their passkeys. UNAUTHENTICATED if it has just ended. */
+async function findOperatorOf({ operator }: ModelTransaction, sessionId: number) {
+  const found = await operator.findFirst({
+    where: { sessions: { some: { id: sessionId } } },
+    include: { passkeys: { select: { credentialId: true } } },
+  });
+  if (found === null) throw new AppError('UNAUTHENTICATED', 'The session has ended.');
+  return found;
+}
+
+function toPasskey({ id, name, host, createdAt, lastUsedAt, operator }: StoredPasskey): Passkey {
+  return {
+    id,
+    name,
+    host,
+    createdAt: createdAt.toISOString(),
+    lastUsedAt: lastUsedAt?.toISOString() ?? null,
+    operator: operator.name,
+  };
+}
+
+/** CONFLICT. */
+function requireSite(site: Site | null): asserts site is Site {
+  if (site === null) throw new AppError('CONFLICT', NO_SITE);
+}
+
+/** The passkeys with which operators sign in. */
+export function createPasskeys(db: Database, operators: Operators, randomBytes: (size: number) => Buffer) {
+  /** Whose passkeys an operator may see and remove: their own, or those of all. */
+  const seenBy = (by: Operator) => (permissionsOf(by).includes('govern') ? {} : { operator: { name: by.name } });
+
+  const entry = (by: Operator, requestId: string | null, action: OperatorAction, details: Prisma.InputJsonObject) => ({
+    data: { actor: actorNameOf(by), requestId, action, details },
+  });
+
+  /** CONFLICT if the session may add no passkey. */
+  async function makeChallenge(sessionId: number | null): Promise<Uint8Array<ArrayBuffer>> {
+    const challenge = makeToken(randomBytes);
+    if (await sql.insertChallenge(db, hashToken(challenge) as Buffer, sessionId)) return fromBase64url(challenge);
+    throw new AppError('CONFLICT', NOT_FRESH);
+  }
+
+  async function takeChallenge(challenge: unknown, sessionId: number | null): Promise<string | null> {
+    const hashed = hashToken(challenge);
+    return hashed !== null && (await sql.takeChallenge(db, hashed, sessionId)) ? (challenge as string) : null;
+  }
+
+  /** The passkey that has signed, and its count; null if it is not known, or its signature is not good. */
+  async function findSigner(site: Site, challenge: string, assertion: Assertion) {
+    const where = { credentialId: fromBase64url(assertion.id), host: site.host };
+    const passkey = await db.models((models) =>
+      models.operatorPasskey.findUnique({ where, include: { operator: true } }),
+    );
+    if (passkey === null) return null;
+    const counter = await verifyUse(assertion, challenge, site, passkey).catch(() => null);
+    return counter === null ? null : { passkeyId: passkey.id, counter };
+  }
+
+  async function list(where: Prisma.OperatorPasskeyWhereInput): Promise<Passkey[]> {
+    const query = { where, include: { operator: true }, orderBy: { id: 'desc' }, take: 1_000 } as const;
+    return (await db.models((models) => models.operatorPasskey.findMany(query))).map(toPasskey);
+  }
+
+  return {
+    /** What a browser needs to make a passkey for the operator of a session, as JSON. CONFLICT. */
+    async beginAdding({ id: sessionId }: ActiveSession, site: Site | null) {
+      requireSite(site);
+      const { subject, passkeys, ...applicant } = await db.models((models) => findOperatorOf(models, sessionId));
+      if (subject !== null) throw new AppError('CONFLICT', OF_SSO);
+      if (passkeys.length >= MAX_PASSKEYS) throw new AppError('CONFLICT', TOO_MANY);
+      const { generateRegistrationOptions } = await loadWebAuthn();
+      return generateRegistrationOptions({
+        rpName: 'userdir',
+        rpID: site.host,
+        userName: applicant.name,
+        userID: new Uint8Array(handleOf(applicant)),
+        challenge: await makeChallenge(sessionId),
+        timeout: CHALLENGE_MS,
+        excludeCredentials: passkeys.map(({ credentialId }) => ({ id: toBase64url(credentialId) })),
+        authenticatorSelection: { residentKey: 'required', userVerification: 'required' },
+        supportedAlgorithmIDs: ALGORITHMS,
+      });
+    },
+
+    /** Adds the passkey that the browser of an operator's session has made. BAD_USER_INPUT; CONFLICT. */
+    async add(
+      by: Operator,
+      { id: sessionId }: ActiveSession,
+      site: Site | null,
+      { name, credential }: { readonly name: string; readonly credential: NewCredential },
+      requestId: string,
+    ): Promise<Passkey> {
+      requireSite(site);
+      requirePasskeyName(name);
+      if (!isWellFormed<NewCredential>({ ...credential }))
+        throw badInput('credential', credential.id, 'what the browser has answered');
+      const challenge = await takeChallenge(challengeIn(credential.clientDataJSON), sessionId);
+      const made = challenge !== null && (await verifyNew(credential, challenge, site).catch(() => null));
+      if (!made) throw badInput('credential', credential.id, 'a new passkey, made for this page just now');
+      return db.change(async (tx) => {
+        await sql.lockOperator(tx, sessionId);
+        const { id: operatorId, passkeys } = await findOperatorOf(tx, sessionId);
+        if (passkeys.length >= MAX_PASSKEYS) throw new AppError('CONFLICT', TOO_MANY);
+        const { publicKey, counter } = made;
+        const data = { operatorId, name, host: site.host, credentialId: fromBase64url(made.id), publicKey, counter };
+        const include = { operator: true };
+        const [added] = await tx.operatorPasskey.createManyAndReturn({ data, skipDuplicates: true, include });
+        if (added === undefined) throw new AppError('CONFLICT', 'This passkey is known already.');
+        const details = { passkey: added.id, name };
+        await tx.operatorLogEntry.create(entry(by, requestId, 'add_passkey', details));
+        return toPasskey(added);
+      });
+    },
+
+    /** What a browser needs to sign in by any passkey of the site, as JSON. CONFLICT. */
+    async beginLogIn(site: Site | null) {
+      requireSite(site);
+      const { generateAuthenticationOptions } = await loadWebAuthn();
+      return generateAuthenticationOptions({
+        rpID: site.host,
+        challenge: await makeChallenge(null),
+        timeout: CHALLENGE_MS,
+        userVerification: 'required',
+      });
+    },
+
+    /** Begins a session by a passkey that has signed the challenge of this browser. UNAUTHENTICATED, always with the same message. */
+    async logIn(
+      site: Site | null,
+      given: unknown,
+      assertion: Record<keyof Assertion, unknown>,
+      caller: SessionOrigin,
+    ): Promise<BegunSession> {
+      requireSite(site);
+      const challenge = await takeChallenge(given, null);
+      if (challenge !== null && isWellFormed<Assertion>(assertion)) {
+        const signer = await findSigner(site, challenge, assertion);
+        const session = signer && (await operators.begin(signer, caller));
+        if (session) return session;
+      }
+      throw new AppError('UNAUTHENTICATED', REFUSED);
+    },
+
+    /** The passkeys that an operator may see: their own, or for an admin of all projects all; the newest first. */
+    listPasskeys(by: Operator): Promise<Passkey[]> {
+      return list(seenBy(by));
+    },
+
+    /** The passkeys of an operator, or of all (null). FORBIDDEN, BAD_USER_INPUT, NOT_FOUND. */
+    async listPasskeysOf(by: Operator, name: string | null): Promise<Passkey[]> {
+      requirePermission(by, 'govern');
+      if (name === null) return list({});
+      const operator = { name: parse(operatorName('name'), name) };
+      const isKnown = (await db.models((models) => models.operator.count({ where: operator }))) > 0;
+      if (!isKnown) throw new AppError('NOT_FOUND', `There is no operator ${show(name)}.`);
+      return list({ operator });
+    },
+
+    /** Removes a passkey, whose sessions end at once: one's own, or for an admin of all projects any. NOT_FOUND. */
+    async removePasskey(by: Operator, id: number, requestId: string | null = null): Promise<Passkey> {
+      const where = { id, ...seenBy(by) };
+      const [passkey] = await list(where);
+      await db.change(async (tx) => {
+        if (passkey === undefined || (await tx.operatorPasskey.deleteMany({ where })).count === 0) throw noPasskey(id);
+        const details = { passkey: id, name: passkey.name, operator: passkey.operator };
+        await tx.operatorLogEntry.create(entry(by, requestId, 'remove_passkey', details));
+      });
+      return passkey as Passkey;
+    },
+  };
+}
+
+const noPasskey = (id: number) => new AppError('NOT_FOUND', `There is no passkey ${id}.`);
