@@ -1,11 +1,12 @@
 import { type GraphQLField, getNamedType, getNullableType, isLeafType, isListType } from 'graphql';
 import { declaredCost, type FieldCost } from '../engine/cost.js';
 import { createEngine } from '../engine/engine.js';
-import { LIMITS } from '../engine/limits.js';
+import { LIMITS, type Limits } from '../engine/limits.js';
 import { builder } from './builder.js';
 import { DEFAULT_PAGE, MAX_PAGE } from './paging.js';
 import './audit.js';
 import './bans.js';
+import './notes.js';
 import './operators.js';
 import './passkeys.js';
 import './projects.js';
@@ -19,7 +20,7 @@ import './webhooks.js';
 export const schema = builder.toSchema();
 
 /** The longest document and the highest cost: the pages have none of half as much. */
-const OWN_LIMITS = { ...LIMITS, characters: 20_000, cost: 15_000 };
+const OWN_LIMITS: Limits = { ...LIMITS, characters: 20_000, cost: 15_000, text: 'operatorText' };
 export const engine = createEngine(schema, { limits: OWN_LIMITS, costOf });
 
 /** What is read for itself costs as much as so many values. */

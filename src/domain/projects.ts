@@ -227,6 +227,8 @@ export const AUDIT_WORDS: Readonly<Record<AuditAction, string>> = {
   add_document: 'registered a document',
   remove_document: 'removed a document',
   update: 'changed a user',
+  add_note: 'added a note on a user',
+  remove_note: 'removed a note on a user',
 };
 export const AUDIT_ACTIONS = Object.keys(AUDIT_WORDS) as readonly AuditAction[];
 

@@ -40,9 +40,11 @@ export const LIMITS = {
 /** The number of errors in one answer. The last one tells that there were more. */
 export const MAX_ERRORS = 5;
 
-export type Limits = Readonly<typeof LIMITS>;
+type Limit = keyof typeof LIMITS;
+/** `text`: another limit of a text in the variables. */
+export type Limits = Readonly<typeof LIMITS> & { readonly text?: InputKind };
 
-const NAMES: Partial<Record<keyof Limits, string>> = {
+const NAMES: Partial<Record<Limit, string>> = {
   rootFields: 'root fields',
   subscriptionCharacters: 'characters of a subscription',
   subscriptionBytes: 'bytes of a request for a subscription',
@@ -50,7 +52,7 @@ const NAMES: Partial<Record<keyof Limits, string>> = {
 };
 
 /** The message for a limit that is exceeded: its name, what arrived, what is accepted. */
-export function limitExceeded(limit: keyof Limits, arrived: number | string, limits: Limits = LIMITS): string {
+export function limitExceeded(limit: Limit, arrived: number | string, limits: Limits = LIMITS): string {
   return `${NAMES[limit] ?? limit}: got ${arrived}, expected at most ${limits[limit]}.`;
 }
 

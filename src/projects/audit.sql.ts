@@ -64,14 +64,15 @@ export function listAuditPage(
     LIMIT ${limit}::bigint`);
 }
 
-/** Records an action beside the statement, or in the transaction, that does it. */
+/** Records an action beside the statement, or in the transaction, that does it. Where it concerns a user, with the id. */
 export async function recordAction(
   db: Queryable | ModelTransaction,
   actor: Actor,
   action: AuditAction,
   details: Readonly<Record<string, unknown>>,
+  userId: bigint | null = null,
 ): Promise<void> {
-  const entry = Prisma.sql`SELECT NULL::bigint, ${JSON.stringify(details)}::jsonb`;
+  const entry = Prisma.sql`SELECT ${userId}::bigint, ${JSON.stringify(details)}::jsonb`;
   await execute(db, insertAuditEntries(actor, action, entry));
 }
 

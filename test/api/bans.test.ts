@@ -89,9 +89,11 @@ describe('bans', () => {
   });
 
   test('refuse a cursor of users, also of one with an ID that a ban has; and users refuse one of bans', async () => {
-    const { data } = await project.graphql('{ users { edges { cursor } } changes(first: 1) { nodes { id } } }');
+    const { data } = await project.graphql('{ users { edges { cursor } } }');
     const { edges } = await ask({ first: 2 });
-    for (const after of [...data.users.edges.map(({ cursor }: Json) => cursor), data.changes.nodes[0].id]) {
+    // As a change has it. One feed in forty has an epoch without a letter, and cursors that could be those of bans of 0.9.0.
+    const ofChanges = opaqueText('084ff13e.3');
+    for (const after of [...data.users.edges.map(({ cursor }: Json) => cursor), ofChanges]) {
       const { errors } = await project.graphql(BANS, { after });
       expect(errors?.[0]?.message).toBe(`after: got "${after}", expected a cursor of bans from an earlier answer.`);
     }

@@ -13,7 +13,7 @@ const idOf = async ({ appId }: TestProject): Promise<number> =>
 /** Tables without rows of projects: each cell has its own. */
 const OF_THE_CELL = [
   ...['_prisma_migrations', 'changes_feed', 'changes_timelines'],
-  ...['operators', 'operator_sessions', 'login_links', 'operator_log'],
+  ...['operators', 'operator_sessions', 'login_links', 'operator_log', 'operator_passkeys', 'passkey_challenges'],
 ];
 
 test('every table is moved with its project or known to stay, and what is moved can be told by project', async () => {

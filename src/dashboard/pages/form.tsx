@@ -164,6 +164,27 @@ export function TextField({ label, hint, text, ...input }: TextFieldProps) {
   );
 }
 
+/** The same for a text of several lines. */
+export function TextArea({
+  label,
+  hint,
+  text,
+  maxLength,
+}: Pick<TextFieldProps, 'label' | 'hint' | 'text' | 'maxLength'>) {
+  return (
+    <Field label={label} hint={hint}>
+      <textarea
+        rows={6}
+        maxLength={maxLength}
+        value={text.value}
+        onInput={(event) => {
+          text.value = event.currentTarget.value;
+        }}
+      />
+    </Field>
+  );
+}
+
 const AUTH_METHODS = ['email', 'passkey', 'wallet', 'google', 'apple', 'github'];
 
 /** An input for a login method by its name in the API. */

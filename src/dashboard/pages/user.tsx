@@ -7,19 +7,22 @@ import { FormDialog, TextField } from './form.js';
 import { formatNumber } from './format.js';
 import { graphql, may, type ResultOf, send, useQuery } from './graphql.js';
 import { paths } from './location.js';
+import { NOTES, Notes } from './notes.js';
 import { Button, Copy, CopyValue, Empty, Fact, State, Swatch, Time, Value } from './parts.js';
 import { Header, useTitle } from './screen.js';
 import { Answer, Table } from './table.js';
 import { type UserChanges, updateRecipe, userRecipe } from './user-recipes.js';
 import { namesOf } from './user-table.js';
 
-const USER = graphql(`
+const USER = graphql(
+  `
   query User($appId: ID!, $id: ID!) {
     project(appId: $appId) {
       user(id: $id) {
         id authMethod authValue loginMethod email wallet externalId createdAt lastLogin loginCount removedAt
         ban { createdAt reason expiresAt }
         accounts { id network publicKey checksummed walletType }
+        ...Notes
       }
       audit(userId: $id, first: 20) {
         nodes { id at actor words requestId userId details }
@@ -27,7 +30,9 @@ const USER = graphql(`
       }
     }
   }
-`);
+`,
+  [NOTES],
+);
 
 type Project = NonNullable<ResultOf<typeof USER>['project']>;
 
@@ -166,6 +171,7 @@ function Known({ appId, user }: OfUser) {
           ]}
         />
       </section>
+      <Notes appId={appId} userId={id} notes={user.notes} />
     </>
   );
 }
