@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { LOOPBACK } from '../config/config.js';
 import { AppError } from '../errors.js';
 import { jsonOption, option } from './arguments.js';
 import type { OperationContext } from './operation.js';
@@ -15,8 +16,15 @@ export function addDashboardCommand(program: Command, { define }: CommandContext
     ],
     params: ({ operator = null }) => ({ name: operator }),
     run: makeLink,
-    print: ({ url, expires_at }) => `${url}\n\nIt works once, until ${expires_at}.`,
+    print: ({ url, expires_at }) => `${url}\n\nIt works once, until ${expires_at}.${hintOf(url)}`,
   });
+}
+
+/** Browsers bind a passkey to a name, never to an address. */
+function hintOf(url: string): string {
+  const { hostname } = new URL(url);
+  const isAddress = hostname !== 'localhost' && LOOPBACK.test(hostname.replace(/^\[|\]$/g, ''));
+  return isAddress ? `\nFor a passkey, open it at localhost instead of ${hostname}.` : '';
 }
 
 /** A link for an operator, or (null) for the person who runs the command, who is added where there is no operator yet. */

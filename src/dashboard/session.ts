@@ -2,7 +2,7 @@ import type {} from '@fastify/cookie';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { LOOPBACK } from '../config/config.js';
 import type { Services } from '../context.js';
-import { type ActiveSession, type BegunSession, type Operator, SESSION_MS } from '../domain/operators.js';
+import { type ActiveSession, type BegunSession, type Operator, RefusedLogIn, SESSION_MS } from '../domain/operators.js';
 import { AppError } from '../errors.js';
 import { createFailureLimit, networkOf } from '../http/authentication.js';
 
@@ -64,9 +64,9 @@ export function createSessions(operators: Services['operators'], publicUrl: stri
   const callerOf = ({ headers, id }: FastifyRequest) => ({ userAgent: headers['user-agent'] ?? '', requestId: id });
 
   /** Counts and records an attempt that failed. RATE_LIMITED: beyond the limit it is not recorded, so that the log cannot be filled. */
-  async function countRefusal({ ip, id }: FastifyRequest): Promise<void> {
+  async function countRefusal({ ip, id }: FastifyRequest, details?: RefusedLogIn['details']): Promise<void> {
     await countFailure(networkOf(ip));
-    await operators.recordRefusedLogIn(id);
+    await operators.recordRefusedLogIn(id, details);
   }
 
   /** Begins a session by what a page of ours has sent. An attempt that is refused is counted. */
@@ -75,7 +75,7 @@ export function createSessions(operators: Services['operators'], publicUrl: stri
       begin(request, reply, await logIn(callerOf(request)));
     } catch (error) {
       if (!(error instanceof AppError && error.code === 'UNAUTHENTICATED')) throw error;
-      await countRefusal(request);
+      await countRefusal(request, error instanceof RefusedLogIn ? error.details : {});
       throw error;
     }
     return reply.code(204).send();

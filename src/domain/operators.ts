@@ -152,3 +152,13 @@ export const MAX_USER_AGENT = 200;
 export interface BegunSession extends Pick<OperatorSession, 'operator' | 'expiresAt'> {
   readonly token: string;
 }
+
+/** A log-in is refused. The log says more of it than the message. */
+export class RefusedLogIn extends AppError {
+  constructor(
+    message: string,
+    readonly details: Readonly<Record<string, string | number>> = {},
+  ) {
+    super('UNAUTHENTICATED', message);
+  }
+}

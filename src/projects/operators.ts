@@ -17,6 +17,7 @@ import {
   type OperatorSession,
   operatorName,
   permissionsOf,
+  type RefusedLogIn,
   requirePermission,
 } from '../domain/operators.js';
 import { AppError, COMMAND, show } from '../errors.js';
@@ -348,8 +349,8 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
     },
 
     /** Records that a link or a passkey was refused. */
-    async recordRefusedLogIn(requestId: string | null): Promise<void> {
-      await db.models((tx) => record(tx, { actor: 'unknown', requestId }, 'refuse', { refused: 'log_in' }));
+    async recordRefusedLogIn(requestId: string | null, details: RefusedLogIn['details'] = {}): Promise<void> {
+      await db.models((tx) => record(tx, { actor: 'unknown', requestId }, 'refuse', { refused: 'log_in', ...details }));
     },
 
     /** The log of what was done beside the projects, newest first, before the entry `before`. FORBIDDEN. */

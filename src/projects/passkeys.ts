@@ -10,6 +10,7 @@ import {
   type OperatorAction,
   operatorName,
   permissionsOf,
+  RefusedLogIn,
   requirePermission,
 } from '../domain/operators.js';
 import {
@@ -95,7 +96,10 @@ async function verifyNew({ id, clientDataJSON, attestationObject }: NewCredentia
 /** A passkey as it is stored, with its operator. */
 type StoredPasskey = Prisma.OperatorPasskeyGetPayload<{ include: { operator: true } }>;
 
-/** What the authenticator of a passkey counts. Throws if the passkey has not signed this challenge for this site. */
+/**
+ * What the authenticator of a passkey counts. Throws if the passkey has not signed this challenge for this site. The count is compared
+ * later, where it is stored: only what is signed well can tell that a passkey was copied.
+ */
 async function verifyUse(assertion: Assertion, challenge: string, site: Site, passkey: StoredPasskey) {
   const { verifyAuthenticationResponse } = await loadWebAuthn();
   const { id, clientDataJSON, authenticatorData, signature, userHandle } = assertion;
@@ -112,7 +116,7 @@ async function verifyUse(assertion: Assertion, challenge: string, site: Site, pa
     expectedChallenge: challenge,
     expectedOrigin: site.origin,
     expectedRPID: site.host,
-    credential: { id, publicKey: new Uint8Array(passkey.publicKey), counter: Number(passkey.counter) },
+    credential: { id, publicKey: new Uint8Array(passkey.publicKey), counter: 0 },
     requireUserVerification: true,
   });
   if (!verified) throw new Error('The signature is wrong.');
@@ -180,6 +184,14 @@ export function createPasskeys(db: Database, operators: Operators, randomBytes: 
   async function list(where: Prisma.OperatorPasskeyWhereInput): Promise<Passkey[]> {
     const query = { where, include: { operator: true }, orderBy: { id: 'desc' }, take: 1_000 } as const;
     return (await db.models((models) => models.operatorPasskey.findMany(query))).map(toPasskey);
+  }
+
+  /** Why a passkey whose signature is good is refused: it has been removed just now, or its count does not grow, as that of a copy. */
+  async function whyRefused(id: number): Promise<RefusedLogIn> {
+    const [passkey] = await list({ id });
+    if (passkey === undefined) return new RefusedLogIn(REFUSED);
+    const { name, operator } = passkey;
+    return new RefusedLogIn(REFUSED, { passkey: id, name, operator, reason: 'its count does not grow' });
   }
 
   return {
@@ -258,8 +270,9 @@ export function createPasskeys(db: Database, operators: Operators, randomBytes: 
         const signer = await findSigner(site, challenge, assertion);
         const session = signer && (await operators.begin(signer, caller));
         if (session) return session;
+        if (signer) throw await whyRefused(signer.passkeyId);
       }
-      throw new AppError('UNAUTHENTICATED', REFUSED);
+      throw new RefusedLogIn(REFUSED);
     },
 
     /** The passkeys that an operator may see: their own, or for an admin of all projects all; the newest first. */

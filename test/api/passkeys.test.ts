@@ -256,8 +256,20 @@ test.each<[string, Partial<Signing>]>([
 });
 
 test('where an authenticator counts, a count that does not grow is refused', async () => {
-  const { key } = await addPasskey(await logIn(app, 'viewer'), 'counts', ORIGIN, { counter: 5 });
-  await expectRefusal(await signIn(key, { counter: 5 }));
+  const ada = await logIn(app, 'viewer');
+  const { key, added } = await addPasskey(ada, 'counts', ORIGIN, { counter: 5 });
+  const refused = async (response: Response) =>
+    (
+      await sql('SELECT actor, details FROM operator_log WHERE request_id = $1', response.headers.get('x-request-id'))
+    ).map(({ actor, details }) => [actor, details]);
+  const copied = await signIn(key, { counter: 5 });
+  await expectRefusal(copied);
+  // The log says which passkey it was; of one that has signed nothing it says nothing.
+  const details = { passkey: Number(added.id), name: 'counts', operator: ada.name, reason: 'its count does not grow' };
+  expect(await refused(copied)).toEqual([['unknown', { refused: 'log_in', ...details }]]);
+  const forged = await signIn(key, { counter: 5, isForged: true });
+  await expectRefusal(forged);
+  expect(await refused(forged)).toEqual([['unknown', { refused: 'log_in' }]]);
   expect((await signIn(key, { counter: 7 })).status).toBe(204);
   await expectRefusal(await signIn(key, { counter: 6 }));
   await expectRefusal(await signIn(key, { counter: 0 }));

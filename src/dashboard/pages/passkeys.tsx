@@ -53,7 +53,8 @@ export function Passkeys() {
 
 const NoPlace = () => (
   <p class="quiet">
-    Passkeys need the name of a host, such as https://users.example.com in <code>PUBLIC_URL</code>.
+    Passkeys need the name of a host: such as https://users.example.com in <code>PUBLIC_URL</code>, or{' '}
+    <code>localhost</code> on the port of the service.
   </p>
 );
 
