@@ -94,8 +94,8 @@ export interface LimitedSchema {
   readonly costOf: (field: Field) => FieldCost;
 }
 
-/** The estimated length of an introspection list: a type has about 3 fields, and a field less than one argument. */
-const INTROSPECTED_PER_TYPE = 2;
+/** The estimated length of the lists of a type's fields. The others, such as that of a field's arguments, have less than one item on average. */
+const INTROSPECTED_FIELDS = 2;
 
 /** The cost of an operation with its coerced variables. */
 export type Cost = (variables: Readonly<Record<string, unknown>>) => number;
@@ -233,9 +233,8 @@ function fieldOf(parent: GraphQLObjectType, name: string): Field {
 /** The rows of a list of introspection; undefined for any other field. */
 function introspectedRows(shown: GraphQLSchema, parent: GraphQLObjectType, { name, type }: Field): number | undefined {
   if (!parent.name.startsWith('__') || !isListType(getNullableType(type))) return undefined;
-  return parent.name === '__Schema' && name === 'types'
-    ? Object.keys(shown.getTypeMap()).length
-    : INTROSPECTED_PER_TYPE;
+  if (parent.name === '__Schema' && name === 'types') return Object.keys(shown.getTypeMap()).length;
+  return name === 'fields' ? INTROSPECTED_FIELDS : 1;
 }
 
 /** How many rows the arguments of a field ask for: a number, or a function of the variables if one of them decides. */

@@ -60,7 +60,7 @@ export function addEnums<Types extends SchemaTypes>(builder: PothosSchemaTypes.S
     walletTypeEnum: builder.enumType('WalletType', {
       description: 'Who holds the private key of an account.',
       values: valuesOf<WalletType>({
-        custodial: 'The service provisioned the account and holds its key.',
+        custodial: 'The application made the account for the user and holds its key.',
         external: "The account is the user's own wallet, with which they log in.",
       }),
     }),

@@ -105,7 +105,7 @@ const walletInput = builder.inputType('WalletInput', {
     address: t.string({ required: true, description: 'A Stellar (`G…`) or Ethereum (`0x…`) address.' }),
     userId: t.id({
       description:
-        'The user to whom the address must belong. Leave it out to ask about any user; with an explicit null the wallet is malformed, so that a lost ID cannot widen the question.',
+        'The user to whom the address must belong. Leave it out to ask about any user; with an explicit null the wallet is malformed, so that a lost ID cannot widen the question. JSON drops `undefined`: send `userId ?? null`.',
     }),
   }),
 });
@@ -148,7 +148,7 @@ builder.queryFields((t) => ({
       address: t.arg.string(required('A Stellar (`G…`) or Ethereum (`0x…`) address.')),
       userId: t.arg.id({
         description:
-          'The user to whom the address must belong. Leave it out to ask about any user; an explicit null is refused, so that a lost ID cannot widen the question.',
+          'The user to whom the address must belong. Leave it out to ask about any user; an explicit null is refused, so that a lost ID cannot widen the question. JSON drops `undefined`: send `userId ?? null`, or declare the variable as `ID!`.',
       }),
     },
     extensions: costs({ surcharge: SURCHARGES.search }),

@@ -2,7 +2,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { getIntrospectionQuery } from 'graphql';
 import { beforeAll, expect, test } from 'vitest';
-import { type GraphQLAnswer, type TestProject, useTestApp } from '../support/app.js';
+import { type GraphQLAnswer, type Json, type TestProject, useTestApp } from '../support/app.js';
 import { codesOf, explained } from '../support/graphql.js';
 
 /** Malicious documents: each is refused, and the service keeps working. */
@@ -129,9 +129,18 @@ test.each([9, 1_000, 100_000])('variables nested %i levels deep are BAD_USER_INP
 });
 
 test('the introspection query of common tools is well within the limits', async () => {
-  const query = getIntrospectionQuery({ inputValueDeprecation: true, oneOf: true, schemaDescription: true });
-  const { data, errors } = await project.graphql(query);
+  const query = getIntrospectionQuery({
+    ...{ inputValueDeprecation: true, oneOf: true, schemaDescription: true },
+    ...{ specifiedByUrl: true, directiveIsRepeatable: true },
+  });
+  const response = await fetch(`${app.url}/graphql`, {
+    method: 'POST',
+    headers: { ...project.credentials, 'content-type': 'application/json', 'userdir-cost': '1' },
+    body: JSON.stringify({ query }),
+  });
+  const { data, errors, extensions } = (await response.json()) as Json;
   expect(errors).toBeUndefined();
+  expect(extensions.cost.requested).toBeLessThan(15_000);
   expect(data.__schema.types.length).toBeGreaterThan(10);
 });
 
