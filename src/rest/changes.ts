@@ -15,7 +15,7 @@ import { AppError } from '../errors.js';
 import { type Authenticate, stillAuthenticated } from '../http/authentication.js';
 import { refuseMalformedUrl } from '../http/failures.js';
 import { HEARTBEAT, type OpenStream, type Streams } from '../http/lifetime.js';
-import { accepts, EVENT_STREAM, JSON_TYPE, preferredType } from '../http/media-types.js';
+import { EVENT_STREAM, JSON_TYPE, preferredType } from '../http/media-types.js';
 import { namesIgnoredParameters } from './ignored-parameters.js';
 import { compileValidator } from './plugin.js';
 import { answer } from './shapes.js';
@@ -80,8 +80,8 @@ const nameIgnored = namesIgnoredParameters({ querystring: changesQuery });
 type ChangesPage = Awaited<ReturnType<ChangesOptions['changes']['listChanges']>>;
 
 const LINES = 'application/x-ndjson';
-/** A client that takes anything gets lines, which were there first. */
-const PAGE_TYPES = [JSON_TYPE, LINES];
+/** A client that takes anything gets lines, which were there first. One that waits for the end of the answer must get no stream unless it prefers one. */
+const ANSWER_TYPES = [JSON_TYPE, LINES, EVENT_STREAM];
 
 function asLines({ changes }: ChangesPage): string {
   return changes.map((change) => `${formatChange(change)}\n`).join('');
@@ -112,13 +112,13 @@ export const changesPlugin: FastifyPluginAsyncZod<ChangesOptions> = async (app, 
         operationId: 'listChanges',
         summary: 'Read or follow the changes of users',
         description:
-          'In the order in which they were committed, none skipped and none twice. Needs the scope `changes`. With `Accept: text/event-stream` the answer is a stream, which goes on after the header `Last-Event-ID`.',
+          'In the order in which they were committed, none skipped and none twice. Needs the scope `changes`. Where `Accept` prefers `text/event-stream`, the answer is a stream, which goes on after the header `Last-Event-ID`.',
         tags: ['changes'],
         querystring: changesQuery,
         response: {
           200: {
             description:
-              'A page, as JSON where `Accept` asks for `application/json`, otherwise as one change a line. `next_cursor` and `Userdir-Next-Cursor` are where the next page begins, also after an empty one.',
+              'A page, as JSON where `Accept` prefers `application/json`, otherwise as one change a line. `next_cursor` and `Userdir-Next-Cursor` are where the next page begins, also after an empty one.',
             content: {
               [JSON_TYPE]: { schema: changesPage },
               [LINES]: {
@@ -142,7 +142,8 @@ export const changesPlugin: FastifyPluginAsyncZod<ChangesOptions> = async (app, 
     async (request, reply) => {
       const { scope, query } = request;
       const wanted: ChangesQuery = { after: query.after ?? null, types: query.types ?? null };
-      if (accepts(request.headers.accept, EVENT_STREAM)) {
+      const type = preferredType(request.headers.accept, ANSWER_TYPES) ?? LINES;
+      if (type === EVENT_STREAM) {
         // A browser that connects again sends the header, and the URL that it had at first.
         const given = request.headers['last-event-id'];
         const after = await changes.findStart(scope, given ? parse(lastEventId, given) : wanted.after);
@@ -156,7 +157,6 @@ export const changesPlugin: FastifyPluginAsyncZod<ChangesOptions> = async (app, 
         request.addWeight(units),
       );
       if (reply.sent) return reply;
-      const type = preferredType(request.headers.accept, PAGE_TYPES) ?? LINES;
       return reply
         .headers({ 'userdir-next-cursor': page.end, 'userdir-has-more': String(page.hasMore) })
         .type(`${type}; charset=utf-8`)

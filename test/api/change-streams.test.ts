@@ -80,11 +80,25 @@ test('GET /changes streams with ids, and Last-Event-ID counts before the URL', a
   expect(Number(a)).toBeGreaterThan(0);
 });
 
+test.each([
+  'text/event-stream',
+  'Text/Event-Stream; charset=utf-8',
+  'text/event-stream, */*;q=0.1',
+  'application/json;q=0.5, text/event-stream',
+])('GET /changes streams for Accept: %s', async (accept) => {
+  const stream = await follow(await app.createProject(), '/changes', { accept });
+  expect([stream.status, stream.headers.get('content-type')]).toEqual([200, 'text/event-stream; charset=utf-8']);
+});
+
 test('what cannot be streamed is refused before the stream begins, or as its only event', async () => {
   const project = await app.createProject();
   const wrong = await project.graphql(SUBSCRIPTION);
   expect(wrong.errors?.[0]).toMatchObject({ extensions: { code: 'BAD_USER_INPUT' } });
   expect(wrong.errors?.[0]?.message).toContain('text/event-stream');
+  const refused = await keep(
+    subscribe(app.url, { ...project.credentials, accept: 'text/event-stream;q=0' }, SUBSCRIPTION),
+  );
+  expect(refused.status).toBe(400);
   const bad = await subscribeTo(project, { after: 'x' });
   const events = await bad.ended();
   expect(events.map(({ event }) => event)).toEqual(['next', 'complete']);

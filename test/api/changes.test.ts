@@ -174,6 +174,7 @@ test('REST answers the same changes as NDJSON, with the next cursor in a header'
 
 const LINES = 'application/x-ndjson';
 const JSON_TYPE = 'application/json';
+const STREAM = 'text/event-stream';
 
 test.each([
   [undefined, LINES],
@@ -186,6 +187,12 @@ test.each([
   // Axios, and a client that prefers the second.
   [`${JSON_TYPE}, text/plain, */*`, JSON_TYPE],
   [`${LINES};q=0.5, ${JSON_TYPE};q=0.6`, JSON_TYPE],
+  // A client that also takes a stream, but waits for the end of a page.
+  [`${JSON_TYPE}, ${STREAM}`, JSON_TYPE],
+  [`${STREAM};q=0.1, ${JSON_TYPE}`, JSON_TYPE],
+  [`${STREAM};q=0, ${JSON_TYPE}`, JSON_TYPE],
+  [`${STREAM};q=0`, LINES],
+  [`*/*, ${STREAM}`, LINES],
 ])('a page with Accept: %s is %s', async (accept, type) => {
   const project = await app.createProject();
   const [ada] = [await login(project, 'ada@example.com'), await login(project, 'eve@example.com')];
