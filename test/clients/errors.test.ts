@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -32,16 +32,24 @@ describe.runIf(hasClients)('the clients of docs/errors.md', () => {
   let keys: string[];
   /** How many requests are still refused. */
   let refusals = 0;
+  /** What befalls the next requests, after those: this status without more, or, for 0, the end of the connection. */
+  let mishaps: number[] = [];
 
   /** Refuses some requests as the service would, and passes on the others. */
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = await buffer(request);
     const { url = '' } = request;
-    keys.push(request.headers['idempotency-key'] ?? JSON.parse(body.toString()).variables.key);
+    keys.push(String(request.headers['idempotency-key'] ?? JSON.parse(body.toString() || '{}').variables?.key));
     refusals -= 1;
     if (refusals >= 0) {
       response.writeHead(429, { 'content-type': `${typeOf(request)}; charset=utf-8`, 'retry-after': '1' });
       response.end('{"errors":[{"message":"More.","extensions":{"code":"RATE_LIMITED","retryAfter":1}}]}');
+      return;
+    }
+    const mishap = mishaps.shift();
+    if (mishap !== undefined) {
+      if (mishap === 0) request.socket.destroy();
+      else response.writeHead(mishap).end();
       return;
     }
     const { host: _, ...headers } = request.headers as Record<string, string>;
@@ -108,6 +116,27 @@ describe.runIf(hasClients)('the clients of docs/errors.md', () => {
       expect([keys.length, new Set(keys).size]).toEqual([3, 1]);
     },
   );
+
+  test('rest.py repeats with the same key what was not answered, and what says no time', async () => {
+    await project.addUsers({ auth_method: 'email', auth_value: 'late@example.com' });
+    const late = await idOf(project, 'late@example.com');
+    const code = await readFile(join(folder, 'rest.py'), 'utf8');
+    await writeFile(join(folder, 'late.py'), code.replace(`/users/${removed}"`, `/users/${late}"`));
+    mishaps = [408, 0, 502];
+    const { stdout, stderr } = await runSample('late.py');
+    expect([stderr, JSON.parse(stdout)]).toEqual(['', { message: 'User removed.' }]);
+    expect([keys.length, new Set(keys).size]).toEqual([4, 1]);
+  });
+
+  test('rest.py does not repeat a change without a key', async () => {
+    const code = await readFile(join(folder, 'rest.py'), 'utf8');
+    await writeFile(join(folder, 'keyless.py'), code.replace(/\{"idempotency-key": .*?\}/, '{}'));
+    for (const mishap of [0, 500]) {
+      mishaps = [mishap];
+      expect((await runSample('keyless.py')).stderr).toMatch(/Remote end closed|RuntimeError/);
+      expect(keys).toHaveLength(1);
+    }
+  });
 
   test.each(samples.map(({ file }) => file))(
     '%s does not retry what cannot succeed, and says its code',
