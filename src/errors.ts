@@ -228,8 +228,10 @@ function fromHttpFailure(status: number, cause: unknown): AppError {
   return new AppError(code, message || 'The request is malformed.', { cause });
 }
 
+export const NO_SUCH_PATH = 'There is nothing at this path: /docs/reference of the service lists the routes.';
+
 const HTTP_FAILURES: Record<number, readonly [ErrorCode, string]> = {
-  404: ['NOT_FOUND', 'There is nothing at this path.'],
+  404: ['NOT_FOUND', NO_SUCH_PATH],
   // http/failures.ts says how large it may be.
   413: ['PAYLOAD_TOO_LARGE', 'The body is too large.'],
   // http/failures.ts says which type the request has.

@@ -1,3 +1,4 @@
+// It REMOVES the newest user with an account: run it against a demo project only.
 // A REST client whose types come from the service: what they do not allow does not compile. `npm i openapi-fetch openapi-typescript`
 // They are made by `npx openapi-typescript http://127.0.0.1:4000/openapi.json -o rest-api.d.ts`.
 import createClient from 'openapi-fetch';
@@ -20,21 +21,22 @@ function answered<Data>(answer: {
   throw new Error(`${answer.response.headers.get('userdir-error-code')}: ${answer.error?.error}`);
 }
 
-const query = { limit: 2, login_method: ['email', 'wallet'] };
+const query = { limit: 100, login_method: ['email', 'wallet'] };
 const { total_user, users } = answered(await client.GET('/server/users', { params: { query } })).result;
-console.log(`${total_user} users, newest: ${users.map(({ auth_value }) => auth_value).join(' ')}`);
+const names = users.map(({ auth_value }) => auth_value);
+console.log(`${total_user} users, newest: ${names.slice(0, 2).join(' ')}`);
 
-const [newest] = users;
-const address = newest?.accounts[0]?.public_key;
-if (newest === undefined || address === undefined) throw new Error('There is nobody to ask about.');
-for (const user_id of [newest.id, newest.id + 1]) {
+const owner = users.find(({ accounts }) => accounts.length > 0);
+const address = owner?.accounts[0]?.public_key;
+if (owner === undefined || address === undefined) throw new Error('None of them has an account.');
+for (const user_id of [owner.id, owner.id + 1]) {
   const { result } = answered(await client.POST('/server/wallets/verify', { body: { address, user_id } }));
   // A yes says who, a no says nothing else.
   console.log(result.exists ? `owned by ${result.user_id}` : 'not owned');
 }
 
-const path = { user_id: newest.id };
-const header = { 'idempotency-key': `remove-${newest.id}` };
+const path = { user_id: owner.id };
+const header = { 'idempotency-key': `remove-${owner.id}` };
 console.log(answered(await client.DELETE('/server/users/{user_id}', { params: { path, header } })).message);
 const gone = await client.GET('/server/users/{user_id}', { params: { path } });
 console.log(gone.error?.error);

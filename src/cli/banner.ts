@@ -47,7 +47,7 @@ ${firstRequest(url, demo)}
     Start here  ${url}${dashboard}
     GraphQL     ${url}/graphql${graphiql}
     Guides      ${url}/docs
-    REST        ${url}/server (reference: ${url}/docs/reference)
+    REST        ${url}/server (all routes: ${url}/docs/reference)
     Health      ${url}/readyz${metrics}
     Database    ${database}${workers}
 ${credentials}

@@ -89,6 +89,8 @@ const EMAIL_FORM = 'an email address';
 /** How many accounts a user can have. */
 export const MAX_ACCOUNTS = 100;
 
+/** How many characters of a mailbox `EMAIL` accepts. */
+const MAX_MAILBOX = 64;
 // Letters of any script; no white space, quotes or control characters, no empty domain label.
 const EMAIL = /^[^\s@"\p{Cc}\p{Cs}]{1,64}@[^\s@".\p{Cc}\p{Cs}]+(\.[^\s@".\p{Cc}\p{Cs}]+)*$/u;
 
@@ -156,8 +158,14 @@ export function parseBanTerms(
 export function requireEmail(name: string, text: string): string {
   const folded = foldEmail(text);
   if (folded !== null) return folded;
-  const hint = text.trim().includes(' ') ? ' without blanks; in a URL, + must be sent as %2B' : '';
-  throw badInput(name, text, EMAIL_FORM + hint);
+  throw badInput(name, text, EMAIL_FORM + hintOf(text));
+}
+
+/** What is probably wrong with a text that is no email. */
+function hintOf(text: string): string {
+  if (isTooLong('email', text)) return ` of ${atMost('email')}`;
+  if (text.trim().indexOf('@') > MAX_MAILBOX) return ` with at most ${MAX_MAILBOX} characters before the @`;
+  return text.trim().includes(' ') ? ' without blanks; in a URL, + must be sent as %2B' : '';
 }
 
 /**

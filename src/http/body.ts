@@ -26,7 +26,7 @@ export function parseJson(json: Uint8Array, name: string, whole = json): unknown
   try {
     text = UTF8.decode(json);
   } catch (cause) {
-    throw refused('is not valid UTF-8.', cause);
+    throw refused('is not valid UTF-8; it must not be compressed.', cause);
   }
   try {
     return secureJson.parse(text, { protoAction: 'error', constructorAction: 'error' });

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { type IncomingMessage, maxHeaderSize, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { AppError, badInput, type DocsOf, type ErrorCode, expected, fromUnknown } from '../errors.js';
+import { AppError, badInput, type DocsOf, type ErrorCode, expected, fromUnknown, NO_SUCH_PATH } from '../errors.js';
 import { currentAnswer, endGently } from './connections.js';
 import { JSON_TYPE } from './media-types.js';
 import { logIds } from './request-log.js';
@@ -70,8 +70,7 @@ export function refuseUnknownRoutes(app: FastifyInstance): (request: FastifyRequ
     const path = (raw.url ?? '').replace(/\?.*$/s, '');
     const allowed = routes.filter((route) => route.path.test(path)).map((route) => route.method);
     // The route of the method has found nothing, such as a file of a page.
-    if (allowed.length === 0 || allowed.includes(method))
-      throw new AppError('NOT_FOUND', 'There is nothing at this path.');
+    if (allowed.length === 0 || allowed.includes(method)) throw new AppError('NOT_FOUND', NO_SUCH_PATH);
     const allow = [...new Set(allowed)].join(', ');
     throw new AppError('METHOD_NOT_ALLOWED', `${method} is not allowed here; use ${allow}.`, { headers: { allow } });
   };

@@ -46,6 +46,14 @@ describe('every 400 in the contract names the parameter, the received value and 
     ['/server/users/me', 'user_id: got "me", expected decimal digits, 1 and up.'],
     ['/server/users/search', 'email, address: got neither, expected exactly one of the two.'],
     ['/server/users/search?email=ada', 'email: got "ada", expected an email address.'],
+    [
+      `/server/users/search?email=ada@${'a'.repeat(400)}.example`,
+      `email: got "ada@${'a'.repeat(36)}…" (412 characters), expected an email address of at most 320 characters.`,
+    ],
+    [
+      `/server/users/search?email=${'a'.repeat(65)}@example.com`,
+      'email: got "a[email]", expected an email address with at most 64 characters before the @.',
+    ],
     ['/server/users/search?email=a@b.c&email=d@e.f', 'email: got ["a@b.c","d@e.f"], expected one email address.'],
     [
       '/server/users/search?email=ada+work@example.com',

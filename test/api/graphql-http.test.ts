@@ -243,6 +243,7 @@ test.each([
 test('a body that is not valid UTF-8 is BAD_USER_INPUT with 400', async () => {
   const answer = await post(Buffer.from('{"query": "{ userCount } # \xff"}', 'latin1'));
   expect(answer.status).toBe(400);
+  expect(answer.text).toContain('The body is not valid UTF-8; it must not be compressed.');
   expect(expectGraphQLRefusal(answer.text).code).toBe('BAD_USER_INPUT');
 });
 

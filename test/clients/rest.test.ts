@@ -28,7 +28,7 @@ describe.runIf(hasClients)('a REST client (installed by: npm ci --prefix test/cl
         created_at: '2026-02-01T00:00:00Z',
         accounts: [{ network: 'stellar', public_key: stellarAddress(1) }],
       },
-      { auth_method: 'email', auth_value: 'grace@example.com', created_at: '2025-12-31' },
+      { auth_method: 'email', auth_value: 'grace@example.com', created_at: '2026-02-02' },
     );
     // In this folder the imports of the client resolve.
     directory = await mkdtemp(join(CLIENTS, '.made-'));
@@ -58,7 +58,7 @@ describe.runIf(hasClients)('a REST client (installed by: npm ci --prefix test/cl
     const { stdout } = await visit();
     const [listed, owner, stranger, removed, gone, changes] = stdout.split('\n');
     expect([listed, owner, stranger, removed, gone]).toEqual([
-      '2 users, newest: ada@example.com grace@example.com',
+      '2 users, newest: grace@example.com ada@example.com',
       `owned by ${id}`,
       'not owned',
       'User removed.',
