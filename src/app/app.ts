@@ -6,7 +6,7 @@ import { VERSION } from '../config/build.js';
 import type { Config } from '../config/config.js';
 import type { Context } from '../context.js';
 import type { Check } from '../dashboard/builder.js';
-import type { AskForRequests } from '../domain/requests.js';
+import { type AskForRequests, MAX_REQUEST_ID } from '../domain/requests.js';
 import { type DocsOf, redact, unavailable } from '../errors.js';
 import { graphqlPlugin } from '../graphql/plugin.js';
 import { guidesPlugin } from '../guides/guides.js';
@@ -78,7 +78,7 @@ const MAX_URL_LENGTH = 16_384;
  * second.
  */
 const ADMISSION = { maxInFlight: 256, maxInFlightPerProject: 8, maxQueued: 4_096 };
-const LOGGABLE_REQUEST_ID = /^[\w.:/+=-]{1,128}$/;
+const LOGGABLE_REQUEST_ID = new RegExp(`^[\\w.:/+=-]{1,${MAX_REQUEST_ID}}$`);
 
 /** Creates the HTTP server with both interfaces and the pages. It does not listen yet. */
 export async function createServer({

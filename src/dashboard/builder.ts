@@ -19,8 +19,8 @@ export interface DashboardContext {
   readonly services: Services;
   readonly request: FastifyRequest;
   readonly requestId: string;
-  /** Where passkeys work; null if nowhere. */
-  readonly passkeySite: Site | null;
+  /** Where passkeys work; null if nowhere. Few operations ask. */
+  readonly passkeySite: () => Site | null;
   /** Where browsers reach the dashboard. */
   readonly dashboardUrl: string;
   readonly status: StatusSource;

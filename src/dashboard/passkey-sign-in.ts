@@ -37,14 +37,14 @@ export function siteOf(publicUrl: string | null, request: Pick<FastifyRequest, '
 
 const isAddress = (hostname: string) => hostname.startsWith('[') || isIP(hostname) !== 0;
 
-/** Challenges a minute, for one address. */
-const MAX_CHALLENGES = 20;
+/** For one address. */
+const CHALLENGES_A_MINUTE = 20;
 /** A few parts, each of which is measured before it is decoded. */
 const BODY_LIMIT_BYTES = 20_480;
 
 export function servePasskeySignIn(app: FastifyInstance, options: PasskeySignInOptions): void {
   const { services, sessions, publicUrl, requireOpen, run } = options;
-  const countChallenge = createFailureLimit(MAX_CHALLENGES, 'for this address', 'challenges of passkeys');
+  const countChallenge = createFailureLimit(CHALLENGES_A_MINUTE, 'for this address', 'challenges of passkeys');
   const onRequest = async (request: FastifyRequest) => {
     requireOpen();
     refuseForeign(request);

@@ -31,7 +31,7 @@ builder.mutationFields((t) => ({
       'What the browser needs to make a passkey for this operator, as JSON; it is good for five minutes. CONFLICT if the session was ' +
       'begun by a passkey or more than 30 minutes ago, or if the operator is of the single sign-on or has ten.',
     resolve: async (_root, _args, { services, session, passkeySite }) =>
-      JSON.stringify(await services.passkeys.beginAdding(session, passkeySite)),
+      JSON.stringify(await services.passkeys.beginAdding(session, passkeySite())),
   }),
   addPasskey: t.field({
     type: passkeyType,
@@ -43,7 +43,7 @@ builder.mutationFields((t) => ({
       attestationObject: t.arg.string(part('What the authenticator says')),
     },
     resolve: (_root, { name, ...credential }, { services, operator, session, passkeySite, requestId }) =>
-      services.passkeys.add(operator, session, passkeySite, { name, credential }, requestId),
+      services.passkeys.add(operator, session, passkeySite(), { name, credential }, requestId),
   }),
   removePasskey: t.boolean({
     description:

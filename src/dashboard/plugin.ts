@@ -248,7 +248,7 @@ async function contextOf(
     askForRequests,
     request,
     requestId: request.id,
-    passkeySite: siteOf(config.publicUrl, request),
+    passkeySite: () => siteOf(config.publicUrl, request),
     dashboardUrl: `${originIn(request, config)}/dashboard`,
     report: (failure) => reportFailure(failure, request, 'A resolver of the dashboard failed.'),
     scopeOf: createScopes(services, operator),

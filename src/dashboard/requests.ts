@@ -1,18 +1,23 @@
-import { hasFailed, newestFirst, type RecentRequest, type Remembered, type RequestHour } from '../domain/requests.js';
+import {
+  hasFailed,
+  MAX_REQUEST_ID,
+  newestFirst,
+  type RecentRequest,
+  type Remembered,
+  type RequestHour,
+} from '../domain/requests.js';
 import { badInput } from '../errors.js';
 import { instantOrNull, orNull, required, withDefault } from '../graphql/shared.js';
 import { builder } from './builder.js';
 import { readLimit } from './paging.js';
 import { projectType } from './projects.js';
 
-/** As long as those that the service takes over from its callers. */
-const LONGEST_REQUEST_ID = 128;
 /** How many requests of one ID are looked at for a project of the operator. */
 const MOST_PROJECTS = 100;
 
 function readRequestId(id: string): string {
-  if (id.length <= LONGEST_REQUEST_ID) return id;
-  throw badInput('requestId', id, `text of at most ${LONGEST_REQUEST_ID} characters`);
+  if (id.length <= MAX_REQUEST_ID) return id;
+  throw badInput('requestId', id, `text of at most ${MAX_REQUEST_ID} characters`);
 }
 
 /** What the workers of this host answered, as one. */

@@ -35,6 +35,9 @@ export interface RecentRequest {
   readonly secret: string;
 }
 
+/** How long an `X-Request-Id` may be that the service takes over from its caller. */
+export const MAX_REQUEST_ID = 128;
+
 export const hasFailed = ({ status, code }: Pick<RecentRequest, 'status' | 'code'>) => code !== null || status >= 400;
 export const newestFirst = (one: RecentRequest, other: RecentRequest): number => other.at - one.at;
 

@@ -78,7 +78,7 @@ export interface User extends AsRead<Pick<UserModel, ShownField>> {
 
 /** The error for an id that is of no user of the project. */
 export function noUser(id: bigint): AppError {
-  // Of such a number only the beginning was read.
+  // Only the first digits of so long an ID were read, so it cannot be repeated.
   if (id > Number.MAX_SAFE_INTEGER)
     return new AppError('NOT_FOUND', `There is no user in this project with an ID above ${Number.MAX_SAFE_INTEGER}.`);
   return new AppError('NOT_FOUND', `There is no user ${show(id)} in this project.`);

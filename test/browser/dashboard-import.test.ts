@@ -1,14 +1,12 @@
 import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { IMPORT_FIELDS } from '#dist/domain/import-format.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
-import { type Json, type TestProject, useTestApp } from '../support/app.js';
-import { hasBrowser, launchBrowser } from '../support/browser.js';
+import { type TestProject, useTestApp } from '../support/app.js';
+import { findFaults, hasBrowser, launchBrowser } from '../support/browser.js';
 import { openDashboard, visit } from '../support/dashboard-page.js';
 
-const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 30_000 });
 
 /** CSV becomes what an import takes. These tests need Chromium. */
@@ -164,9 +162,7 @@ describe.skipIf(!hasBrowser)('the import of CSV', () => {
     const row = titles.map((_, index) => `${'y'.repeat(index * 20)}`).join(',');
     await dialog.getByLabel('File').setInputFiles(csv(`${titles.join(',')}\n${`${row}\n`.repeat(9)}`));
     await dialog.getByLabel('auth_method of all users').waitFor();
-    await page.evaluate(AXE);
-    const { violations } = (await page.evaluate('axe.run()')) as Json;
-    expect(violations.map(({ id, nodes }: Json) => [id, nodes.map(({ target }: Json) => target)])).toEqual([]);
+    expect(await findFaults(page)).toEqual([]);
     for (const box of ['document.documentElement', "document.querySelector('dialog')"])
       expect(await page.evaluate(`${box}.scrollWidth - ${box}.clientWidth`)).toBe(0);
   });

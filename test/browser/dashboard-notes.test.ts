@@ -1,13 +1,10 @@
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { THE_OPERATOR } from '#dist/domain/operators.js';
-import { type Json, type TestProject, useTestApp } from '../support/app.js';
-import { hasBrowser, launchBrowser } from '../support/browser.js';
+import { type TestProject, useTestApp } from '../support/app.js';
+import { findFaults, hasBrowser, launchBrowser } from '../support/browser.js';
 import { openDashboard, visit } from '../support/dashboard-page.js';
 
-const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 30_000 });
 
 /** The notes of operators on the page of a user. These tests need Chromium. */
@@ -36,15 +33,6 @@ describe.skipIf(!hasBrowser)('the notes of a user in the dashboard', () => {
 
   const items = (page: Page) => page.getByRole('list', { name: 'Notes' }).getByRole('listitem');
   const removals = (page: Page) => page.getByRole('button', { name: 'Remove note…' });
-
-  async function findFaults(page: Page): Promise<string[]> {
-    await page.evaluate(AXE);
-    const { violations } = (await page.evaluate('axe.run()')) as Json;
-    return violations.map(
-      ({ id, nodes }: Json) =>
-        `${id}: ${nodes.map((node: Json) => `${node.target} ${node.failureSummary}`).join('; ')}`,
-    );
-  }
 
   test('support adds one, and removes it, but none of others', async () => {
     const id = await createUser('ada', 'Of Grace');

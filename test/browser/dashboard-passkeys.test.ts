@@ -1,13 +1,10 @@
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import type { Browser, BrowserContextOptions, CDPSession, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Json, startTestApp, type TestApp, useTestApp } from '../support/app.js';
-import { hasBrowser, launchBrowser } from '../support/browser.js';
+import { startTestApp, type TestApp, useTestApp } from '../support/app.js';
+import { findFaults, hasBrowser, launchBrowser } from '../support/browser.js';
 import { createLink, settle } from '../support/dashboard-page.js';
 import { startTlsProxy } from '../support/tls-proxy.js';
 
-const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 30_000 });
 const NAME = 'users.example.com';
 
@@ -90,12 +87,6 @@ describe.skipIf(!hasBrowser)('passkeys in a real browser', () => {
   }
 
   const signInByPasskey = (page: Page) => page.getByRole('button', { name: 'Sign in with a passkey' }).click();
-
-  async function findFaults(page: Page): Promise<string[]> {
-    await page.evaluate(AXE);
-    const { violations } = (await page.evaluate('axe.run()')) as Json;
-    return violations.map(({ id, nodes }: Json) => `${id}: ${nodes.map(({ target }: Json) => target).join('; ')}`);
-  }
 
   test.each(Object.entries(PLACES))(
     '%s, one is added, signs in without a name, and is removed',

@@ -1,13 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Json, type TestProject, useTestApp } from '../support/app.js';
-import { hasBrowser, launchBrowser } from '../support/browser.js';
+import { type TestProject, useTestApp } from '../support/app.js';
+import { findFaults, hasBrowser, launchBrowser } from '../support/browser.js';
 import { openDashboard, settle, visit } from '../support/dashboard-page.js';
 
-const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 60_000 });
 
 /** The last requests of a project, as people look for one. These tests need Chromium. */
@@ -122,12 +119,7 @@ describe.skipIf(!hasBrowser)('the requests in the dashboard', () => {
       await visit(app, page, `/${project.appId}/requests${screen}`);
       for (const more of await page.locator('main details summary').all()) await more.click();
       await settle(page);
-      await page.evaluate(AXE);
-      const { violations } = (await page.evaluate('axe.run()')) as Json;
-      expect(
-        violations.map(({ id, nodes }: Json) => [id, nodes.map(({ target }: Json) => target)]),
-        screen,
-      ).toEqual([]);
+      expect(await findFaults(page), screen).toEqual([]);
       expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth'), screen).toBe(0);
       if (width === 1280)
         expect(

@@ -1,14 +1,11 @@
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import type { Browser, Locator, Page } from 'playwright-core';
+import type { Browser, Locator } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parseIdentity, snakeCase } from '#dist/domain/identities.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
-import { hasBrowser, launchBrowser } from '../support/browser.js';
+import { findFaults, hasBrowser, launchBrowser } from '../support/browser.js';
 import { openDashboard, settle, visit } from '../support/dashboard-page.js';
 
-const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const identityOf = (email: string) => parseIdentity({ authMethod: 'email', authValue: email }, snakeCase);
 const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 30_000 });
 
@@ -59,16 +56,6 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     `/${project.appId}/users/999999`,
     '/app_unknown/users',
   ];
-
-  async function findFaults(page: Page): Promise<string[]> {
-    // Evaluated like this, the Content-Security-Policy of the page does not refuse it.
-    await page.evaluate(AXE);
-    const { violations } = (await page.evaluate('axe.run()')) as Json;
-    return violations.map(
-      ({ id, nodes }: Json) =>
-        `${id}: ${nodes.map((node: Json) => `${node.target} ${node.failureSummary}`).join('; ')}`,
-    );
-  }
 
   test.each(['light', 'dark'] as const)('have nothing that axe finds, in %s', async (colorScheme) => {
     await using opened = await openDashboard(app, browser, 'admin', { colorScheme });

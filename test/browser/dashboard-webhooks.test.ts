@@ -1,13 +1,10 @@
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Json, type TestProject, useTestApp } from '../support/app.js';
-import { hasBrowser, launchBrowser } from '../support/browser.js';
+import { type TestProject, useTestApp } from '../support/app.js';
+import { findFaults, hasBrowser, launchBrowser } from '../support/browser.js';
 import { openDashboard, settle, visit } from '../support/dashboard-page.js';
 import { type Receiver, startReceiver } from '../support/receiver.js';
 
-const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 30_000 });
 const button = (where: Page | Locator, name: string) => where.getByRole('button', { name, exact: true });
 
@@ -210,12 +207,7 @@ describe.skipIf(!hasBrowser)('webhooks in the dashboard', () => {
     await using opened = await openDashboard(app, browser, 'admin', { colorScheme, viewport: { width, height: 900 } });
     const { page } = opened;
     const check = async (what: string) => {
-      await page.evaluate(AXE);
-      const { violations } = (await page.evaluate('axe.run()')) as Json;
-      expect(
-        violations.map(({ id, nodes }: Json) => [id, nodes.map(({ target }: Json) => target)]),
-        what,
-      ).toEqual([]);
+      expect(await findFaults(page), what).toEqual([]);
       expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth'), what).toBe(0);
     };
     const list = `/${project.appId}/webhooks`;

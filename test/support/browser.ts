@@ -1,5 +1,7 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { type Browser, chromium, type Page } from 'playwright-core';
+import type { Json } from './app.js';
 
 const CANDIDATES = [
   process.env['CHROMIUM_PATH'],
@@ -37,4 +39,16 @@ export function recordRequests(page: Page): string[] {
     if (!/^(blob|data):/.test(request.url())) urls.push(request.url());
   });
   return urls;
+}
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+/** What axe finds on a page that not everyone can use, a line each. */
+export async function findFaults(page: Page): Promise<string[]> {
+  // Evaluated like this, the Content-Security-Policy of the page does not refuse it.
+  await page.evaluate(AXE);
+  const { violations } = (await page.evaluate('axe.run()')) as Json;
+  return violations.map(
+    ({ id, nodes }: Json) => `${id}: ${nodes.map((node: Json) => `${node.target} ${node.failureSummary}`).join('; ')}`,
+  );
 }
