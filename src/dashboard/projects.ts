@@ -71,7 +71,7 @@ const projectConnectionType = connectionType('ProjectConnection', projectType, {
   total: 'How many projects match, on all pages together.',
 });
 
-const afterArgument = cursor('after');
+const afterArgument = cursor('after', 'projects');
 
 builder.queryFields((t) => ({
   projects: t.field({

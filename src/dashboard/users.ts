@@ -191,7 +191,7 @@ const usersByPrefixType = builder.objectRef<{ nodes: ProjectUser[]; hasMore: boo
 });
 
 const filterArgument = { type: filterInput, description: 'Which users; without it, all.' } as const;
-const cursors = { after: cursor('after'), before: cursor('before') };
+const cursors = { after: cursor('after', 'users'), before: cursor('before', 'users') };
 const idArgument = userId('id');
 
 builder.objectFields(projectType, (t) => ({

@@ -142,11 +142,16 @@ export function parseUserId(text: string): bigint | null {
 }
 
 /** What `read` makes of a text; it returns null where the text has not the `form`. */
-export function readableText<Value>(name: string, form: string, read: (text: string) => Value | null) {
+export function readableText<Value>(
+  name: string,
+  form: string,
+  read: (text: string) => Value | null,
+  formFor = (_text: string) => form,
+) {
   return z.string({ error: says(name, form) }).transform((text, context) => {
     const value = read(text);
     if (value !== null) return value;
-    context.addIssue({ code: 'custom', input: text, message: expected(name, text, form) });
+    context.addIssue({ code: 'custom', input: text, message: expected(name, text, formFor(text)) });
     return z.NEVER;
   });
 }
@@ -154,7 +159,7 @@ export function readableText<Value>(name: string, form: string, read: (text: str
 /** One bound of the creation date: a whole UTC day, or an instant. */
 export function dateBound(name: string, edge: 'first' | 'last') {
   const read = (text: string) => (isTooLong('date', text) ? null : parseDate(text, edge));
-  return readableText(name, DATE_FORM, read).meta({
+  return readableText(name, DATE_FORM, read, (text) => dateForm(text, DATE_FORM)).meta({
     description: `${edge === 'first' ? 'Users created on or after' : 'Users created on or before'} this: ${DATE_FORM}.`,
     maxLength: INPUT_LIMITS.date.max,
     example: '2026-01-31',
@@ -257,6 +262,12 @@ export function parseDate(text: string, edge: 'first' | 'last'): Date | null {
   return withinRange(minuteStart + time.second * 1_000 + milliseconds);
 }
 
+/** What is expected instead of a date that was refused: the `form`, unless the text has it and names no moment of the calendar. */
+export function dateForm(text: string, form: string): string {
+  if (!RFC_3339.test(text) || parseDate(text, 'first') !== null) return form;
+  return text.includes(':') ? 'a date and a time that exist' : 'a date that exists';
+}
+
 /** Null where the day does not exist. Date.UTC would accept 30 February, and read the years 0 to 99 as 1900 to 1999. */
 function utcMidnight(year: number, month: number, day: number): number | null {
   const date = new Date(0);
@@ -293,8 +304,11 @@ export function cursorOf({ createdAt, id }: { readonly createdAt: string; readon
   return encodeCursor({ createdAt: new Date(createdAt), id });
 }
 
+/** What errors say of a cursor of a list of `things`. */
+export const cursorForm = (things: string) => `a cursor of ${things} from an earlier answer`;
+
 /** A cursor from `encodeCursor`. */
-export const cursor = (name: string) => readableText(name, 'a cursor from an earlier answer', decodeCursor);
+export const cursor = (name: string, things: string) => readableText(name, cursorForm(things), decodeCursor);
 
 function decodeCursor(text: string): Position | null {
   const match = openText(text, CURSOR);
@@ -305,8 +319,6 @@ function decodeCursor(text: string): Position | null {
 }
 
 const BAN_CURSOR = /^bans\.(.*)\.[0-9a-z]+$/;
-/** What errors say of a cursor of bans. */
-export const BAN_CURSOR_FORM = 'a cursor of bans from an earlier answer';
 
 /** The cursor of a ban in GraphQL: it names its list, so that no cursor of users is taken for it. */
 export function banCursorOf({ createdAt, id }: { readonly createdAt: string; readonly id: number }): string {
@@ -315,7 +327,7 @@ export function banCursorOf({ createdAt, id }: { readonly createdAt: string; rea
 
 /** A cursor from `banCursorOf`, or one of 0.9.0, which may be of another list: `list` is null. */
 export const banCursor = (name: string) =>
-  readableText(name, BAN_CURSOR_FORM, (text) => {
+  readableText(name, cursorForm('bans'), (text) => {
     const place = openText(text, BAN_CURSOR)?.[1];
     const position = decodeCursor(place === undefined ? text : opaqueText(place));
     if (position === null || place === undefined) return position && { ...position, list: null };

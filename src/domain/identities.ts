@@ -1,9 +1,9 @@
 import { domainToASCII, domainToUnicode } from 'node:url';
 import { AppError, badInput } from '../errors.js';
-import { LATEST, parseDate } from './filters.js';
+import { dateForm, LATEST, parseDate } from './filters.js';
 import { atMost, INPUT_LIMITS, isTooLong } from './input-limits.js';
 import type { BanState, HistoryFields, LoginFields, Network, WalletType } from './users.js';
-import { type Address, requireAddress } from './wallets.js';
+import { ADDRESS_FORM, type Address, requireAddress } from './wallets.js';
 
 /** What identifies a user within a project: the login method, the value, and the form in which the value is compared. */
 export interface Identity {
@@ -151,21 +151,21 @@ export function parseBanTerms(
   if (given.end == null) return { reason, expiresAt: null };
   const expiresAt = isTooLong('date', given.end) ? null : parseDate(given.end, 'last');
   if (expiresAt !== null && expiresAt.getTime() > Date.now() && expiresAt <= LATEST) return { reason, expiresAt };
-  throw badInput(endName, given.end, BAN_END_FORM);
+  throw badInput(endName, given.end, dateForm(given.end, BAN_END_FORM));
 }
 
-/** The folded email, or BAD_USER_INPUT. */
-export function requireEmail(name: string, text: string): string {
+/** The folded email, or BAD_USER_INPUT. `aboutBlanks` is what else an error says of them. */
+export function requireEmail(name: string, text: string, aboutBlanks = ''): string {
   const folded = foldEmail(text);
   if (folded !== null) return folded;
-  throw badInput(name, text, EMAIL_FORM + hintOf(text));
+  throw badInput(name, text, EMAIL_FORM + hintOf(text, aboutBlanks));
 }
 
 /** What is probably wrong with a text that is no email. */
-function hintOf(text: string): string {
+function hintOf(text: string, aboutBlanks: string): string {
   if (isTooLong('email', text)) return ` of ${atMost('email')}`;
   if (text.trim().indexOf('@') > MAX_MAILBOX) return ` with at most ${MAX_MAILBOX} characters before the @`;
-  return text.trim().includes(' ') ? ' without blanks; in a URL, + must be sent as %2B' : '';
+  return text.trim().includes(' ') ? ` without blanks${aboutBlanks}` : '';
 }
 
 /**
@@ -336,7 +336,7 @@ function parseAccounts(
     const name = `accounts[${index}].${spelling('public_key')}`;
     const address = requireAddress(name, publicKey);
     if (address.network !== network) {
-      throw badInput(name, publicKey, `an address of the network ${network}`);
+      throw badInput(name, publicKey, `${ADDRESS_FORM[network]}, as its network says`);
     }
     if (accounts.has(address.key)) {
       throw badInput(name, publicKey, 'each address once');

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { AppError } from '../errors.js';
-import { EARLIEST, LATEST, parse, parseDate, says } from './filters.js';
+import { AppError, expected } from '../errors.js';
+import { dateForm, EARLIEST, LATEST, parse, parseDate, says } from './filters.js';
 import {
   type Ban,
   type BanRecord,
@@ -136,7 +136,7 @@ const dateTime = (name: string) =>
   z.string({ error: says(name, DATE_TIME_FORM) }).transform((given, context) => {
     const instant = parseDate(given, 'first');
     if (instant !== null && instant >= EARLIEST && instant <= LATEST) return instant;
-    context.addIssue({ code: 'custom', message: says(name, DATE_TIME_FORM)({ input: given }) });
+    context.addIssue({ code: 'custom', message: expected(name, given, dateForm(given, DATE_TIME_FORM)) });
     return z.NEVER;
   });
 

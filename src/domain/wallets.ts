@@ -24,8 +24,11 @@ const CHECKSUM_OFFSET = 33;
 
 const SECRET_SEED = /^S[A-Z2-7]{55}$/;
 
-export const ADDRESS_FORMS =
-  'a Stellar address (G and 55 more characters) or an Ethereum address (0x and 40 hex digits)';
+export const ADDRESS_FORM: Readonly<Record<Network, string>> = {
+  stellar: 'a Stellar address (G and 55 more characters)',
+  ethereum: 'an Ethereum address (0x and 40 hex digits)',
+};
+export const ADDRESS_FORMS = Object.values(ADDRESS_FORM).join(' or ');
 
 /**
  * The one address parser, used by search, verification, import, login and GraphQL. Returns the address, or why it is malformed.

@@ -14,7 +14,7 @@ import { LRUCache } from 'lru-cache';
 import { redact } from '../errors.js';
 import { type CompiledSize, compile, type Run } from './compiled.js';
 import { type LimitedSchema, operationCost } from './cost.js';
-import { blameArgument } from './errors.js';
+import { blameArgument, nameKeys } from './errors.js';
 import { beyond, dropTokens, findExceededLimit, fragmentsOf, type Limits, MAX_ERRORS, rootFieldsOf } from './limits.js';
 import { variablesReader } from './nodes.js';
 
@@ -68,7 +68,7 @@ export function readDocument(on: LimitedSchema, text: string): ReadDocument {
     const exceeded = findExceededLimit(tree, limits);
     if (exceeded !== null) return refused(exceeded);
     const errors = validate(schema, tree, RULES, { maxErrors: MAX_ERRORS })
-      .map((error) => explain(error, limits))
+      .map((error) => nameKeys(schema, explain(error, limits)))
       .map((error) => withoutNodes(error, tree));
     if (errors.length > 0) return refused(...errors);
     dropTokens(tree);

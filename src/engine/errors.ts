@@ -170,6 +170,18 @@ function pathOf(chain: readonly (ASTNode | readonly ASTNode[])[]): string | null
   return path;
 }
 
+/** How GraphQL.js says of a value in a document, and of a variable, that an input of exactly one key has another number of them. */
+const NOT_ONE_KEY = /\bOneOf (?:Input Object "(\w+)" must specify exactly one key|type "(\w+)")\.$/;
+
+/** Adds to such an error which keys there are. */
+export function nameKeys(schema: GraphQLSchema, error: GraphQLError): GraphQLError {
+  const [, inDocument, inVariable = ''] = NOT_ONE_KEY.exec(error.message) ?? [];
+  const type = schema.getType(inDocument ?? inVariable);
+  if (!isInputObjectType(type)) return error;
+  const message = `${error.message} Expected one of ${Object.keys(type.getFields()).join(', ')}.`;
+  return new GraphQLError(message, { nodes: error.nodes ?? null });
+}
+
 /** Makes the errors of the enums of a schema say which values they accept. */
 export function nameEnumValues(schema: GraphQLSchema): void {
   for (const type of Object.values(schema.getTypeMap())) {
@@ -177,7 +189,7 @@ export function nameEnumValues(schema: GraphQLSchema): void {
     const accepted = ` Expected one of ${type
       .getValues()
       .map(({ name }) => name)
-      .join(', ')}.`;
+      .join(', ')}`;
     const named =
       <Given extends unknown[]>(read: (...given: Given) => unknown) =>
       (...given: Given) => {
@@ -185,7 +197,9 @@ export function nameEnumValues(schema: GraphQLSchema): void {
           return read.apply(type, given);
         } catch (error) {
           if (!(error instanceof GraphQLError)) throw error;
-          throw new GraphQLError(error.message + accepted, { nodes: error.nodes ?? null });
+          const isQuoted = error.nodes?.[0]?.kind === 'StringValue';
+          const message = `${error.message}${accepted}${isQuoted ? ', without quotes' : ''}.`;
+          throw new GraphQLError(message, { nodes: error.nodes ?? null });
         }
       };
     type.parseValue = named(type.parseValue);

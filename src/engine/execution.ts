@@ -14,7 +14,7 @@ import { isSliceOver, nextSlice } from '../http/threads.js';
 import { withSpan } from '../telemetry/request-trace.js';
 import { COST_PER_UNIT, chargingForRows, declaredCost, type EngineContext } from './cost.js';
 import type { KnownOperation, ReadDocument } from './documents.js';
-import { BAD_REQUEST, blameArgumentOfVariable, type ErrorTerms, toGraphQLErrors } from './errors.js';
+import { BAD_REQUEST, blameArgumentOfVariable, type ErrorTerms, nameKeys, toGraphQLErrors } from './errors.js';
 import { beyond, fragmentsOf, LIMITS, limitExceeded } from './limits.js';
 
 /** The parameters of a GraphQL request, from a body or a URL. */
@@ -78,7 +78,8 @@ export function prepareRequest(document: ReadDocument, parameters: Parameters): 
   const { coerced, errors = [] } = operation.readVariables(variables);
   if (coerced === undefined) {
     const roots = [operation.node, ...fragmentsOf(document.tree as DocumentNode).values()];
-    const refuse = (error: GraphQLError) => asBadRequest(error, blameArgumentOfVariable(roots, error));
+    const refuse = (error: GraphQLError) =>
+      asBadRequest(nameKeys(document.on.schema, error), blameArgumentOfVariable(roots, error));
     return { ...prepared, refusal: errors.map(refuse) };
   }
   const cost = operation.cost(coerced);

@@ -1,5 +1,5 @@
 import type { Services } from '../context.js';
-import { BAN_CURSOR_FORM, banCursor, banCursorOf, PAGE_SIZE, type Position, parse } from '../domain/filters.js';
+import { banCursor, banCursorOf, cursorForm, PAGE_SIZE, type Position, parse } from '../domain/filters.js';
 import type { ListedBan } from '../domain/identities.js';
 import type { ProjectScope } from '../domain/projects.js';
 import type { User } from '../domain/users.js';
@@ -56,7 +56,7 @@ async function readPlace(after: string, scope: ProjectScope, { users }: Pick<Ser
   if (list !== null) return place;
   const user = await users.findUser(scope, BigInt(place.id), { withAccounts: false });
   if (user === null || Date.parse(user.createdAt) !== place.createdAt.getTime()) return place;
-  throw badInput('after', after, BAN_CURSOR_FORM);
+  throw badInput('after', after, cursorForm('bans'));
 }
 
 builder.queryField('bans', (t) =>

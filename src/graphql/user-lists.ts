@@ -21,7 +21,7 @@ import { userType } from './users.js';
 
 /* Users in lists: by cursor, by page number, and their number. */
 
-const cursors = { after: cursor('after'), before: cursor('before') };
+const cursors = { after: cursor('after', 'users'), before: cursor('before', 'users') };
 /** The fields of a filter that only `users` knows, and without a total. */
 const STATE_FIELDS = ['lastLoginBefore', 'lastLoginAfter', 'banned'] as const;
 const ONLY_USERS = 'Only in `users`, and without `totalCount`: such users are not counted.';

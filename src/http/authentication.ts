@@ -51,6 +51,7 @@ const AT_ONCE: Run = (_project, work) => work();
 export const CHALLENGE = { 'www-authenticate': 'Basic realm="userdir"' };
 const MISSING =
   'Credentials are missing: send the headers service-app-id and service-app-secret, or HTTP Basic with the App ID and the App Secret.';
+const IN_HEADER = 'send it in the header';
 /** Allowed failures a minute: from one address, and with one App ID from all addresses. */
 const FAILURES_OF_ADDRESS = 600;
 const FAILURES_WITH_APP_ID = 3_000;
@@ -75,7 +76,7 @@ export function createAuthenticate(projects: Credentialed, runWithAdmission: Run
   return ({ headers, ip }, run = runWithAdmission) => {
     const credentials = readCredentials(headers);
     if (credentials === null) {
-      return run(UNAUTHENTICATED, () => refuse(ip, null, new AppError('UNAUTHENTICATED', MISSING)));
+      return run(UNAUTHENTICATED, () => refuse(ip, null, new AppError('UNAUTHENTICATED', missingIn(headers))));
     }
     const { appId } = credentials;
     const known = projects.cachedCredentials(credentials);
@@ -152,12 +153,26 @@ export function createFailureLimit(
   };
 }
 
-/** The credentials of a request; null if it has none. If one of the two headers is present, Basic is ignored. */
+/** The credentials of a request; null if the App ID or the App Secret is missing or empty. */
 export function readCredentials(headers: IncomingHttpHeaders): Credentials | null {
+  const { appId, appSecret } = readGiven(headers);
+  return appId && appSecret ? bounded({ appId, appSecret }) : null;
+}
+
+/** What a request has of its credentials. If one of the two headers is present, Basic is ignored. */
+function readGiven(headers: IncomingHttpHeaders): Partial<Credentials> {
   const appId = headers['service-app-id'];
   const appSecret = headers['service-app-secret'];
   if (appId === undefined && appSecret === undefined) return readBasic(headers.authorization);
-  return typeof appId === 'string' && typeof appSecret === 'string' ? bounded({ appId, appSecret }) : null;
+  return { appId: appId as string, appSecret: appSecret as string };
+}
+
+/** Says what is missing where `readCredentials` returns null. */
+function missingIn(headers: IncomingHttpHeaders): string {
+  const { appId, appSecret } = readGiven(headers);
+  if (appId) return `The App Secret is missing: ${IN_HEADER} service-app-secret, or as the password of HTTP Basic.`;
+  if (appSecret) return `The App ID is missing: ${IN_HEADER} service-app-id, or as the user name of HTTP Basic.`;
+  return MISSING;
 }
 
 /** Empties a value that is longer than any App ID or App Secret, so that it is never hashed or counted. */
@@ -169,10 +184,10 @@ function bounded({ appId, appSecret }: Credentials): Credentials {
 }
 
 /** RFC 7617: the user name ends at the first colon. */
-function readBasic(authorization: string | undefined): Credentials | null {
+function readBasic(authorization: string | undefined): Partial<Credentials> {
   const encoded = /^basic +([A-Za-z0-9+/_-]+=*) *$/i.exec(authorization ?? '')?.[1];
-  if (encoded === undefined) return null;
+  if (encoded === undefined) return {};
   const decoded = Buffer.from(encoded, 'base64').toString();
   const colon = decoded.indexOf(':');
-  return colon === -1 ? null : bounded({ appId: decoded.slice(0, colon), appSecret: decoded.slice(colon + 1) });
+  return colon === -1 ? { appId: decoded } : { appId: decoded.slice(0, colon), appSecret: decoded.slice(colon + 1) };
 }

@@ -33,7 +33,7 @@ export function createAudit(db: Database) {
     async listPage(scope: ProjectScope, question: AuditQuestion, page: { after: string | null; limit: number }) {
       const { after, limit } = page;
       const projectId = scope.projectIdFor('inspect');
-      const position = after === null ? null : parse(cursor('after'), after);
+      const position = after === null ? null : parse(cursor('after', 'the audit trail'), after);
       const found = await listAuditPage(db.replicaReads, projectId, readQuestion(question), position, limit + 1);
       return { entries: found.slice(0, limit), hasNext: found.length > limit };
     },

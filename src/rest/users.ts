@@ -138,7 +138,7 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
       const found =
         email === undefined
           ? await users.searchByAddress(scope, requireAddress('address', address as string))
-          : await users.searchByEmail(scope, requireEmail('email', email));
+          : await users.searchByEmail(scope, requireEmail('email', email, '; in a URL, + must be sent as %2B'));
       request.addWeight(listWeight(found.length));
       return { message: 'Users searched.', result: { total_user: found.length, users: found.map(userObjectOf) } };
     },

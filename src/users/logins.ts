@@ -162,7 +162,7 @@ export function createLogins(db: Database, totals: Totals, hours: RequestHours) 
       { after = null, limit, order = 'newest first', search = null }: BanPage,
     ): Promise<{ bans: ListedBan[]; next: string | null }> {
       const projectId = scope.projectIdFor('inspect');
-      const position = after === null ? null : parse(cursor('after'), after);
+      const position = after === null ? null : parse(cursor('after', 'bans'), after);
       if (search !== null && isTooLong('authValue', search))
         throw badInput('search', search, `text of ${atMost('authValue')}`);
       const text = search?.trim().normalize('NFC') ?? '';

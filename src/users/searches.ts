@@ -237,7 +237,7 @@ export function createLookups(db: Database, { byId, byEmail, byAddress, byIdenti
       { after, limit, order }: Omit<sql.RemovedPage, 'after'> & { readonly after: string | null },
     ): Promise<{ users: RemovedUser[]; next: string | null }> {
       const projectId = scope.projectIdFor('inspect');
-      const position = after === null ? null : parse(cursor('after'), after);
+      const position = after === null ? null : parse(cursor('after', 'removed users'), after);
       const ids = await sql.listRemovedIds(db, projectId, { after: position, limit: limit + 1, order });
       // One may have been restored at this moment.
       const found = (await describeInOrder(projectId, ids)).filter(isRemoved);

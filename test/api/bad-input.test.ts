@@ -35,7 +35,12 @@ describe('every 400 in the contract names the parameter, the received value and 
   const dateForms = 'expected a date (2026-01-31) or an RFC 3339 date-time (2026-01-31T12:00:00Z).';
   test.each([
     ['/server/users?start_date=soon', `start_date: got "soon", ${dateForms}`],
-    ['/server/users/count?end_date=2026-02-30', `end_date: got "2026-02-30", ${dateForms}`],
+    ['/server/users?start_date=2026-2-3', `start_date: got "2026-2-3", ${dateForms}`],
+    ['/server/users/count?end_date=2026-02-30', 'end_date: got "2026-02-30", expected a date that exists.'],
+    [
+      '/server/users?start_date=2026-01-31T24:00:00Z',
+      'start_date: got "2026-01-31T24:00:00Z", expected a date and a time that exist.',
+    ],
     [
       '/server/users?login_method=fax',
       'login_method: got "fax", expected email, passkey, wallet, socials, or several of them separated by commas.',
@@ -178,6 +183,33 @@ describe('every text has a maximum length, and one more character is 400', () =>
         const { status, body } = await anonymous('/server/users/count', { headers: credentials });
         expect(expectError({ status, body }, 401)).toBe('The App ID or the App Secret is invalid.');
       }
+    }
+  });
+
+  test('a 401 says which of the two credentials is missing, also where it is sent empty', async () => {
+    const secretIsMissing =
+      'The App Secret is missing: send it in the header service-app-secret, or as the password of HTTP Basic.';
+    const idIsMissing =
+      'The App ID is missing: send it in the header service-app-id, or as the user name of HTTP Basic.';
+    const bothAreMissing =
+      'Credentials are missing: send the headers service-app-id and service-app-secret, or HTTP Basic with the App ID and the App Secret.';
+    const basic = (text: string) => ({ authorization: `Basic ${Buffer.from(text).toString('base64')}` });
+    const { appId, appSecret } = project;
+    for (const [headers, message] of [
+      [{}, bothAreMissing],
+      [{ 'service-app-id': '', 'service-app-secret': '' }, bothAreMissing],
+      [basic(':'), bothAreMissing],
+      [{ authorization: `Bearer ${appSecret}` }, bothAreMissing],
+      [{ 'service-app-id': appId }, secretIsMissing],
+      [{ 'service-app-id': appId, 'service-app-secret': '' }, secretIsMissing],
+      [{ 'service-app-id': appId, ...basic(`${appId}:${appSecret}`) }, secretIsMissing],
+      [basic(appId), secretIsMissing],
+      [basic(`${appId}:`), secretIsMissing],
+      [{ 'service-app-secret': appSecret }, idIsMissing],
+      [basic(`:${appSecret}`), idIsMissing],
+    ] as const) {
+      const { status, body } = await anonymous('/server/users/count', { headers });
+      expect(expectError({ status, body }, 401), JSON.stringify(headers)).toBe(message);
     }
   });
 

@@ -298,7 +298,9 @@ async function expectRefused(project: TestProject, cursor: string) {
   for (const name of ['after', 'before']) {
     const { errors, data } = await project.graphql(QUERY, { [name]: cursor });
     expect({ cursor, codes: codesOf({ errors }), data }).toEqual({ cursor, codes: ['BAD_USER_INPUT'], data: null });
-    expect(errors?.[0]?.message).toMatch(new RegExp(`^${name}: got .*, expected a cursor from an earlier answer\\.$`));
+    expect(errors?.[0]?.message).toMatch(
+      new RegExp(`^${name}: got .*, expected a cursor of users from an earlier answer\\.$`),
+    );
   }
 }
 

@@ -91,18 +91,18 @@ describe('extensions.argument', () => {
     ]);
   });
 
-  const METHODS = 'Expected one of EMAIL, PASSKEY, SOCIALS, WALLET.';
+  const METHODS = 'Expected one of EMAIL, PASSKEY, SOCIALS, WALLET';
   test.each<[message: string, query: string, variables?: Json]>([
     [
-      `Value "GOOGLE" does not exist in "LoginMethod" enum. ${METHODS}`,
+      `Value "GOOGLE" does not exist in "LoginMethod" enum. ${METHODS}.`,
       '{ userCount(filter: { loginMethods: [GOOGLE] }) }',
     ],
     [
-      `Enum "LoginMethod" cannot represent non-enum value: "EMAIL". Did you mean the enum value "EMAIL"? ${METHODS}`,
+      `Enum "LoginMethod" cannot represent non-enum value: "EMAIL". Did you mean the enum value "EMAIL"? ${METHODS}, without quotes.`,
       '{ userCount(filter: { loginMethods: ["EMAIL"] }) }',
     ],
     [
-      `Variable "$m" got invalid value "GOOGLE" at "m[0]"; Value "GOOGLE" does not exist in "LoginMethod" enum. ${METHODS}`,
+      `Variable "$m" got invalid value "GOOGLE" at "m[0]"; Value "GOOGLE" does not exist in "LoginMethod" enum. ${METHODS}.`,
       'query ($m: [LoginMethod!]) { userCount(filter: { loginMethods: $m }) }',
       { m: ['GOOGLE'] },
     ],
@@ -110,7 +110,24 @@ describe('extensions.argument', () => {
       'Value "user" does not exist in "ChangeType" enum. Expected one of ACCOUNT_ADDED, IDENTITY_BANNED, IDENTITY_UNBANNED, USER_CREATED, USER_REMOVED, USER_RESTORED, USER_UPDATED.',
       '{ changes(types: [user]) { nodes { id } } }',
     ],
-  ])('the values of an enum are named: %s', async (message, query, variables = {}) => {
+    [
+      'OneOf Input Object "UserSearch" must specify exactly one key. Expected one of address, email.',
+      '{ searchUsers(by: {}) { id } }',
+    ],
+    [
+      'Variable "$by" got invalid value { email: "a", address: "b" }; Exactly one key must be specified for OneOf type "UserSearch". Expected one of address, email.',
+      'query ($by: UserSearch!) { searchUsers(by: $by) { id } }',
+      { by: { email: 'a', address: 'b' } },
+    ],
+    [
+      'email: got "ada x@b", expected an email address without blanks.',
+      '{ searchUsers(by: { email: "ada x@b" }) { id } }',
+    ],
+    [
+      'accounts[0].publicKey: got "[address]", expected a Stellar address (G and 55 more characters), as its network says.',
+      `mutation { recordLogin(input: { authMethod: "x", authValue: "1", accounts: [{ network: STELLAR, publicKey: "0x${'a'.repeat(40)}" }] }) { created } }`,
+    ],
+  ])('the accepted values or keys are named: %s', async (message, query, variables = {}) => {
     const { errors } = await project.graphql(query, variables);
     expect(errors?.map((error) => error.message)).toEqual([message]);
   });

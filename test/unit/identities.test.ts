@@ -378,7 +378,7 @@ describe('the accounts of a profile', () => {
   test('must have the network of their address', () => {
     const accounts = [stellar(1), { network: 'ethereum' as const, publicKey: stellarAddress(2) }];
     expect(refusal(() => profile({ ...passkey, accounts }))).toMatch(
-      /^accounts\[1\]\.public_key: got .* network ethereum/,
+      /^accounts\[1\]\.public_key: got .* an Ethereum address/,
     );
   });
 
