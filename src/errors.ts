@@ -56,8 +56,15 @@ export const MEANINGS = {
   },
   NOT_FOUND: {
     status: 404,
-    cause: 'the project has no such user, or the service has no such path',
-    remedy: 'treat the user as removed; or correct the path',
+    cause: 'the project has no such user',
+    remedy: 'treat the user as removed',
+    retry: 'no',
+  },
+  /** A code of its own, so that no caller takes a wrong path for a removed user. */
+  PATH_NOT_FOUND: {
+    status: 404,
+    cause: 'the service has nothing at this path; this says nothing about a user',
+    remedy: 'correct the path',
     retry: 'no',
   },
   METHOD_NOT_ALLOWED: {
@@ -231,7 +238,7 @@ function fromHttpFailure(status: number, cause: unknown): AppError {
 export const NO_SUCH_PATH = 'There is nothing at this path: /docs/reference of the service lists the routes.';
 
 const HTTP_FAILURES: Record<number, readonly [ErrorCode, string]> = {
-  404: ['NOT_FOUND', NO_SUCH_PATH],
+  404: ['PATH_NOT_FOUND', NO_SUCH_PATH],
   // http/failures.ts says how large it may be.
   413: ['PAYLOAD_TOO_LARGE', 'The body is too large.'],
   // http/failures.ts says which type the request has.

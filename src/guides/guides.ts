@@ -64,10 +64,11 @@ export const guidesPlugin: FastifyPluginAsync<GuidesOptions> = async (app, { gra
   async function refuse(request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
     const guide = await find(MISSING);
     const isForPeople = preferredType(request.headers.accept, ['text/html', 'application/json']) === 'text/html';
-    if (!isForPeople || guide === null) throw new AppError('NOT_FOUND', 'There is no such page of the documentation.');
+    if (!isForPeople || guide === null)
+      throw new AppError('PATH_NOT_FOUND', 'There is no such page of the documentation.');
     return reply
       .code(404)
-      .headers({ ...codeHeaders('NOT_FOUND', app.docsOf), 'content-security-policy': POLICY })
+      .headers({ ...codeHeaders('PATH_NOT_FOUND', app.docsOf), 'content-security-policy': POLICY })
       .type(HTML)
       .send(guide.text);
   }

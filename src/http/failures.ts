@@ -70,7 +70,7 @@ export function refuseUnknownRoutes(app: FastifyInstance): (request: FastifyRequ
     const path = (raw.url ?? '').replace(/\?.*$/s, '');
     const allowed = routes.filter((route) => route.path.test(path)).map((route) => route.method);
     // The route of the method has found nothing, such as a file of a page.
-    if (allowed.length === 0 || allowed.includes(method)) throw new AppError('NOT_FOUND', NO_SUCH_PATH);
+    if (allowed.length === 0 || allowed.includes(method)) throw new AppError('PATH_NOT_FOUND', NO_SUCH_PATH);
     const allow = [...new Set(allowed)].join(', ');
     throw new AppError('METHOD_NOT_ALLOWED', `${method} is not allowed here; use ${allow}.`, { headers: { allow } });
   };

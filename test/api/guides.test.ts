@@ -166,7 +166,7 @@ describe('as files', () => {
   test('what is not there is 404: in a browser a page that leads on, otherwise the error', async () => {
     for (const path of ['/docs/nothing', '/docs/404', '/docs/errors/nothing', '/docs/..%2fserver', '/docs/__proto__']) {
       const page = await ask(path, html);
-      expect([path, page.status, page.headers['userdir-error-code']]).toEqual([path, 404, 'NOT_FOUND']);
+      expect([path, page.status, page.headers['userdir-error-code']]).toEqual([path, 404, 'PATH_NOT_FOUND']);
       expect(page.bytes.toString()).toContain('There is no such page');
       const error = await ask(path);
       expect([path, error.status]).toEqual([path, 404]);
@@ -226,7 +226,8 @@ describe('the address that an error names', () => {
     ['BAD_USER_INPUT', '/changes?limit=0', {}],
     ['BAD_USER_INPUT', '/server/users#x%', {}],
     ['UNAUTHENTICATED', '/server/users', { 'service-app-secret': 'wrong' }],
-    ['NOT_FOUND', '/nothing', {}],
+    ['PATH_NOT_FOUND', '/server/nothing', {}],
+    ['PATH_NOT_FOUND', '/nothing', {}],
   ])('stands in the header Link over REST: %s of %s', async (code, path, headers) => {
     const given = Object.entries({ host: 'userdir', ...project.credentials, ...headers, connection: 'close' });
     const lines = [`GET ${path} HTTP/1.1`, ...given.map(([name, value]) => `${name}: ${value}`), '', ''];

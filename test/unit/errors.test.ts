@@ -9,6 +9,7 @@ test.each<[ErrorCode, number]>([
   ['UNAUTHENTICATED', 401],
   ['BANNED', 403],
   ['NOT_FOUND', 404],
+  ['PATH_NOT_FOUND', 404],
   ['METHOD_NOT_ALLOWED', 405],
   ['REQUEST_TIMEOUT', 408],
   ['CONFLICT', 409],
@@ -43,7 +44,7 @@ describe('an unknown failure', () => {
     const codes: Record<number, ErrorCode> = {
       413: 'PAYLOAD_TOO_LARGE',
       415: 'UNSUPPORTED_MEDIA_TYPE',
-      404: 'NOT_FOUND',
+      404: 'PATH_NOT_FOUND',
     };
     const cause = Object.assign(new Error('What the layer says.'), { statusCode });
     const failure = fromUnknown(cause);
