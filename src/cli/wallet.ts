@@ -46,7 +46,7 @@ export function addWalletCommands(program: Command, { define }: CommandContext):
     takes: [
       fileArgument(),
       projectOption(),
-      option('--receipts', 'add a signed receipt to each verdict; needs RECEIPT_KEY_FILE'),
+      option('--receipts', 'add a signed receipt to each verdict; needs RECEIPT_KEY or RECEIPT_KEY_FILE'),
       jsonReportOption(),
     ],
     params: (_file, { project, receipts = false }) => ({ project, withReceipts: receipts }),

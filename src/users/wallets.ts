@@ -171,7 +171,7 @@ export function createReceipts({ keys, issuer }: ReceiptOptions) {
       if (signingKey === undefined)
         throw new AppError(
           'BAD_USER_INPUT',
-          'receipts: this service signs none, because RECEIPT_KEY_FILE is not set; expected a request without them.',
+          'receipts: this service signs none, because its operator has set neither RECEIPT_KEY nor RECEIPT_KEY_FILE; expected a request without them.',
         );
       const iat = Math.floor(Date.now() / 1_000);
       return async ({ address, userId }, owner) => {

@@ -184,7 +184,7 @@ describe('without a key,', () => {
     project = await projectWithWallets(app);
   });
   const refusal =
-    'receipts: this service signs none, because RECEIPT_KEY_FILE is not set; expected a request without them.';
+    'receipts: this service signs none, because its operator has set neither RECEIPT_KEY nor RECEIPT_KEY_FILE; expected a request without them.';
 
   test('a receipt is refused, and everything else is answered', async () => {
     for (const [query, variables] of [

@@ -10,6 +10,7 @@ import { type TestProject, useTestApp } from '../support/app.js';
 import { ROOT } from '../support/checkout.js';
 import { CLIENTS, hasClients } from '../support/clients.js';
 import { readPage } from '../support/examples.js';
+import { startProxy } from '../support/proxy.js';
 
 /** The programs of docs/examples, as they are, against a service. The gateway and its second subgraph are in federation.test.ts. */
 
@@ -28,12 +29,13 @@ describe.runIf(hasClients)('the programs of docs/examples', () => {
     project = await app.createProject();
     folder = await mkdtemp(join(CLIENTS, '.made-examples-'));
   });
-  afterEach(async () => {
+  const stopAll = async () => {
     for (const child of running.splice(0)) {
       child.kill();
       if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
     }
-  });
+  };
+  afterEach(stopAll);
   afterAll(() => rm(folder, { recursive: true }));
 
   const environment = (more: Record<string, string> = {}) => ({
@@ -45,8 +47,8 @@ describe.runIf(hasClients)('the programs of docs/examples', () => {
   });
 
   /** Starts a program that goes on. Returns what it prints, line by line. */
-  function start(name: string, more: Record<string, string>): AsyncIterator<string> {
-    const child = spawn(process.execPath, [join(EXAMPLES, name)], {
+  function start(name: string, more: Record<string, string>, within = EXAMPLES): AsyncIterator<string> {
+    const child = spawn(process.execPath, [join(within, name)], {
       env: environment(more),
       stdio: ['ignore', 'pipe', 'ignore'],
     });
@@ -123,6 +125,36 @@ describe.runIf(hasClients)('the programs of docs/examples', () => {
     const third = await logIn('third@example.com');
     lines = start('follower.mjs', settings);
     expect(await next(lines)).toMatch(new RegExp(` user\\.created ${third}$`));
+  });
+
+  test('subscriber.mjs prints each change, and goes on where it was after a break and after its own end', async () => {
+    await cp(join(EXAMPLES, 'subscriber.mjs'), join(folder, 'subscriber.mjs'));
+    const cursorFile = join(folder, 'subscribed.txt');
+    const readCursor = () => readFile(cursorFile, 'utf8').catch(() => '');
+    const proxy = await startProxy({ host: '127.0.0.1', port: Number(new URL(app.url).port) });
+    const settings = { CURSOR_FILE: cursorFile, USERDIR_URL: `http://127.0.0.1:${proxy.port}` };
+    try {
+      await logIn('before@example.com');
+      let lines = start('subscriber.mjs', settings, folder);
+      await expect.poll(readCursor, { timeout: 20_000 }).not.toBe('');
+      await logIn('while@example.com');
+      expect(await next(lines)).toMatch(/ USER_CREATED while@example\.com$/);
+      await proxy.cut();
+      await logIn('broken@example.com');
+      await proxy.restore();
+      expect(await next(lines)).toMatch(/ USER_CREATED broken@example\.com$/);
+      await expect.poll(async () => (await changesAfter(await readCursor())).length).toBe(0);
+      await stopAll();
+      await logIn('after@example.com');
+      lines = start('subscriber.mjs', settings, folder);
+      expect(await next(lines)).toMatch(/ USER_CREATED after@example\.com$/);
+      // Until it is stopped, it may write its own cursor.
+      await stopAll();
+      await writeFile(cursorFile, 'x');
+      expect((await start('subscriber.mjs', settings, folder).next()).done).toBe(true);
+    } finally {
+      await proxy.close();
+    }
   });
 
   async function changesAfter(cursor: string): Promise<unknown[]> {

@@ -1,0 +1,55 @@
+// Follows the changes by a GraphQL subscription, each as it comes, and remembers how far it has come. `npm i graphql graphql-sse`
+import { readFile, writeFile } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createClient, NetworkError } from 'graphql-sse';
+
+const { USERDIR_URL = 'http://127.0.0.1:4000', APP_ID, APP_SECRET, CURSOR_FILE = 'cursor.txt' } = process.env;
+const url = `${USERDIR_URL}/graphql`;
+const headers = { 'service-app-id': APP_ID, 'service-app-secret': APP_SECRET };
+// Its own retries would repeat the first cursor.
+const client = createClient({ url, headers, retryAttempts: 0 });
+const query = 'subscription ($after: String!) { changes(after: $after) { id at type user { email } } }';
+
+/** Your work. A change may come twice, because the cursor is written after it. A user who is removed is null. */
+async function handle({ at, type, user }) {
+  console.log(`${at} ${type} ${user?.email ?? ''}`);
+}
+
+/** The cursor of the present end of the feed. */
+async function findEnd() {
+  const body = JSON.stringify({ query: '{ changes(after: "now") { pageInfo { endCursor } } }' });
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: { ...headers, 'content-type': 'application/json' },
+    body,
+  });
+  const { data, errors } = await response.json();
+  if (errors) throw new Error(errors[0].message);
+  return data.changes.pageInfo.endCursor;
+}
+
+/** The seconds until the next attempt. Throws what it cannot help, such as CURSOR_EXPIRED: then read all users again. */
+function secondsAfter(failure) {
+  const { status = 503, headers } = failure.response ?? {};
+  const isPassing = failure instanceof NetworkError && (status >= 500 || status === 408 || status === 429);
+  const seconds = failure.extensions?.retryAfter ?? (isPassing ? (headers?.get('retry-after') ?? 1) : null);
+  if (seconds === null) throw failure;
+  return Number(seconds);
+}
+
+let cursor = await readFile(CURSOR_FILE, 'utf8').catch(findEnd);
+await writeFile(CURSOR_FILE, cursor);
+for (;;) {
+  try {
+    for await (const { data, errors } of client.iterate({ query, variables: { after: cursor } })) {
+      if (!data) throw Object.assign(new Error(errors[0].message), errors[0]);
+      await handle(data.changes);
+      cursor = data.changes.id;
+      await writeFile(CURSOR_FILE, cursor);
+    }
+  } catch (failure) {
+    const seconds = secondsAfter(failure);
+    console.error(`${failure.message} Again in ${seconds} s.`);
+    await sleep(1_000 * seconds);
+  }
+}
