@@ -380,6 +380,21 @@ describe('verify body', () => {
   test('a user_id larger than the largest possible id matches no user', async () => {
     expect((await verify(empty, { address, user_id: 1e300 })).body.result).toEqual({ exists: false });
   });
+  test('of a key that comes twice in a body the last one counts, also in GraphQL', async () => {
+    const project = await app.createProject();
+    await project.addUsers({ auth_method: 'wallet', auth_value: address });
+    const owner = await idOf(project, address);
+    const headers = { 'content-type': 'application/json' };
+    const ask = async (path: string, body: string) =>
+      (await project.rest(path, { method: 'POST', headers, body })).body;
+    const ids = (first: number, last: number) => `"address":"${address}","user_id":${first},"user_id":${last}`;
+    const { result } = await ask('/server/wallets/verify', `{${ids(owner + 1, owner)}}`);
+    expect(result.exists).toBe(true);
+    expect((await ask('/server/wallets/verify', `{${ids(owner, owner + 1)}}`)).result).toEqual({ exists: false });
+    const query = 'query ($id: ID!) { user(id: $id) { id } }';
+    const { data } = await ask('/graphql', `{"query":"${query}","variables":{"id":${owner + 1},"id":${owner}}}`);
+    expect(data).toEqual({ user: { id: String(owner) } });
+  });
   test('an unknown key is 400 and named, because a misspelt user_id would match more users', async () => {
     expect(expectError(await verify(empty, { address, userId: 54 }), 400)).toBe(
       'body: got the unknown key "userId", expected only address and user_id.',
