@@ -2,8 +2,8 @@
 # FROM=postgres://… TO=postgres://… postgresql.sh copy
 #     copies the database FROM to TO, an empty database of another PostgreSQL, and keeps TO up to date. FROM is used as before.
 # FROM=… TO=… postgresql.sh switch COMMAND…
-#     makes FROM read-only and, once TO has everything, TO the one that is written. Then runs the command, which leads the services to TO.
-#     From now on FROM is kept up to date: the same with the URLs exchanged goes back, without a loss.
+#     makes FROM read-only and, once TO has everything, runs the command, which leads the services to TO. When none of them uses FROM, TO
+#     takes writes. From now on FROM is kept up to date: the same with the URLs exchanged goes back, without a loss.
 # FROM=… TO=… postgresql.sh end
 #     ends the replication. Before `switch` this gives up; after it nobody can go back.
 #
@@ -11,8 +11,8 @@
 # TO_FOR_FROM the other way round. Each of the three may run again after it has failed.
 set -eu
 : "${FROM:?}" "${TO:?}" "${FROM_FOR_TO:=$FROM}" "${TO_FOR_FROM:=$TO}"
-# How long writes may wait for TO before FROM takes them again.
-: "${PATIENCE_SECONDS:=10}"
+# How long writes may wait for TO before FROM takes them again; and, after the command, until no service uses FROM.
+: "${PATIENCE_SECONDS:=10}" "${LEAVING_SECONDS:=120}"
 
 # sql URL STATEMENT [OPTIONS]: what it returns, also where the database is read-only.
 sql() {
@@ -26,8 +26,8 @@ read_only() {
   sql "$1" "SELECT format('ALTER DATABASE %I SET default_transaction_read_only = $2', current_database()) \\gexec"
 }
 
-# Ends the sessions that may still write, also one that was being made: it is seen a moment later.
-close_writers() {
+# Ends the sessions that began before, also one that was being made: it is seen a moment later.
+close_sessions() {
   since=$(sql "$1" 'SELECT clock_timestamp()')
   for pause in 0.1 0; do
     sql "$1" "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database()
@@ -90,7 +90,7 @@ switch() {
     [ "$(sql "$TO" "SELECT bool_and(srsubstate = 'r') FROM pg_subscription_rel")" = t ] || fail 'TO is not a copy yet: run copy to its end.'
     trap 'read_only "$FROM" off; echo "FROM takes writes again." >&2' EXIT
     read_only "$FROM" on
-    close_writers "$FROM"
+    close_sessions "$FROM"
     place=$(sql "$FROM" 'SELECT pg_current_wal_insert_lsn()')
     until_true "$PATIENCE_SECONDS" "$FROM" "coalesce(bool_or(confirmed_flush_lsn >= :'place'), false)
       FROM pg_replication_slots WHERE slot_name = 'userdir_upgrade' AND database = current_database()" -v place="$place" ||
@@ -104,8 +104,13 @@ switch() {
   fi
   publish "$TO"
   subscribe "$FROM" "$TO_FOR_FROM" false
-  read_only "$TO" off
   "$@"
+  # FROM learns a moment later what is written to TO: nobody may read it any more.
+  until_true "$LEAVING_SECONDS" "$FROM" "NOT EXISTS (SELECT FROM pg_stat_activity
+    WHERE datname = current_database() AND backend_type = 'client backend' AND application_name LIKE 'userdir%')" ||
+    fail "After $LEAVING_SECONDS seconds, a userdir still uses FROM: lead it to TO, and run switch again."
+  read_only "$TO" off
+  close_sessions "$TO"
 }
 
 end() {

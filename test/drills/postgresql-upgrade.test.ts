@@ -171,7 +171,13 @@ describe.skipIf(!canRun)('a service whose PostgreSQL is replaced by a newer one'
     await expect(runWith({ FROM_FOR_TO: 'host=127.0.0.1 port=1' }, 'old', 'new', 'copy')).rejects.toThrow(
       'could not connect',
     );
-    await annotate(await replace('old', 'new', 'haproxy', () => runScript('old', 'new', 'copy')));
+    const before = async () => {
+      await runScript('old', 'new', 'copy');
+      // Whoever is not led away would read what the old one learns later.
+      const words = ['switch', 'true'];
+      await expect(runWith({ LEAVING_SECONDS: '1' }, 'old', 'new', ...words)).rejects.toThrow('still uses FROM');
+    };
+    await annotate(await replace('old', 'new', 'haproxy', before));
   });
 
   test('goes back, and loses and skips nothing', async ({ annotate }) => {
