@@ -66,6 +66,13 @@ export function nameProject(program: Command, args: readonly string[]): string[]
   return [...args];
 }
 
+/** What a command is to change, as given; it is refused as wrong usage if that is nothing. */
+export function requireOneOf<Changes extends object>(command: Command, changes: Changes): Changes {
+  if (Object.values(changes).every((value) => value === undefined))
+    command.error('error: nothing is to be changed: give an option that says what (--help lists them)');
+  return changes;
+}
+
 /** A user ID as digits: parameters are JSON, which has no bigint. */
 export const userIdArgument = (description = 'the user ID') =>
   new Argument('<USER_ID>', description).argParser(parseUserId);

@@ -55,11 +55,11 @@ export function addLookupCommands(user: Command, { define, list }: CommandContex
       return { project, any, method, value, prefix, removed };
     },
     run: searchUsers,
-    print: (users) =>
+    print: (users, { prefix, removed }) =>
       listTable(users, {
-        head: ['ID', 'Method', 'Value', 'Email', 'Registered', 'State'],
+        head: ['ID', 'Method', 'Value', 'Email', 'Created', 'State'],
         cells: (each) => [each.id, each.auth_method, each.auth_value, each.email ?? '', each.created_at, stateOf(each)],
-        none: 'No user matches.',
+        none: `No user matches.${prefix === undefined && !removed ? ' For the beginning of an email or an ID, use --prefix.' : ''}`,
       }),
     isFailure: (users) => users.length === 0,
   });
@@ -249,7 +249,7 @@ function userFields(user: ShownUser): string {
     ['Email', user.email ?? 'none'],
     ['Wallet', user.wallet ?? 'none'],
     ['External ID', user.external_id ?? 'none'],
-    ['Registered', user.created_at],
+    ['Created', user.created_at],
     ['Last login', user.last_login ?? 'never'],
     ['Logins', String(user.login_count)],
     ['State', stateOf(user)],

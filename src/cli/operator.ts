@@ -2,8 +2,8 @@ import { Argument, type Command } from 'commander';
 import { type KnownOperator, OPERATOR_ROLES, type OperatorLogEntry, type OperatorRole } from '../domain/operators.js';
 import { COMMAND } from '../errors.js';
 import type { OperatorChanges } from '../projects/operators.js';
-import { jsonOption, newestOption, option, required } from './arguments.js';
-import { type OperationContext, readPages } from './operation.js';
+import { jsonOption, newestOption, option, required, requireOneOf } from './arguments.js';
+import { type Io, type OperationContext, readPages } from './operation.js';
 import { addPasskeyCommands } from './operator-passkeys.js';
 import type { CommandContext } from './run.js';
 import { listTable } from './terminal.js';
@@ -27,6 +27,15 @@ const operatorJson = ({ name, role, projects }: KnownOperator) => ({
 
 const inWords = (projects: readonly string[] | null) =>
   projects === null ? 'in all projects' : `in ${projects.join(', ') || 'no project'}`;
+
+/** Says so after a change that leaves nobody who could add or change operators on the page. */
+async function warnWithoutAdmin({ services, operator }: OperationContext, io: Io): Promise<void> {
+  const all = await services.operators.listOperators(operator);
+  if (all.some(({ role, projects }) => role === 'admin' && projects === null)) return;
+  io.notice(
+    `No admin of all projects is left, so nobody can change operators on the page. Make one: ${COMMAND} operator update NAME --role admin --all-projects, or operator add NAME --role admin`,
+  );
+}
 
 export function addOperatorCommands(program: Command, context: CommandContext): void {
   const { define, list } = context;
@@ -68,12 +77,15 @@ export function addOperatorCommands(program: Command, context: CommandContext): 
       option('--all-projects', 'limit the person to no project').conflicts('project'),
       jsonOption(),
     ],
-    params: (operator: string, { name, role, project, allProjects }) => ({
+    params: (operator: string, { name, role, project, allProjects }, command: Command) => ({
       operator,
-      changes: { name, role, appIds: allProjects ? null : project } as OperatorChanges,
+      changes: requireOneOf(command, { name, role, appIds: allProjects ? null : project }) as OperatorChanges,
     }),
-    run: async ({ services, operator: by }, { operator, changes }) =>
-      operatorJson(await services.operators.updateOperator(by, operator, changes)),
+    run: async (context, { operator, changes }, io) => {
+      const changed = await context.services.operators.updateOperator(context.operator, operator, changes);
+      await warnWithoutAdmin(context, io);
+      return operatorJson(changed);
+    },
     print: ({ name, role, projects }) => `${name} is ${role} ${inWords(projects)}.`,
   });
   define(parent, {
@@ -107,8 +119,9 @@ export function addOperatorCommands(program: Command, context: CommandContext): 
     description: 'remove a person, whose sessions and passkeys end at once',
     examples: ['operator remove bob'],
     takes: [new Argument('<NAME>', 'the name of the person'), jsonOption()],
-    run: async ({ services, operator }, { name }: { name: string }) => {
-      await services.operators.removeOperator(operator, name);
+    run: async (context, { name }: { name: string }, io) => {
+      await context.services.operators.removeOperator(context.operator, name);
+      await warnWithoutAdmin(context, io);
       return { name };
     },
     print: ({ name }) => `Removed ${name}.`,

@@ -12,6 +12,7 @@ import {
   parseLimit,
   projectOption,
   required,
+  requireOneOf,
   userIdArgument,
 } from './arguments.js';
 import { addInactiveCommand, addLookupCommands } from './find-users.js';
@@ -108,7 +109,10 @@ function addUpdateCommand(user: Command, { define }: CommandContext): void {
       option('--external-id <ID>', 'the ID in your own system; "" takes it away'),
       jsonOption(),
     ],
-    params: (userId, { project, email, externalId }): UpdateParams => ({ project, userId, email, externalId }),
+    params: (userId: string, { project, email, externalId }, command: Command): UpdateParams => ({
+      ...{ project, userId },
+      ...requireOneOf(command, { email, externalId }),
+    }),
     run: async ({ services, operator }, { project, userId, email, externalId }: UpdateParams) => {
       const id = BigInt(userId);
       const scope = await services.projects.getScope(project, operator);

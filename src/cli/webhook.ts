@@ -4,7 +4,15 @@ import { parse } from '../domain/filters.js';
 import { listSamples, type TestResult, type Webhook } from '../domain/webhooks.js';
 import { COMMAND } from '../errors.js';
 import type { ReplayStart } from '../feed/webhooks.js';
-import { jsonOption, numberArgument, option, overlapOption, projectOption, required } from './arguments.js';
+import {
+  jsonOption,
+  numberArgument,
+  option,
+  overlapOption,
+  projectOption,
+  required,
+  requireOneOf,
+} from './arguments.js';
 import type { OperationContext } from './operation.js';
 import type { CommandContext } from './run.js';
 import { confirmNoOverlap, fields, listTable } from './terminal.js';
@@ -117,7 +125,10 @@ export function addWebhookCommands(program: Command, { define }: CommandContext)
       option('--types <TYPES>', 'only changes of these types, separated by commas, or all'),
       option('--description <TEXT>', 'a note for people'),
     ],
-    params: (id: number, { project, url, types, description }) => ({ project, id, url, types, description }),
+    params: (id: number, { project, url, types, description }, command: Command) => ({
+      ...{ project, id },
+      ...requireOneOf(command, { url, types, description }),
+    }),
     run: updateWebhook,
     print: ({ id }) => `The webhook ${id} is changed, and goes on where it was.`,
   });

@@ -125,9 +125,9 @@ builder.scalarType('Date', { description: 'A day in UTC: `2026-01-31`.', ...asTe
 export const roleEnum = builder.enumType('OperatorRole', {
   description: 'What an operator may do.',
   values: valuesOf<OperatorRole>({
-    viewer: 'Reads everything except secrets’ values, which no one can read.',
-    support: 'Also edits, removes, restores and bans users.',
-    admin: 'Also changes projects, secrets and operators, and imports.',
+    viewer: 'Reads all of the projects, except the values of secrets, which no one can read.',
+    support: 'Also edits, removes, restores and bans users, and writes notes.',
+    admin: 'Also changes projects, secrets, webhooks and operators, and imports.',
   }),
 });
 

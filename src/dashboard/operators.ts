@@ -64,7 +64,7 @@ const operatorType = builder.objectRef<KnownOperator>('Operator').implement({
     ),
     source: t.exposeString('source', {
       description:
-        'Who added them: `command` (or another operator), or `sso`, the single sign-on, which decides their role at each login.',
+        '`added` by an operator or a command, or `sso`: by the single sign-on, which decides their role at each login.',
     }),
   }),
 });
@@ -77,6 +77,7 @@ const sessionType = builder.objectRef<OperatorSession>('Session').implement({
     createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When the operator logged in.' }),
     lastSeenAt: t.expose('lastSeenAt', { type: 'DateTime', description: 'Its last request, to about a minute.' }),
     expiresAt: t.expose('expiresAt', { type: 'DateTime', description: 'When it ends at the latest.' }),
+    by: t.exposeString('by', { description: 'How the operator signed in: by a `link`, a `passkey`, or `sso`.' }),
     userAgent: t.exposeString('userAgent', { description: 'What the browser calls itself.' }),
     current: t.boolean({
       description: 'Whether it is the session of this request.',

@@ -99,14 +99,16 @@ export interface KnownOperator
     Readonly<AsRead<Pick<models.Operator, 'createdAt' | 'lastSeenAt'>>> {
   /** The projects to which they are limited, by name; null: all projects are theirs. */
   readonly projects: readonly Pick<ProjectRow, 'appId' | 'name'>[] | null;
-  /** Where the operator comes from: the command (or another operator), or the single sign-on. */
-  readonly source: 'command' | 'sso';
+  /** Where the operator comes from: added by someone, here or with the command, or by the single sign-on. */
+  readonly source: 'added' | 'sso';
 }
 
 /** A session of the dashboard as it is listed. */
 export interface OperatorSession
   extends Readonly<AsRead<Omit<models.OperatorSession, 'operatorId' | 'tokenHash' | 'passkeyId'>>> {
   readonly operator: string;
+  /** How its operator signed in. */
+  readonly by: 'link' | 'passkey' | 'sso';
 }
 
 /** The session of a request, with its operator. */

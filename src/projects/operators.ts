@@ -73,7 +73,7 @@ function known({ name, role, createdAt, lastSeenAt, subject, isLimited, projects
     projects: isLimited ? projects.map(({ project }) => project) : null,
     createdAt: createdAt.toISOString(),
     lastSeenAt: lastSeenAt?.toISOString() ?? null,
-    source: subject === null ? 'command' : 'sso',
+    source: subject === null ? 'added' : 'sso',
   };
 }
 

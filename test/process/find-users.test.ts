@@ -98,7 +98,9 @@ test('user search finds a user by ID, external ID, email, address or identity, a
     new RegExp(`^ID +${ada.id}\nMethod +google\n[\\s\\S]*\nState +current\nAccount +stellar G.* \\(custodial\\)\n$`),
   );
   const nobody = (...args: string[]) => run('user', 'search', ...inProject(project), ...args);
-  expect(await nobody('nobody')).toMatchObject({ code: 1, stdout: 'No user matches.\n', stderr: '' });
+  expect(await nobody('nobody')).toMatchObject({
+    ...{ code: 1, stderr: '', stdout: 'No user matches. For the beginning of an email or an ID, use --prefix.\n' },
+  });
   expect(await nobody('--prefix', 'nobody', '--json')).toMatchObject({ code: 1, stdout: '[]\n', stderr: '' });
   expect(await run('user', 'get', ...inProject(project), '999999999')).toMatchObject({
     code: 1,
@@ -253,6 +255,6 @@ test('user update changes the email and the external ID of a user, and takes the
     code: 1,
     stderr: expect.stringContaining('has this external ID'),
   });
-  expect(await update()).toMatchObject({ code: 1, stderr: expect.stringContaining('expected email or external_id') });
+  expect(await update()).toMatchObject({ code: 2, stderr: expect.stringContaining('nothing is to be changed') });
   expect((await search(project, 'a-1'))[0]).toMatchObject({ id: user.id, email: null });
 });

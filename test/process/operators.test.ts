@@ -30,7 +30,7 @@ describe('while a server runs', () => {
     expect(new URL(first.url).origin).toBe(server.url());
     expect((await logIn(first.url)).status).toBe(204);
     expect((await logIn(first.url)).status).toBe(401);
-    expect(await as('ada', 'operator', 'list')).toMatchObject([{ name: 'ada', role: 'admin', source: 'command' }]);
+    expect(await as('ada', 'operator', 'list')).toMatchObject([{ name: 'ada', role: 'admin', source: 'added' }]);
     const refused = await userdir({ ...server.settings(), OPERATOR: 'bob' }, ['dashboard']);
     expect([refused.code, refused.stderr]).toEqual([
       1,
@@ -54,6 +54,22 @@ describe('while a server runs', () => {
       'operator:bob log_in',
       'operator:ada remove_operator',
     ]);
+  });
+
+  test('who takes its last admin of all projects from the service is told', async () => {
+    const told = async (...args: string[]) => {
+      const { code, stderr } = await userdir({ ...server.settings(), OPERATOR: 'ada' }, ['operator', ...args]);
+      expect(code).toBe(0);
+      return stderr;
+    };
+    const warning = 'No admin of all projects is left';
+    expect(await told('add', 'second', '--role', 'admin')).toBe('');
+    expect(await told('update', 'second', '--role', 'viewer')).toBe('');
+    expect(await told('update', 'ada', '--role', 'support')).toContain(warning);
+    expect(await told('update', 'ada', '--role', 'admin')).toBe('');
+    expect(await told('remove', 'second')).toBe('');
+    expect(await told('remove', 'ada')).toContain(warning);
+    expect(await told('add', 'ada', '--role', 'admin')).toBe('');
   });
 
   test('passkeys are listed and removed, and a removed one ends its sessions', async () => {
@@ -149,7 +165,7 @@ describe('while a server runs', () => {
       const { code, stderr } = await userdir(server.settings(), ['operator', 'update', ...args]);
       return [code, stderr];
     };
-    expect(await refused('judy.h')).toEqual([1, expect.stringContaining('Nothing is to be changed')]);
+    expect(await refused('judy.h')).toEqual([2, expect.stringContaining('nothing is to be changed')]);
     expect(await refused('judy', '--role', 'admin')).toEqual([1, expect.stringContaining('no operator "judy"')]);
     expect(await refused('judy.h', '--project', 'app_1')).toEqual([1, expect.stringContaining('"app_1"')]);
     expect(await refused('judy.h', '--project', first, '--all-projects')).toEqual([
