@@ -73,7 +73,7 @@ describe.skipIf(!hasBrowser)('the import of CSV', () => {
     const rows = ['ada@example.com;7;"two\nlines"', 'eve@example.com;many;', '"bob"@example.com;1;', 'no email;1;'];
     const more = Array.from({ length: 4 }, (_, index) => `user${index}@example.com;;x`);
     // Known by what it begins with, not by its name.
-    const text = `E-mail address;Login Count; notes \n${[...rows, ...more].join('\n')}\n`;
+    const text = `Address;Login Count; notes \n${[...rows, ...more].join('\n')}\n`;
     await dialog.getByLabel('File').setInputFiles(csv(text, 'users.txt'));
 
     expect(await dialog.getByLabel('Delimiter').inputValue()).toBe(';');
@@ -90,7 +90,7 @@ describe.skipIf(!hasBrowser)('the import of CSV', () => {
 
     await until(() => says.innerText()).toMatch(/as auth_method.*No column is imported as auth_value/);
     expect(await button(dialog, 'Import').isDisabled()).toBe(true);
-    await imported('E-mail address').selectOption('auth_value');
+    await imported('Address').selectOption('auth_value');
     await imported('notes').selectOption('login_count');
     await until(() => says.innerText()).toMatch(/as auth_method.*2 columns are imported as login_count/);
     await imported('notes').selectOption('not imported');
@@ -110,6 +110,18 @@ describe.skipIf(!hasBrowser)('the import of CSV', () => {
     await dialog.getByText('Import finished').waitFor();
     expect(await dialog.locator('dd').allInnerTexts()).toEqual(['5', '0', '3']);
     expect(await total(project)).toBe(5);
+
+    // To skip lines was for that file.
+    await button(dialog, 'Import another file').click();
+    expect(await dialog.getByLabel('Import nothing').isChecked()).toBe(true);
+    // The email is what one logs in with, if nothing else is. The report says what became of whom.
+    await dialog.getByLabel('File').setInputFiles(csv('E-Mail;login_count\nuser0@example.com;7\nnew@example.com;1\n'));
+    expect(await imported('E-Mail').inputValue()).toBe('auth_value');
+    await dialog.getByLabel('auth_method of all users').fill('email');
+    await dialog.getByLabel('A user who exists already').selectOption('update');
+    await button(dialog, 'Import').click();
+    await dialog.getByText('Import finished').waitFor();
+    expect(await dialog.locator('dl').innerText()).toMatch(/created\s+1\s+updated\s+1\s+skipped\s+0\s+failed\s+0/i);
 
     // Another delimiter makes other columns, and a file that cannot be read says why.
     await button(dialog, 'Import another file').click();

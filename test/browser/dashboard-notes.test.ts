@@ -47,7 +47,10 @@ describe.skipIf(!hasBrowser)('the notes of a user in the dashboard', () => {
     expect(await add.isDisabled()).toBe(true);
     expect(await page.evaluate('document.activeElement.tagName')).toBe('TEXTAREA');
     await dialog.getByLabel('Note').fill('<b>Called</b> twice.\nWrites back on Monday.');
-    await dialog.getByText('The same as').click();
+    await dialog.getByText('The same with').click();
+    // Escape does not lose it the first time.
+    await page.keyboard.press('Escape');
+    await dialog.getByRole('alert').getByText('The note is not saved.').waitFor();
     expect(await dialog.innerText()).toContain(`userdir user note --project ${project.appId} ${id} --add`);
     await add.click();
     await until(() => items(page).count()).toBe(2);

@@ -45,7 +45,7 @@ describe.skipIf(!hasBrowser)('the requests in the dashboard', () => {
     await page.getByText('Of the one worker of this host, in memory since').waitFor();
     await until(() => rows(page).count()).toBe(5);
     expect(await rows(page).nth(4).innerText()).toMatch(
-      /Login\s*POST \/graphql\s+200\s.*ms\s+\d+\s+main\s+[0-9a-f-]{36}/s,
+      /^\d+ \w+ \d+, \d\d:\d\d:\d\d\s+Login\s*POST \/graphql\s+200\s.*ms\s+\d+\s+main\s+[0-9a-f-]{36}/s,
     );
     await page.getByRole('link', { name: 'Failed' }).click();
     await until(() => rows(page).count()).toBe(2);

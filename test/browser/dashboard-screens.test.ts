@@ -235,6 +235,9 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     await page.keyboard.press('Escape');
     await visit(app, page, `/${states.appId}/users?seen=2027-01-01`);
     await page.getByText('None of the users looked at matches.').waitFor();
+    expect(await page.getByText('The next page looks at more.').count()).toBe(0);
+    await page.getByText('Export', { exact: true }).click();
+    await page.getByText('All users of the project, whatever their last login and state').waitFor();
     // A user of a social provider is called by the email.
     await visit(app, page, `/${states.appId}/users?q=C-7`);
     const row = page.getByRole('row').nth(1);
@@ -486,7 +489,7 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     await boxes.nth(3).click();
     await page.getByText('4 users selected').waitFor();
     await page.getByRole('button', { name: 'Ban…', exact: true }).click();
-    await page.getByRole('dialog').getByText('The same as userdir').click();
+    await page.getByRole('dialog').getByText('The same with userdir').click();
     expect((await page.getByRole('dialog').locator('pre').innerText()).split('\n')).toHaveLength(4);
   });
 

@@ -66,7 +66,10 @@ describe.skipIf(!hasBrowser)('webhooks in the dashboard', () => {
     await button(page, 'Add webhook').click();
     await dialog.getByLabel('URL').fill('ftp://example.com/');
     await button(dialog, 'Add').click();
-    await dialog.getByText(/^url: got "ftp:/).waitFor();
+    await dialog.getByText('URL must be an http:// or https:// URL').waitFor();
+    // The person is where the mistake is, and the field itself says it until it is changed.
+    const url = dialog.getByLabel('URL');
+    await until(() => url.and(page.locator(':focus:invalid')).count()).toBe(1);
     await dialog.getByLabel('URL').fill(receiver.url('/journey'));
     await dialog.getByLabel('Description').fill('the CRM');
     await dialog.getByLabel('account.added').uncheck();

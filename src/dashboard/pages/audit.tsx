@@ -18,21 +18,11 @@ const AUDIT = graphql(`
   }
 `);
 
-/** A day of the reader's zone as an instant: its first, or its last. */
-function instant(date: string | undefined, isEnd = false): string | null {
-  const [year, month, day] = (date ?? '').split('-').map(Number);
-  if (!year || !month || !day) return null;
-  return new Date(
-    isEnd ? new Date(year, month - 1, day + 1).getTime() - 1 : new Date(year, month - 1, day),
-  ).toISOString();
-}
-
 /** Who did what and when, newest first. */
 export function Audit({ appId }: { appId: string }) {
   const { query: url, go, href } = useUrlState();
-  const { actor = null, action = null, user: userId = null } = url;
-  const filter = { actor, action, userId, since: instant(url['since']), until: instant(url['until'], true) };
-  const { since, until } = filter;
+  const { actor = null, action = null, user: userId = null, since = null, until = null } = url;
+  const filter = { actor, action, userId, since, until };
   const query = useQuery(AUDIT, { appId, ...filter, after: url['after'] ?? null });
   const actions = query.data?.project?.auditActions ?? [];
   const isFiltered = Object.values(filter).some((value) => value !== null);
@@ -58,8 +48,8 @@ export function Audit({ appId }: { appId: string }) {
             onChange={(wanted) => go({ ...FIRST_PAGE, action: wanted })}
           />
           <FilterInput label="User ID" name="user" />
-          <FilterInput label="From" isDate name="since" />
-          <FilterInput label="To" isDate name="until" />
+          <FilterInput label="From (UTC)" isDate name="since" />
+          <FilterInput label="To (UTC)" isDate name="until" />
         </FilterForm>
       }
       query={query}
@@ -105,7 +95,7 @@ export function Audit({ appId }: { appId: string }) {
 
 type Entry = Omit<NonNullable<ResultOf<typeof AUDIT>['project']>['audit']['nodes'][number], 'userId'>;
 
-const WHEN = { title: 'When', class: 'nowrap', cell: ({ at }: Entry) => <Time at={at} /> };
+const WHEN = { title: 'When', class: 'nowrap', cell: ({ at }: Entry) => <Time at={at} isExact /> };
 const WHO = { title: 'Who', class: 'method', cell: ({ actor }: Entry) => <bdi>{actor}</bdi> };
 const WHAT = { title: 'What', class: 'nowrap', cell: ({ words }: Entry) => words };
 const DETAILS = {
@@ -129,7 +119,7 @@ export const AUDIT_COLUMNS: readonly Column<Entry>[] = [WHEN, WHO, WHAT, DETAILS
 /** What comes first, and what is counted. Details arrive in no order that a reader would expect. */
 const COUNTED = ['imported', 'created', 'updated', 'unchanged', 'skipped', 'failed', 'bans', 'purged', 'users'];
 const ORDER = ['label', 'secret', ...COUNTED, 'from', 'to', 'ended', 'ended_at'];
-const NAMES: Record<string, string> = { ended: 'replaces', ended_at: 'which ends' };
+const NAMES: Record<string, string> = { ended: 'replaces', ended_at: 'which ends', fields: 'changed' };
 
 /** `{"label":"main","ended":[3],"ended_at":null}` → "label main, replaces 3, which ends –". */
 function describe(details: string): string {
@@ -151,10 +141,9 @@ function inWords(value: unknown): string {
     .join(', ');
 }
 
-/** A time in the reader's zone, a number with its thousands apart. */
+/** A time in the reader's zone, a number with its thousands apart, names of fields as words. */
 function readable(name: string, part: unknown): unknown {
   if (typeof part === 'number' && COUNTED.includes(name)) return formatNumber(part);
-  return typeof part === 'string' && name.endsWith('_at') && !Number.isNaN(Date.parse(part))
-    ? formatDateTime(part)
-    : part;
+  if (name === 'fields') return String(part).replaceAll('_', ' ').replaceAll(',', ' and ');
+  return /^\d{4}-\d\d-\d\dT.*Z$/.test(String(part)) ? formatDateTime(String(part)) : part;
 }

@@ -43,6 +43,7 @@ export function TermsFields({ reason, until }: Terms) {
         label="Reason"
         hint="for other operators and your backend; may be empty"
         text={reason}
+        name="reason"
         maxLength={500}
       />
       <TextField
@@ -50,6 +51,8 @@ export function TermsFields({ reason, until }: Terms) {
         type="datetime-local"
         hint="in the time zone of this browser; empty: until the ban is lifted"
         text={until}
+        name="expiresAt"
+        title="Until must be in the future."
       />
     </>
   );

@@ -64,7 +64,7 @@ export function Bans({ appId }: { appId: string }) {
         },
         { title: 'Since', class: 'nowrap', cell: ({ createdAt }) => <Time at={createdAt} /> },
         { title: 'Until', class: 'nowrap', cell: ({ expiresAt }) => <Until expiresAt={expiresAt} /> },
-        { title: 'Reason', cell: ({ reason }) => reason && <bdi>{reason}</bdi> },
+        { title: 'Reason', class: 'details-cell', cell: ({ reason }) => reason && <bdi>{reason}</bdi> },
       ]}
       actions={({ authMethod, authValue, reason, expiresAt }) =>
         may('ban') && (
@@ -108,11 +108,12 @@ function BanIdentity({ appId }: { appId: string }) {
       disabled={!method || !authValue.value}
     >
       <p>Also if it has no user in this project: it cannot log in or register.</p>
-      <AuthMethodField label="Auth method" text={authMethod} />
+      <AuthMethodField label="Method" text={authMethod} />
       <TextField
-        label="Auth value"
+        label="Value"
         hint="the login email, the address, or the ID at the provider"
         text={authValue}
+        name="authValue"
         required
       />
       <TermsFields {...terms} />

@@ -41,7 +41,7 @@ const ACTIONS = {
     permission: 'restore',
     verb: 'Restore',
     done: 'restored',
-    effect: 'A restored user is back with the same ID, unless the identity has registered again in the meantime.',
+    effect: 'A restored user is back with the same ID, unless another user has the identity or the external ID by now.',
   },
   ban: {
     operation: BAN,
@@ -153,6 +153,11 @@ export function BulkButton({ class: tone, ...bulk }: BulkProps & { class?: strin
   return may(permission) && <Button label={`${verb}…`} class={tone} opens={<Asking {...bulk} />} />;
 }
 
+function close({ onChanged }: BulkProps): void {
+  closeDialog();
+  onChanged?.();
+}
+
 /** What is asked first. */
 function question({ appId, action, users }: BulkProps, terms: GivenTerms) {
   const { verb } = ACTIONS[action];
@@ -167,7 +172,7 @@ function question({ appId, action, users }: BulkProps, terms: GivenTerms) {
 
 /** Of one user, all is said in one dialog: it closes when it is done, and else says why not. */
 function OneDialog(bulk: BulkProps) {
-  const { action, onChanged } = bulk;
+  const { action } = bulk;
   const { done, effect } = ACTIONS[action];
   const terms = useTerms();
   const work = async () => {
@@ -175,12 +180,8 @@ function OneDialog(bulk: BulkProps) {
     for (const { ok, message, code } of results.values()) if (!ok) throw new Failure(message ?? '', code ?? '');
     return results;
   };
-  const close = () => {
-    closeDialog();
-    onChanged?.();
-  };
   return (
-    <FormDialog {...question(bulk, givenTerms(terms))} work={work} done={`1 user ${done}.`} onDone={close}>
+    <FormDialog {...question(bulk, givenTerms(terms))} work={work} done={`1 user ${done}.`} onDone={() => close(bulk)}>
       <p>{effect}</p>
       {action === 'ban' && <TermsFields {...terms} />}
       <Targets {...bulk} />
@@ -188,14 +189,21 @@ function OneDialog(bulk: BulkProps) {
   );
 }
 
+/** Of many users, it closes when all is done, and else says of each what became of it. */
 function BulkDialog(bulk: BulkProps) {
   const { action } = bulk;
   const terms = useTerms();
   const [results, setResults] = useState<Results | null>(null);
   const { run, ...state } = useAction(() => act(bulk, givenTerms(terms), setResults));
+  const onSubmit = async () => {
+    const all = await run();
+    if (!all || [...all.values()].some(({ ok }) => !ok)) return;
+    close(bulk);
+    announce(`${plural(all.size, 'user')} ${ACTIONS[action].done}.`);
+  };
   if (results && !state.busy) return <Outcome {...bulk} results={results} />;
   return (
-    <DialogForm {...question(bulk, givenTerms(terms))} onSubmit={run} {...state}>
+    <DialogForm {...question(bulk, givenTerms(terms))} onSubmit={onSubmit} {...state}>
       <p>{ACTIONS[action].effect}</p>
       {action === 'ban' && <TermsFields {...terms} />}
       <Targets {...bulk} results={results} />
@@ -204,21 +212,16 @@ function BulkDialog(bulk: BulkProps) {
 }
 
 /** What became of each. */
-function Outcome({ onChanged, results, ...bulk }: BulkProps & { results: Results }) {
+function Outcome({ results, ...bulk }: BulkProps & { results: Results }) {
   const { done } = ACTIONS[bulk.action];
-  const close = () => {
-    closeDialog();
-    onChanged?.();
-  };
   const count = plural([...results.values()].filter(({ ok }) => ok).length, 'user');
   return (
     <Dialog
       key="results"
       title={`${count} of ${bulk.users.length} ${done}`}
-      onClose={close}
-      actions={<Button label="Done" class="primary" onClick={close} />}
+      onClose={() => close(bulk)}
+      actions={<Button label="Done" class="primary" onClick={() => close(bulk)} />}
     >
-      <output class="hidden">{`${count} ${done}`}</output>
       <Targets {...bulk} results={results} />
     </Dialog>
   );

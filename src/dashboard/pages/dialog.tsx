@@ -1,6 +1,6 @@
 import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
-import { useEffect, useId, useLayoutEffect, useRef } from 'preact/hooks';
+import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso';
 
 /** The dialog that is open on the screen that is shown. */
@@ -20,12 +20,14 @@ export function OpenedDialog() {
   return <>{opened.value}</>;
 }
 
-interface DialogProps {
+export interface DialogProps {
   readonly title: string;
   /** Instead of `closeDialog`. */
   readonly onClose?: (() => void) | undefined;
   /** While work is under way, Escape does not close it. */
   readonly busy?: boolean;
+  /** What would be lost: Escape and ✕ say it once before they close the dialog. The buttons close it without a question. */
+  readonly unsaved?: string | false | undefined;
   readonly children: ComponentChildren;
   readonly actions?: ComponentChildren;
 }
@@ -34,7 +36,7 @@ interface DialogProps {
 const FIRST = 'input, select, textarea, .secret-value button, .dialog-actions button';
 
 /** A modal dialog, open as long as it is rendered. The browser keeps the focus in it and gives it back afterwards. */
-export function Dialog({ title, onClose = closeDialog, busy = false, children, actions }: DialogProps) {
+export function Dialog({ title, onClose = closeDialog, busy = false, unsaved, children, actions }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const heading = useId();
   useLayoutEffect(() => {
@@ -43,19 +45,26 @@ export function Dialog({ title, onClose = closeDialog, busy = false, children, a
     shown?.querySelector<HTMLElement>(FIRST)?.focus();
     return () => shown?.close();
   }, []);
+  const [isAsked, setAsked] = useState(false);
+  const leave = () => (unsaved && !isAsked ? setAsked(true) : onClose());
   const keepOpen = (event: Event) => {
     event.preventDefault();
-    if (!busy) onClose();
+    if (!busy) leave();
   };
   return (
     <dialog ref={dialog} aria-labelledby={heading} onCancel={keepOpen}>
       <div class="dialog-header">
         <h2 id={heading}>{title}</h2>
-        <button type="button" class="plain" aria-label="Close" disabled={busy} onClick={onClose}>
+        <button type="button" class="plain" aria-label="Close" disabled={busy} onClick={leave}>
           ✕
         </button>
       </div>
       {children}
+      {isAsked && unsaved && (
+        <p class="banner warn" role="alert">
+          {unsaved} Close again to give it up.
+        </p>
+      )}
       {actions && <div class="dialog-actions">{actions}</div>}
     </dialog>
   );

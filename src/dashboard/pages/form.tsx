@@ -1,6 +1,6 @@
 import type { Signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
-import { closeDialog, Dialog, opened } from './dialog.js';
+import { closeDialog, Dialog, type DialogProps, opened } from './dialog.js';
 import { formatBucket } from './format.js';
 import { type Failure, useAction } from './graphql.js';
 import { FIRST_PAGE, useUrlState } from './location.js';
@@ -9,17 +9,19 @@ import { type Recipe, SameByApiDetails } from './recipes.js';
 
 /** Forms: dialogs that change something, filters, and fields. */
 
-interface FormProps {
+export interface FormProps {
   readonly title: string;
   readonly submit: string;
   /** The same without the dashboard; an empty list if it is done here only. */
   readonly recipe: Recipe | readonly Recipe[];
   readonly danger?: boolean;
   readonly disabled?: boolean;
+  /** The button that closes it. */
+  readonly cancel?: string | undefined;
   readonly children: ComponentChildren;
 }
 
-interface DialogFormProps extends FormProps {
+interface DialogFormProps extends FormProps, Pick<DialogProps, 'unsaved'> {
   readonly onSubmit: () => void;
   readonly onClose?: () => void;
   readonly busy: boolean;
@@ -28,9 +30,9 @@ interface DialogFormProps extends FormProps {
 
 /** A dialog with a form: its fields, what went wrong, and two buttons. */
 export function DialogForm(props: DialogFormProps) {
-  const { title, submit, recipe, danger, disabled, onSubmit, onClose = closeDialog, busy, failure } = props;
+  const { title, submit, recipe, danger, disabled, onSubmit, onClose = closeDialog, busy, failure, unsaved } = props;
   return (
-    <Dialog title={title} onClose={onClose} busy={busy}>
+    <Dialog title={title} onClose={onClose} busy={busy} unsaved={unsaved}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -41,7 +43,7 @@ export function DialogForm(props: DialogFormProps) {
         {[recipe].flat().length > 0 && <SameByApiDetails recipe={recipe} />}
         <Problem failure={failure} />
         <div class="dialog-actions">
-          <Button label="Cancel" disabled={busy} onClick={onClose} />
+          <Button label={props.cancel ?? 'Cancel'} disabled={busy} onClick={onClose} />
           <button type="submit" class={danger ? 'danger' : 'primary'} disabled={busy || disabled}>
             {busy ? 'Working…' : submit}
           </button>
@@ -51,7 +53,7 @@ export function DialogForm(props: DialogFormProps) {
   );
 }
 
-export interface FormDialogProps<Result> extends FormProps {
+export interface FormDialogProps<Result> extends FormProps, Pick<DialogProps, 'unsaved'> {
   readonly work: () => Promise<Result>;
   readonly done?: string;
   /** Called once it is done, instead of closing it. */
@@ -65,9 +67,9 @@ export function FormDialog<Result>({ work, done, onDone = closeDialog, ...form }
     const asking = opened.value;
     const result = await run();
     if (result === undefined) return;
-    if (done) announce(done);
     // Another screen may be shown by now, with a dialog of its own.
     if (opened.value === asking) onDone(result);
+    if (done) announce(done);
   };
   return <DialogForm {...form} {...state} onSubmit={onSubmit} />;
 }
@@ -146,7 +148,10 @@ interface TextFieldProps extends Omit<FieldProps, 'children'> {
   readonly max?: number;
   /** The ID of a `<datalist>`. */
   readonly list?: string;
-  readonly autocomplete?: 'off';
+  /** As the API calls it. */
+  readonly name?: string;
+  /** What is said of a value that the API refuses, instead of what the API says. */
+  readonly title?: string;
 }
 
 /** An input for a text that its form holds. */
@@ -154,6 +159,7 @@ export function TextField({ label, hint, text, ...input }: TextFieldProps) {
   return (
     <Field label={label} hint={hint}>
       <input
+        autocomplete="off"
         {...input}
         value={text.value}
         onInput={(event) => {
@@ -164,18 +170,15 @@ export function TextField({ label, hint, text, ...input }: TextFieldProps) {
   );
 }
 
+type AreaProps = 'label' | 'hint' | 'text' | 'maxLength' | 'name';
+
 /** The same for a text of several lines. */
-export function TextArea({
-  label,
-  hint,
-  text,
-  maxLength,
-}: Pick<TextFieldProps, 'label' | 'hint' | 'text' | 'maxLength'>) {
+export function TextArea({ label, hint, text, ...input }: Pick<TextFieldProps, AreaProps>) {
   return (
     <Field label={label} hint={hint}>
       <textarea
         rows={6}
-        maxLength={maxLength}
+        {...input}
         value={text.value}
         onInput={(event) => {
           text.value = event.currentTarget.value;
@@ -195,6 +198,7 @@ export function AuthMethodField({ label, text }: Pick<TextFieldProps, 'label' | 
         label={label}
         hint="email, passkey, wallet, or the name of a social provider"
         text={text}
+        name="authMethod"
         required
         list="auth-methods"
       />

@@ -2,13 +2,15 @@
 const LOCALE = 'en-GB';
 const numbers = new Intl.NumberFormat('en');
 const dateTimes = new Intl.DateTimeFormat(LOCALE, { dateStyle: 'medium', timeStyle: 'short' });
+const exactTimes = new Intl.DateTimeFormat(LOCALE, { dateStyle: 'medium', timeStyle: 'medium' });
 const dates = new Intl.DateTimeFormat(LOCALE, { dateStyle: 'medium' });
 const utcTimes = new Intl.DateTimeFormat(LOCALE, { dateStyle: 'medium', timeStyle: 'long', timeZone: 'UTC' });
 const days = new Intl.DateTimeFormat(LOCALE, { day: 'numeric', month: 'short', year: 'numeric', timeZone: 'UTC' });
 const months = new Intl.DateTimeFormat(LOCALE, { month: 'short', year: 'numeric', timeZone: 'UTC' });
 
 export const formatNumber = (value: number): string => numbers.format(value);
-export const formatDateTime = (iso: string): string => dateTimes.format(new Date(iso));
+export const formatDateTime = (iso: string, isExact = false): string =>
+  (isExact ? exactTimes : dateTimes).format(new Date(iso));
 export const formatDay = (iso: string): string => dates.format(new Date(iso));
 export const formatUtc = (iso: string): string => utcTimes.format(new Date(iso));
 /** A UTC day or month, `2026-01-31`. */

@@ -63,7 +63,12 @@ export function useImportFile() {
     if (round === rounds.current) setChosen({ ...now, ...found });
   }
 
-  const names = (sheet?.header ?? []).map((title, index) => selected[index] ?? fieldOf(title, fields));
+  const header = sheet?.header ?? [];
+  const guessed = header.map((title) => fieldOf(title, fields));
+  const emails = header.findIndex((title) => /^\W*e-?mail/i.test(title));
+  // Where nothing else is a value of a login, the email is.
+  if (fields.length > 0 && emails >= 0 && !guessed.includes('auth_value')) guessed[emails] = 'auth_value';
+  const names = guessed.map((name, index) => selected[index] ?? name);
   const always: Record<string, string> =
     names.includes('auth_method') || !authMethod.value.trim() ? {} : { auth_method: authMethod.value.trim() };
   const failure = chosen.failure ?? query.failure;
@@ -145,7 +150,12 @@ export function CsvColumns({ of, disabled }: { of: ImportFile; disabled: boolean
           }),
         )}
       />
-      {!names.includes('auth_method') && <AuthMethodField label="auth_method of all users" text={authMethod} />}
+      {!names.includes('auth_method') && (
+        <>
+          <AuthMethodField label="auth_method of all users" text={authMethod} />
+          <p class="quiet">For logins by email: email, with the email as auth_value.</p>
+        </>
+      )}
       {missing.length > 0 && (
         <p class="banner warn" role="status">
           {missing.join(' ')}

@@ -28,7 +28,6 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
 
   const { run, busy, failure } = useAction(async (skip: boolean) => {
     setReport(null);
-    setSkipInvalid(skip);
     stop.current = new AbortController();
     const { signal } = stop.current;
     const parameters = new URLSearchParams({ on_conflict: onConflict, ...(skip && { skip_invalid: 'true' }) });
@@ -39,7 +38,11 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
       show('Sending')(0);
       const path = `${streamPath(appId, 'import')}?${parameters}`;
       const { errors, ...counts } = await uploadUsers(path, body, signal, setProgress);
-      setReport({ ...counts, errors: errors.map(({ line, error }) => ({ line, error: faults.get(line) ?? error })) });
+      setReport({
+        ...counts,
+        isPart: skip,
+        errors: errors.map(({ line, error }) => ({ line, error: faults.get(line) ?? error })),
+      });
     } catch (error) {
       // Lines may have been imported before it.
       refresh();
@@ -61,12 +64,11 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
               label="Import another file"
               onClick={() => {
                 setReport(null);
+                setSkipInvalid(false);
                 void choose(null);
               }}
             />
-            {!skipInvalid && report.failed > 0 && !isOtherFormat(report) && (
-              <Button label="Skip these lines, import the rest" onClick={() => run(true)} />
-            )}
+            {canSkip(report) && <Button label="Skip these lines, import the rest" onClick={() => run(true)} />}
             <Button label="Done" class="primary" onClick={onClose} />
           </>
         }
@@ -150,26 +152,32 @@ const isOtherFormat = ({ imported, skipped, errors }: ImportReport) =>
   errors.length > 0 &&
   errors.every(({ error }) => /not valid (JSON|UTF-8)|expected a JSON object/.test(error));
 
+/** Whether the rest can be imported without the lines that failed. */
+const canSkip = (report: ImportReport) => !report.isPart && report.failed > 0 && !isOtherFormat(report);
+
 const MOST_LINES = 5;
 
+/** What is counted, in this order; what is false is shown only if there is some. */
+const COUNTS = { created: true, updated: false, unchanged: false, skipped: true, bans: false, failed: true };
+
 function Report({ report }: { report: ImportReport }) {
-  const { imported, skipped, failed, errors, bans = 0 } = report;
+  const { imported, skipped, failed, errors } = report;
   const groups = new Map<string, number[]>();
   for (const { line, error } of errors) groups.set(error, [...(groups.get(error) ?? []), line]);
   const nothing = failed > 0 && imported === 0 && skipped === 0;
   return (
     <div role="status">
       <dl class="facts">
-        <Fact name="Imported">{formatNumber(imported)}</Fact>
-        <Fact name="Skipped">{formatNumber(skipped)}</Fact>
-        {bans > 0 && <Fact name="Bans">{formatNumber(bans)}</Fact>}
-        <Fact name="Failed">{formatNumber(failed)}</Fact>
+        {(Object.entries(COUNTS) as [keyof typeof COUNTS, boolean][]).map(([name, isAlways]) => {
+          const count = report[name] ?? 0;
+          return (isAlways || count > 0) && <Fact name={name}>{formatNumber(count)}</Fact>;
+        })}
       </dl>
       {nothing && (
         <p class="problem">
           {isOtherFormat(report)
             ? 'This is not NDJSON: each line has to be one user, as a JSON object of its own.'
-            : 'Mend the lines below and import the file again, or skip them.'}
+            : `Mend the lines below and import the file again${canSkip(report) ? ', or skip them' : ''}.`}
         </p>
       )}
       {errors.length > 0 && (
@@ -203,10 +211,16 @@ function Report({ report }: { report: ImportReport }) {
 
 /** What an import did, as `userdir user import --json` reports it. */
 interface ImportReport {
+  /** The sum of the next three. */
   readonly imported: number;
+  readonly created: number;
+  readonly updated: number;
+  readonly unchanged: number;
   readonly skipped: number;
   readonly failed: number;
   readonly bans?: number;
+  /** Whether lines that are wrong were to be skipped. */
+  readonly isPart?: boolean;
   readonly errors: readonly { line: number; error: string }[];
 }
 

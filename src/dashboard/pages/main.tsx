@@ -71,6 +71,21 @@ function focusScreen(): void {
     document.getElementById('main')?.focus({ preventScroll: true });
 }
 
+let focused: Element | null = null;
+for (const type of ['focusin', 'click', 'keydown'])
+  addEventListener(
+    type,
+    () => {
+      focused = document.activeElement;
+    },
+    true,
+  );
+// Where what had the focus goes away, such as the opener of a dialog, the heading of the screen has it.
+new MutationObserver(() => {
+  if (focused?.isConnected === false && document.activeElement === document.body)
+    document.querySelector('h1')?.focus({ preventScroll: true });
+}).observe(document.body, { childList: true, subtree: true });
+
 function Screens() {
   const { url } = useLocation();
   const [broken, setBroken] = useState<string | null>(null);

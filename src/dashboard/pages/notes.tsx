@@ -68,11 +68,13 @@ function AddNote({ appId, userId }: OfUser) {
       recipe={{ userdir: ['user', 'note', '--project', appId, userId, '--add', note.value.trim() || 'TEXT'] }}
       done="The note is added."
       disabled={note.value.trim() === ''}
+      unsaved={note.value.trim() && 'The note is not saved.'}
     >
       <TextArea
         label="Note"
         hint="All operators of the project read it. It stays when the user is removed, and is erased with the user."
         text={note}
+        name="note"
         maxLength={2000}
       />
     </FormDialog>

@@ -21,9 +21,9 @@ const FIND_PROJECTS = graphql(`
 
 type Role = VariablesOf<typeof ADD>['role'];
 const ROLES: Record<Role, string> = {
-  VIEWER: 'viewer: reads everything',
-  SUPPORT: 'support: also edits, removes, restores, bans and unbans users',
-  ADMIN: 'admin: also projects, secrets, imports and operators',
+  VIEWER: 'viewer: reads all of the projects',
+  SUPPORT: 'support: also edits, removes, restores, bans and unbans users, and writes notes',
+  ADMIN: 'admin: also projects, secrets, webhooks, imports and operators',
 };
 const REACH = {
   ALL: 'all projects, also those to come',
@@ -67,6 +67,7 @@ function OperatorFields({ name, role, setRole, projects, setProjects }: Fields) 
         label="Name"
         hint="As the audit trail shows it, one for each person: letters a to z, digits and . _ @ + -"
         text={name}
+        name="name"
         required
       />
       <Choices legend="Role" options={ROLES} chosen={[role]} isOne onChange={([one = role]) => setRole(one)} />
@@ -89,7 +90,7 @@ function ProjectChoice({ chosen, onChange }: { chosen: readonly Project[]; onCha
   const shown = new Map([...chosen, ...found].map((project) => [project.appId, project]));
   return (
     <>
-      <TextField label="Find a project" hint="By a part of its name or App ID." text={search} autocomplete="off" />
+      <TextField label="Find a project" hint="By a part of its name or App ID." text={search} />
       <Choices
         legend="Limited to"
         options={Object.fromEntries([...shown].map(([appId, { name }]) => [appId, <bdi key={appId}>{name}</bdi>]))}

@@ -4,8 +4,8 @@ import { FormDialog } from './form.js';
 import { formatDateTime } from './format.js';
 import { graphql, may, me, type Query, send, useAction, useQuery } from './graphql.js';
 import { AddOperator, EditOperator } from './operator-dialogs.js';
-import { announce, Badge, Button, CopyBlock, Empty, Time } from './parts.js';
-import { Header, ListScreen, useTitle } from './screen.js';
+import { announce, Badge, Button, CopyBlock, Time } from './parts.js';
+import { ListScreen, NotAllowed, useTitle } from './screen.js';
 import { List } from './table.js';
 
 const OPERATORS = graphql(`query Operators { operators { name role projects { appId name } lastSeenAt source } }`);
@@ -19,13 +19,7 @@ const LINK = graphql(
 export function Operators() {
   const query = useQuery(OPERATORS, may('govern') ? {} : null);
   useTitle('Operators');
-  if (!may('govern'))
-    return (
-      <>
-        <Header title="Operators" />
-        <Empty title="Only an admin of all projects sees the operators." />
-      </>
-    );
+  if (!may('govern')) return <NotAllowed title="Operators" to="admin" />;
   return (
     <>
       <ListScreen
@@ -60,7 +54,7 @@ export function Operators() {
             hover: ({ projects }) => namesOf(projects ?? []),
             cell: ({ projects }) => <Projects of={projects} />,
           },
-          { title: 'From', cell: ({ source }) => (source === 'sso' ? 'single sign-on' : 'added here') },
+          { title: 'Source', cell: ({ source }) => source },
           { title: 'Last seen', class: 'nowrap', cell: ({ lastSeenAt }) => <Time at={lastSeenAt} /> },
         ]}
         actions={(operator) => (
@@ -95,7 +89,7 @@ function Projects({ of: projects }: { of: readonly { name: string }[] | null }) 
 }
 
 /** A query, with the failure of a change of what it lists: only the query itself can be tried again. */
-const queryOr = (query: Query<unknown>, { failure }: Pick<Query<unknown>, 'failure'>) => ({
+export const queryOr = (query: Query<unknown>, { failure }: Pick<Query<unknown>, 'failure'>) => ({
   query: { ...query, failure: query.failure ?? failure },
   retry: query.failure !== undefined,
 });
@@ -162,7 +156,7 @@ function LoginLink({ name }: { name: string }) {
 }
 
 const SESSIONS = graphql(
-  `query Sessions { sessions { id operator createdAt lastSeenAt expiresAt current userAgent } }`,
+  `query Sessions { sessions { id operator createdAt lastSeenAt expiresAt current userAgent by } }`,
 );
 const REVOKE_SESSION = graphql(`mutation RevokeSession($id: ID!) { revokeSession(id: $id) }`);
 
@@ -207,7 +201,15 @@ export function Sessions() {
           hover: ({ userAgent }) => userAgent,
           cell: ({ userAgent }) => <bdi>{browserName(userAgent)}</bdi>,
         },
-        { title: 'Signed in', class: 'nowrap', cell: ({ createdAt }) => <Time at={createdAt} /> },
+        {
+          title: 'Signed in',
+          class: 'nowrap',
+          cell: (session) => (
+            <>
+              <Time at={session.createdAt} /> <span class="quiet">by {session.by}</span>
+            </>
+          ),
+        },
         { title: 'Last seen', class: 'nowrap', cell: ({ lastSeenAt }) => <Time at={lastSeenAt} /> },
         { title: 'Ends at the latest', class: 'nowrap', cell: ({ expiresAt }) => <Time at={expiresAt} /> },
       ]}

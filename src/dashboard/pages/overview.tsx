@@ -110,10 +110,7 @@ export function Overview({ appId }: { appId: string }) {
 
 const TOTALS_OPERATION = `{
   all: userCount
-  email: userCount(filter: { loginMethods: [EMAIL] })
-  passkey: userCount(filter: { loginMethods: [PASSKEY] })
-  wallet: userCount(filter: { loginMethods: [WALLET] })
-  socials: userCount(filter: { loginMethods: [SOCIALS] })
+${LOGIN_METHODS.map((method) => `  ${method.toLowerCase()}: userCount(filter: { loginMethods: [${method}] })`).join('\n')}
 }`;
 
 const RANGES: readonly { name: string; start: () => string; by: Interval }[] = [

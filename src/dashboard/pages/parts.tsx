@@ -10,9 +10,16 @@ import { type Failure, refresh } from './graphql.js';
 /** What has just happened, for the status line and for screen readers. */
 export const announcement = signal('');
 let fading: ReturnType<typeof setTimeout> | undefined;
+let announcedAt = 0;
+
+/** It stays with its screen, unless it is why another one is shown. */
+export function leaveScreen(): void {
+  if (performance.now() - announcedAt > 1000) announcement.value = '';
+}
 
 export function announce(text: string): void {
   announcement.value = text;
+  announcedAt = performance.now();
   clearTimeout(fading);
   fading = setTimeout(() => {
     announcement.value = '';
@@ -29,11 +36,18 @@ export function Swatch({ method, titled = false }: { method: LoginMethod; titled
   return <i class={`swatch ${method.toLowerCase()}`} title={titled ? METHOD_NAMES[method] : undefined} />;
 }
 
-export function Time({ at, dayOnly = false }: { at: string | null | undefined; dayOnly?: boolean }) {
+interface TimeProps {
+  readonly at: string | null | undefined;
+  readonly dayOnly?: boolean;
+  /** Whether it has the seconds. */
+  readonly isExact?: boolean;
+}
+
+export function Time({ at, dayOnly = false, isExact }: TimeProps) {
   if (!at) return <span class="quiet">never</span>;
   return (
     <time dateTime={at} title={formatUtc(at)}>
-      {dayOnly ? formatDay(at) : formatDateTime(at)}
+      {dayOnly ? formatDay(at) : formatDateTime(at, isExact)}
     </time>
   );
 }
@@ -136,7 +150,6 @@ export function State({ is }: { is: keyof typeof STATES }) {
 const ADVICE: Record<string, string> = {
   FORBIDDEN: 'Your role does not allow this. An operator with the role admin can do it, or can change your role.',
   NOT_FOUND: 'It may have been removed in the meantime. Go back to the list and look again.',
-  CONFLICT: 'It has changed in the meantime. Load the page again and look before you repeat this.',
   RATE_LIMITED: 'Wait a minute, then try again.',
   UNAVAILABLE: 'Try again in a moment.',
   REQUEST_TIMEOUT: 'The service is busy. Try again in a moment, or with a smaller range.',
@@ -148,19 +161,35 @@ const ADVICE: Record<string, string> = {
 const adviceOn = ({ code, message }: Failure) =>
   /\b(again|first|instead|another)\b/.test(message) ? '' : ADVICE[code];
 
+/** The input that a refusal is about, and what to say at it: by its label, where the API has a name of its own. */
+function fieldOf(message = '') {
+  const [, name, accepted] = /^(\w+): got .*, expected (.*)\.$/s.exec(message) ?? [];
+  const input = name && document.querySelector<HTMLInputElement>(`form [name=${name}]`);
+  return input && { input, words: input.title || `${input.labels?.[0]?.firstChild?.textContent} must be ${accepted}.` };
+}
+
 /** Why something was refused or failed, and what to do about it. */
 export function Problem({ failure, retry = false }: { failure: Failure | undefined; retry?: boolean }) {
   const box = useRef<HTMLDivElement>(null);
   const isUnreachable = retry && failure?.code === 'UNREACHABLE';
-  // It stands above a list; the one who asked for the next page is at its end.
-  useEffect(() => box.current?.scrollIntoView({ block: 'nearest' }), [failure]);
+  const field = fieldOf(failure?.message);
+  useEffect(() => {
+    // It stands above a list; the one who asked for the next page is at its end.
+    box.current?.scrollIntoView({ block: 'nearest' });
+    if (field) {
+      const { input, words } = field;
+      input.setCustomValidity(words);
+      input.reportValidity();
+      input.addEventListener('input', () => input.setCustomValidity(''), { once: true });
+    } else if (document.activeElement === document.body) box.current?.focus();
+  }, [failure]);
   useEffect(() => (isUnreachable ? refreshWhenBack() : undefined), [isUnreachable]);
   if (!failure) return null;
   const advice = isUnreachable ? 'Nothing is lost. The page goes on by itself as soon as it can.' : adviceOn(failure);
   return (
-    <div class="problem" role="alert" ref={box}>
+    <div class="problem" role="alert" ref={box} tabIndex={-1}>
       <p>
-        <strong>{failure.message}</strong> {advice}
+        <strong>{field ? field.words : failure.message}</strong> {advice}
       </p>
       {retry && failure.code !== 'BAD_USER_INPUT' && <Button label="Try again" onClick={refresh} />}
     </div>
@@ -239,11 +268,10 @@ interface DownloadMenuProps {
   /** Those that are null or undefined are left out. */
   readonly parameters: Record<string, string | null | undefined>;
   readonly note: string;
-  readonly ndjson?: string;
 }
 
 /** Downloads of what a screen lists, in each format. */
-export function DownloadMenu({ path, parameters, note, ndjson = 'NDJSON' }: DownloadMenuProps) {
+export function DownloadMenu({ path, parameters, note }: DownloadMenuProps) {
   const set = Object.entries(parameters).flatMap(([name, value]) => (value ? [[name, value]] : []));
   const link = (format: string) => `${path}?${new URLSearchParams([['format', format], ...set])}`;
   return (
@@ -255,7 +283,7 @@ export function DownloadMenu({ path, parameters, note, ndjson = 'NDJSON' }: Down
           CSV, for spreadsheets
         </a>
         <a href={link('ndjson')} download>
-          {ndjson}
+          NDJSON
         </a>
       </div>
     </details>

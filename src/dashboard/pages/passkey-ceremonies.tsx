@@ -34,6 +34,10 @@ export function PasskeysElsewhere() {
 }
 
 const BEGIN = graphql(`mutation BeginPasskey { beginPasskey }`);
+/** What the browser needs to make one. Throws a Failure, such as that the session is too old to add one. */
+export const beginPasskey = async () =>
+  JSON.parse((await send(BEGIN, {})).beginPasskey) as PublicKeyCredentialCreationOptionsJSON;
+
 const ADD = graphql(`
   mutation AddPasskey($name: String!, $id: String!, $clientDataJSON: String!, $attestationObject: String!) {
     addPasskey(name: $name, id: $id, clientDataJSON: $clientDataJSON, attestationObject: $attestationObject) { name }
@@ -52,7 +56,7 @@ function whyNot(error: unknown): Failure {
 
 /** The browser makes a passkey, which is added. */
 export async function makePasskey(name: string) {
-  const options = JSON.parse((await send(BEGIN, {})).beginPasskey) as PublicKeyCredentialCreationOptionsJSON;
+  const options = await beginPasskey();
   try {
     const { id, response } = await startRegistration({ optionsJSON: options });
     const { clientDataJSON, attestationObject } = response;

@@ -1,9 +1,11 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { FormDialog, TextField } from './form.js';
-import { graphql, may, me, type ResultOf, send, useQuery } from './graphql.js';
+import { graphql, may, me, type ResultOf, send, useAction, useQuery } from './graphql.js';
 import { Button, Empty, Time, Value } from './parts.js';
-import { config, hasPasskeys, loadConfig, makePasskey, PasskeysElsewhere } from './passkey-ceremonies.js';
+import { openDialog } from './dialog.js';
+import { beginPasskey, config, hasPasskeys, loadConfig, makePasskey, PasskeysElsewhere } from './passkey-ceremonies.js';
+import { queryOr } from './operators.js';
 import { ListScreen } from './screen.js';
 
 const PASSKEYS = graphql(`query Passkeys { passkeys { id operator name host createdAt lastUsedAt } }`);
@@ -16,6 +18,11 @@ export function Passkeys() {
   const query = useQuery(PASSKEYS, {});
   useEffect(() => void loadConfig(), []);
   const isOfAll = may('govern');
+  // Who may add none is told before anything is asked.
+  const adding = useAction(async () => {
+    await beginPasskey();
+    openDialog(<AddPasskey />);
+  });
   return (
     <ListScreen
       title={isOfAll ? 'Passkeys' : 'Your passkeys'}
@@ -25,9 +32,11 @@ export function Passkeys() {
           : 'With a passkey, you sign in without a link.'
       }
       recipe={{ userdir: ['operator', 'passkeys'] }}
-      offers={hasPasskeys() && <Button label="Add passkey" class="primary" opens={<AddPasskey />} />}
+      offers={
+        hasPasskeys() && <Button label="Add passkey" class="primary" disabled={adding.busy} onClick={adding.run} />
+      }
       filter={config.value.passkeys ? <PasskeysElsewhere /> : <NoPlace />}
-      query={query}
+      {...queryOr(query, adding)}
       found={query.data?.passkeys}
       lines={3}
       rowKey={({ id }) => id}
@@ -73,6 +82,7 @@ function AddPasskey() {
         label="Name"
         hint="Where it is kept, such as “laptop” or “security key”. The browser then asks for the rest."
         text={name}
+        name="name"
         required
         maxLength={64}
       />

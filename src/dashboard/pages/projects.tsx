@@ -5,6 +5,7 @@ import { daysAgo, formatNumber, plural } from './format.js';
 import { graphql, may, type ResultOf, send, useQuery } from './graphql.js';
 import { paths, useUrlState } from './location.js';
 import { Badge, Button, CopyCode, Empty, Time } from './parts.js';
+import { outline, viewBoxOf } from './request-hours.js';
 import { ListScreen } from './screen.js';
 import { SecretDialog } from './secrets.js';
 import type { Column } from './table.js';
@@ -108,31 +109,19 @@ function CreateProject() {
       }
       disabled={name.value.trim() === ''}
     >
-      <TextField label="Name" hint="For people; it can be changed later." text={name} required />
+      <TextField label="Name" hint="For people; it can be changed later." text={name} name="name" required />
     </FormDialog>
   );
 }
 
 /** Sign-ups of the last days as small bars. Its numbers are in its name, for screen readers. */
 function Sparkline({ totals }: { totals: readonly number[] }) {
-  const most = Math.max(1, ...totals);
   const sum = totals.reduce((total, value) => total + value, 0);
   const label = `${plural(sum, 'sign-up')} in the last ${totals.length} days`;
   return (
-    <svg
-      class="sparkline"
-      role="img"
-      aria-label={label}
-      viewBox={`0 0 ${totals.length * 4} 24`}
-      preserveAspectRatio="none"
-    >
+    <svg class="sparkline" role="img" aria-label={label} viewBox={viewBoxOf(totals)} preserveAspectRatio="none">
       <title>{label}</title>
-      {totals.map((value, index) => {
-        const height = value === 0 ? 1 : 2 + (22 * value) / most;
-        return (
-          <rect key={index} class={value === 0 ? 'zero' : ''} x={index * 4} y={24 - height} width="3" height={height} />
-        );
-      })}
+      <path d={outline(totals)} />
     </svg>
   );
 }

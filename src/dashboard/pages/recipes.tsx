@@ -93,7 +93,7 @@ export function SameByApiDetails({ recipe }: { recipe: Recipe | readonly Recipe[
   return (
     <details class="recipes">
       <summary>
-        The same as{' '}
+        The same with{' '}
         {waysOf(recipes)
           .map(([name]) => name)
           .filter((name) => name !== VARIABLES)

@@ -33,7 +33,7 @@ export function RequestHours({ appId }: { appId: string }) {
         />
       </div>
       <Answer query={query} data={query.data?.project?.requestHours} lines={3}>
-        {(all) => <Chart hours={isDay ? all.slice(-HOURS_OF_DAY) : all} isDay={isDay} />}
+        {(all) => <HoursChart hours={isDay ? all.slice(-HOURS_OF_DAY) : all} isDay={isDay} />}
       </Answer>
     </section>
   );
@@ -42,32 +42,43 @@ export function RequestHours({ appId }: { appId: string }) {
 interface ChartProps {
   readonly hours: readonly Hour[];
   readonly isDay: boolean;
+  /** What is counted. Only requests may be logins. */
+  readonly of?: 'Requests' | 'Attempts';
 }
 
-function Chart({ hours, isDay }: ChartProps) {
+export function HoursChart({ hours, isDay, of = 'Requests' }: ChartProps) {
   const [pointed, setPointed] = useState<number | null>(null);
   const shown = pointed === null ? undefined : hours[pointed];
   const { requests, failures, logins } = shown ?? sumOf(hours);
-  const ofRequests = `${formatNumber(requests)} requests, of which ${formatNumber(failures)} failed`;
+  const what = of.toLowerCase();
+  const label = `${formatNumber(requests)} ${what}, of which ${formatNumber(failures)} failed`;
+  const hasLogins = of === 'Requests';
   return (
     <>
       <p class="legend">
         <span>
-          <i class="swatch accepted" /> requests <b>{formatNumber(requests)}</b>
+          <i class="swatch accepted" /> {what} <b>{formatNumber(requests)}</b>
         </span>
         <span>
           <i class="swatch failed" /> failed <b>{formatNumber(failures)}</b>
         </span>
-        <span>
-          <i class="swatch logins" /> logins <b>{formatNumber(logins)}</b>
-        </span>
+        {hasLogins && (
+          <span>
+            <i class="swatch logins" /> logins <b>{formatNumber(logins)}</b>
+          </span>
+        )}
         <span class="quiet">{shown ? `from ${formatDateTime(shown.from)}` : 'in this range'}</span>
       </p>
-      <Bars name="accepted" label={ofRequests} hours={hours} of="requests" redOf="failures" onPoint={setPointed} />
-      <Bars name="logins" label={`${formatNumber(logins)} logins`} hours={hours} of="logins" onPoint={setPointed} />
+      <Bars name="accepted" label={label} hours={hours} of="requests" redOf="failures" onPoint={setPointed} />
+      {hasLogins && (
+        <Bars name="logins" label={`${formatNumber(logins)} logins`} hours={hours} of="logins" onPoint={setPointed} />
+      )}
+      <p class="axis quiet">
+        <Time at={hours[0]?.from} dayOnly={!isDay} /> <span>now</span>
+      </p>
       <details>
         <summary>As a table</summary>
-        <Figures hours={hours} isDay={isDay} />
+        <Figures hours={hours} isDay={isDay} of={of} />
       </details>
     </>
   );
@@ -85,14 +96,14 @@ interface BarsProps {
 
 /** A bar for each hour. Tells at which one someone points. */
 function Bars({ name, label, hours, of, redOf, onPoint }: BarsProps) {
-  const most = Math.max(1, ...hours.map((hour) => hour[of]));
-  const width = hours.length * 10;
+  const valuesOf = (name: keyof Tally) => hours.map((hour) => hour[name]);
+  const most = Math.max(1, ...valuesOf(of));
   return (
     <svg
       class="day"
       role="img"
       aria-label={label}
-      viewBox={`0 0 ${width} ${HEIGHT}`}
+      viewBox={viewBoxOf(hours)}
       preserveAspectRatio="none"
       onPointerMove={({ currentTarget, clientX }) => {
         const box = currentTarget.getBoundingClientRect();
@@ -101,19 +112,21 @@ function Bars({ name, label, hours, of, redOf, onPoint }: BarsProps) {
       }}
       onPointerLeave={() => onPoint(null)}
     >
-      <rect class="zero" y={HEIGHT - 1} width={width} height="1" />
-      <path class={name} d={outline(hours, of, most)} />
-      {redOf && <path class="failed" d={outline(hours, redOf, most)} />}
+      <rect class="zero" y={HEIGHT - 1} width={hours.length * 10} height="1" />
+      <path class={name} d={outline(valuesOf(of), most)} />
+      {redOf && <path class="failed" d={outline(valuesOf(redOf), most)} />}
     </svg>
   );
 }
 
-/** The bars as one path: 720 elements would make the page slow. */
-function outline(hours: readonly Hour[], of: keyof Tally, most: number): string {
-  return hours
-    .map((hour, at) => {
-      const height = Math.max(2, (HEIGHT * hour[of]) / most);
-      return hour[of] === 0 ? '' : `M${at * 10} ${HEIGHT}v${-height}h8v${height}z`;
+export const viewBoxOf = (values: readonly unknown[]) => `0 0 ${values.length * 10} ${HEIGHT}`;
+
+/** Bars as one path: 720 elements would make the page slow. */
+export function outline(values: readonly number[], most = Math.max(1, ...values)): string {
+  return values
+    .map((value, at) => {
+      const height = Math.max(2, (HEIGHT * value) / most);
+      return value === 0 ? '' : `M${at * 10} ${HEIGHT}v${-height}h8v${height}z`;
     })
     .join('');
 }
@@ -129,13 +142,13 @@ function sumOf(hours: readonly Hour[]): Tally {
 }
 
 /** The hours of a day; of 30 days the days, which are those of UTC. The newest come first. */
-function Figures({ hours, isDay }: ChartProps) {
+function Figures({ hours, isDay, of = 'Requests' }: ChartProps) {
   const days = [...new Set(hours.map(({ from }) => from.slice(0, 10)))];
   const ofDay = (day: string) => sumOf(hours.filter(({ from }) => from.startsWith(day)));
   const rows = isDay ? hours : days.map((day) => ({ from: day, ...ofDay(day) }));
   return (
     <Table
-      caption="Requests"
+      caption={of}
       staysTable
       rows={rows.toReversed()}
       rowKey={({ from }) => from}
@@ -146,9 +159,9 @@ function Figures({ hours, isDay }: ChartProps) {
           namesRow: true,
           cell: ({ from }) => (isDay ? <Time at={from} /> : formatBucket(from, 'DAY')),
         },
-        { title: 'Requests', class: 'number', cell: ({ requests }) => formatNumber(requests) },
+        { title: of, class: 'number', cell: ({ requests }) => formatNumber(requests) },
         { title: 'Failed', class: 'number', cell: ({ failures }) => formatNumber(failures) },
-        { title: 'Logins', class: 'number', cell: ({ logins }) => formatNumber(logins) },
+        of === 'Requests' && { title: 'Logins', class: 'number', cell: ({ logins }) => formatNumber(logins) },
       ]}
     />
   );

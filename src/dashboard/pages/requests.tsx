@@ -96,7 +96,7 @@ function RequestTable({ requests, busy, failed }: TableProps) {
       rowKey={keyOf}
       empty={<Empty title={failed ? 'None failed.' : 'This host has answered none yet.'} />}
       columns={[
-        { title: 'When', class: 'nowrap', cell: ({ at }) => <Time at={at} /> },
+        { title: 'When', class: 'nowrap', cell: ({ at }) => <Time at={at} isExact /> },
         { title: 'Request', class: 'main-cell', cell: (request) => <What request={request} /> },
         { title: 'Outcome', class: 'outcome', cell: (request) => <Outcome request={request} /> },
         { title: 'Took', class: 'number', cell: ({ ms }) => `${formatNumber(ms)} ms` },
@@ -174,7 +174,7 @@ function Known({ appId, requestId, requests }: KnownProps) {
             <CopyCode text={request.requestId} what="the ID of the request" />
           </Fact>
           <Fact name="Answered">
-            <Time at={request.at} />, after {formatNumber(request.ms)} ms
+            <Time at={request.at} isExact />, after {formatNumber(request.ms)} ms
           </Fact>
           <Fact name="Request">
             {request.method} {request.route}

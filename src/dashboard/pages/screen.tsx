@@ -75,7 +75,7 @@ export function Header({ title, note, recipe, children }: HeaderProps) {
   return (
     <header class="screen-header">
       <div>
-        <h1>{title}</h1>
+        <h1 tabIndex={-1}>{title}</h1>
         {note && <p class="quiet">{note}</p>}
       </div>
       <div class="actions">
@@ -83,6 +83,16 @@ export function Header({ title, note, recipe, children }: HeaderProps) {
         {children}
       </div>
     </header>
+  );
+}
+
+/** Instead of a screen that another operator sees. */
+export function NotAllowed({ title, to }: { title: string; to: string }) {
+  return (
+    <>
+      <Header title={title} />
+      <Empty title={`Only an ${to} of all projects sees the ${title.toLowerCase()}.`} />
+    </>
   );
 }
 

@@ -66,7 +66,7 @@ export function SearchBox() {
     waiting.current = setTimeout(() => search(asked !== ''), TYPING_MS);
   };
   const label = project ? 'Search users' : 'Search projects';
-  const hint = project ? 'Find a user by ID, email or address…' : 'Find a project by name or App ID…';
+  const hint = `${project ? 'User ID, external ID, email, address or identity' : 'Name of a project, or App ID'}${isShown ? '' : ', then Enter'}`;
   return (
     <search class="search">
       <form

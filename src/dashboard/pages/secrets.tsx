@@ -37,7 +37,7 @@ type Scope = VariablesOf<typeof ADD>['scopes'][number];
 const SCOPES: Record<Scope, string> = {
   READ: 'list, count, search and get users',
   VERIFY: 'verify wallet addresses',
-  WRITE: 'record logins and remove users',
+  WRITE: 'record logins, edit and remove users',
   CHANGES: 'read the feed of changes',
 };
 
@@ -128,15 +128,15 @@ interface SecretDialogProps {
 }
 
 /**
- * A new App Secret, which is shown only here, with a first request that works when pasted. Escape and ✕ ask once before they
- * close it, unless the secret was copied: what is lost here cannot be shown again.
+ * A new App Secret, which is shown only here, with a first request that works when pasted. Unless it was copied, it is not closed
+ * without a question: what is lost here cannot be shown again.
  */
 export function SecretDialog({ title, appId, appSecret, mayRead = true, actions }: SecretDialogProps) {
-  const [state, setState] = useState<'shown' | 'asked' | 'copied'>('shown');
+  const [isCopied, setCopied] = useState(false);
   const line = firstRequest(appId, appSecret);
-  const copied = () => setState('copied');
+  const copied = () => setCopied(true);
   return (
-    <Dialog title={title} onClose={() => (state === 'shown' ? setState('asked') : closeDialog())} actions={actions}>
+    <Dialog title={title} unsaved={!isCopied && 'The App Secret has not been copied.'} actions={actions}>
       <div class="secret-once">
         <p>
           <strong>Copy the App Secret now.</strong> It is not stored, and cannot be shown again.
@@ -150,11 +150,6 @@ export function SecretDialog({ title, appId, appSecret, mayRead = true, actions 
           </Fact>
         </dl>
         {mayRead && <CopyBlock name="A first request" text={line} what="the first request" onCopied={copied} />}
-        {state === 'asked' && (
-          <p class="banner warn" role="alert">
-            The App Secret has not been copied. Copy it, or close again to give it up.
-          </p>
-        )}
       </div>
     </Dialog>
   );
@@ -198,7 +193,13 @@ function AddSecret({ appId }: { appId: string }) {
       onDone={({ made }) => openDialog(newSecret(appId, made.appSecret, scopes))}
       disabled={label.value.trim() === '' || scopes.length === 0}
     >
-      <TextField label="Label" hint="Names the backend that uses it; the audit trail shows it." text={label} required />
+      <TextField
+        label="Label"
+        hint="Names the backend that uses it; the audit trail shows it."
+        text={label}
+        name="label"
+        required
+      />
       <Choices legend="It may" options={SCOPES} showsValues chosen={scopes} onChange={setScopes} />
       <label>
         <input

@@ -84,7 +84,13 @@ function Rename({ project: { appId, name } }: OfProject) {
       recipe={{ userdir: ['project', 'rename', appId, wanted.value] }}
       disabled={wanted.value.trim() === '' || wanted.value === name}
     >
-      <TextField label="Name of the project" hint="For people. The App ID stays the same." text={wanted} required />
+      <TextField
+        label="Name of the project"
+        hint="For people. The App ID stays the same."
+        text={wanted}
+        name="name"
+        required
+      />
     </SettingForm>
   );
 }
@@ -109,49 +115,41 @@ function Limit({ project: { appId, requestsPerMinute } }: OfProject) {
         min={1}
         max={100_000_000}
         text={wanted}
+        name="rate"
       />
     </SettingForm>
   );
 }
 
 function Availability({ project: { appId, disabledAt } }: OfProject) {
-  return disabledAt ? (
+  const word = disabledAt ? 'enable' : 'disable';
+  const title = disabledAt ? 'Enable the project' : 'Disable the project';
+  return (
     <section class="setting">
-      <h2>Enable the project</h2>
+      <h2>{title}</h2>
       <p>
-        Disabled since <Time at={disabledAt} />. Its secrets are refused until it is enabled.
+        {disabledAt ? (
+          <>
+            Disabled since <Time at={disabledAt} />. Its secrets are refused until it is enabled.
+          </>
+        ) : (
+          'While a project is disabled, all its secrets are refused. Nothing is lost.'
+        )}
       </p>
       <Button
-        label="Enable the project…"
+        label={`${title}…`}
         opens={
           <FormDialog
-            title="Enable the project?"
-            submit="Enable"
-            work={() => send(ENABLE, { appId })}
-            recipe={{ userdir: ['project', 'enable', appId] }}
-            done="The project is enabled."
+            title={`${title}?`}
+            submit={disabledAt ? 'Enable' : 'Disable'}
+            danger={!disabledAt}
+            work={async () => (disabledAt ? send(ENABLE, { appId }) : send(DISABLE, { appId }))}
+            recipe={{ userdir: ['project', word, appId] }}
+            done={`The project is ${word}d.`}
           >
-            <p>Its secrets work again at once.</p>
-          </FormDialog>
-        }
-      />
-    </section>
-  ) : (
-    <section class="setting">
-      <h2>Disable the project</h2>
-      <p>While a project is disabled, all its secrets are refused. Nothing is lost.</p>
-      <Button
-        label="Disable the project…"
-        opens={
-          <FormDialog
-            title="Disable the project?"
-            submit="Disable"
-            danger
-            work={() => send(DISABLE, { appId })}
-            recipe={{ userdir: ['project', 'disable', appId] }}
-            done="The project is disabled."
-          >
-            <p>Every request of its backends is refused at once.</p>
+            <p>
+              {disabledAt ? 'Its secrets work again at once.' : 'Every request of its backends is refused at once.'}
+            </p>
           </FormDialog>
         }
       />
@@ -193,7 +191,7 @@ function DeleteProject({ project: { appId, name } }: OfProject) {
           <bdi>{name}</bdi>
         </strong>
       </p>
-      <TextField label="Name of the project" text={typed} autocomplete="off" />
+      <TextField label="Name of the project" text={typed} />
     </FormDialog>
   );
 }

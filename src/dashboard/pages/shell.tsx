@@ -4,7 +4,7 @@ import { useLocation } from 'preact-iso';
 import { OpenedDialog } from './dialog.js';
 import { graphql, may, me, send } from './graphql.js';
 import { paths } from './location.js';
-import { announcement, Button } from './parts.js';
+import { announcement, Button, leaveScreen } from './parts.js';
 import { useCurrentProject } from './screen.js';
 import { SearchBox } from './search-box.js';
 import { applyTheme, nextTheme, theme } from './theme.js';
@@ -96,7 +96,10 @@ function Navigation() {
   const side = useRef<HTMLElement>(null);
   useEffect(() => closeMenusOnEscape(), []);
   // On a phone it is a menu, which closes when what it offers is chosen.
-  useEffect(() => side.current?.hidePopover?.(), [path]);
+  useEffect(() => {
+    side.current?.hidePopover?.();
+    leaveScreen();
+  }, [path]);
   const link = (href: string, name: string, isBranch = false) => (
     <a href={href} aria-current={path === href || (isBranch && path.startsWith(`${href}/`)) ? 'page' : undefined}>
       {name}

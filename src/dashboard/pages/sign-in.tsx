@@ -87,15 +87,7 @@ export function SignIn() {
           Your session has ended. A link that you open in this tab leads back to where you were.
         </p>
       )}
-      {reason?.code === 'UNAUTHENTICATED' ? (
-        <div class="problem" role="alert">
-          <p>
-            <strong>{reason.message}</strong>
-          </p>
-        </div>
-      ) : (
-        <Problem failure={reason} />
-      )}
+      <Problem failure={reason} />
       {config.value.sso && (
         <p>
           <a class="button primary wide" href="/dashboard/oidc/login">

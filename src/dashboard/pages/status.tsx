@@ -1,7 +1,7 @@
 import { formatNumber, formatRemaining } from './format.js';
 import { graphql, may, refresh, useQuery } from './graphql.js';
-import { Badge, Button, Empty, Time } from './parts.js';
-import { Header, useTitle } from './screen.js';
+import { Badge, Button, Time } from './parts.js';
+import { Header, NotAllowed, useTitle } from './screen.js';
 import { Answer, Table } from './table.js';
 
 const STATUS = graphql(`
@@ -26,13 +26,7 @@ export function Status() {
   const query = useQuery(STATUS, may('oversee') ? {} : null);
   const status = query.data?.status;
   useTitle('Status');
-  if (!may('oversee'))
-    return (
-      <>
-        <Header title="Status" />
-        <Empty title="Only an operator of all projects sees the status." />
-      </>
-    );
+  if (!may('oversee')) return <NotAllowed title="Status" to="operator" />;
   return (
     <>
       <Header

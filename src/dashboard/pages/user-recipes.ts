@@ -127,7 +127,7 @@ const BEGINNING = `query UsersByPrefix($prefix: String!) {
 
 const GET = `query User($id: ID!) {
   user(id: $id) {
-    id authMethod authValue wallet createdAt lastLogin loginCount
+    id authMethod authValue email externalId wallet createdAt lastLogin loginCount
     accounts { network publicKey walletType }
   }
 }`;

@@ -130,7 +130,7 @@ export function UserTable(props: UserTableProps) {
         },
         {
           title: 'Created',
-          class: 'roomy nowrap',
+          class: 'nowrap',
           cell: ({ createdAt }) => <Time at={createdAt} />,
           ...(!removed && sort),
         },

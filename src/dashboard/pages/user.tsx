@@ -123,13 +123,13 @@ function Known({ appId, user }: OfUser) {
         <Fact name="ID">
           {id} <Copy text={id} what="the user ID" />
         </Fact>
-        <Fact name="Auth method">
+        <Fact name="Method">
           <Swatch method={user.loginMethod} titled /> <Value>{user.authMethod}</Value>
         </Fact>
-        <Fact name="Auth value">
+        <Fact name="Value">
           <CopyValue text={user.authValue} what="the auth value" />
         </Fact>
-        <Fact name="Login email">{user.email ? <Value>{user.email}</Value> : NONE}</Fact>
+        <Fact name="Email">{user.email ? <Value>{user.email}</Value> : NONE}</Fact>
         <Fact name="Wallet">{user.wallet ? <Value mono>{user.wallet}</Value> : NONE}</Fact>
         <Fact name="External ID">
           {user.externalId ? <CopyValue text={user.externalId} what="the external ID" /> : NONE}
@@ -211,17 +211,17 @@ function EditUser({ appId, user }: OfUser) {
         </p>
       ) : (
         <TextField
-          label="Login email"
+          label="Email"
           hint="a later login that brings an email replaces it; empty: none"
           text={email}
-          autocomplete="off"
+          name="email"
         />
       )}
       <TextField
         label="External ID"
         hint="the ID in your own system: logins that bring another one fail; empty: none"
         text={externalId}
-        autocomplete="off"
+        name="externalId"
       />
     </FormDialog>
   );

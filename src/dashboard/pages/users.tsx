@@ -91,12 +91,14 @@ function UserList({ appId, removed }: { appId: string; removed: boolean }) {
   return (
     <>
       <Header title="Users" note={<span aria-live="polite">{list.note}</span>} recipe={recipeFor(appId, query, filter)}>
-        {!search && !removed && !stateFrom(query) && (
+        {!search && !removed && (
           <DownloadMenu
             path={streamPath(appId, 'export')}
             parameters={parametersOf(filter)}
-            note={isFiltered(filter) ? 'All users that match the filter' : 'All users of the project'}
-            ndjson="NDJSON, as the import reads it"
+            note={
+              (isFiltered(filter) ? 'All users that match the filter' : 'All users of the project') +
+              (stateFrom(query) ? ', whatever their last login and state' : '')
+            }
           />
         )}
         {may('operate') && <Button label="Import" onClick={() => go({ import: '1' })} />}
@@ -110,7 +112,7 @@ function UserList({ appId, removed }: { appId: string; removed: boolean }) {
             appId={appId}
             rows={rows}
             busy={list.loading}
-            empty={<NoRows appId={appId} />}
+            empty={<NoRows appId={appId} hasMore={'hasMore' in list && list.hasMore} />}
             removed={removed}
             isSorted={!search}
             {...((may('remove') || may('ban')) && { selected, onSelect: setSelected })}
@@ -194,6 +196,7 @@ function useUserList(appId: string, filter: UserFilter, query: UrlState) {
     return {
       ...scan,
       rows: shown?.nodes,
+      hasMore: pageInfo?.hasNextPage === true,
       note:
         shown &&
         (shown.endCursor ? 'Not all users were looked at yet: the next page goes on.' : 'All users were looked at.'),
@@ -279,7 +282,7 @@ function describeTotal(total: number, filter: UserFilter): string {
 }
 
 /** Why no rows are shown, and what to do. */
-function NoRows({ appId }: { appId: string }) {
+function NoRows({ appId, hasMore }: { appId: string; hasMore: boolean }) {
   const { query, href } = useUrlState();
   const all = href({ ...FIRST_PAGE, q: null, removed: null, ...NO_FILTER });
   const search = query['q'];
@@ -289,7 +292,8 @@ function NoRows({ appId }: { appId: string }) {
   if (stateFrom(query))
     return (
       <Empty title="None of the users looked at matches.">
-        If there are more users, the next page looks at them. Or <a href={all}>show all users</a>.
+        {hasMore && 'The next page looks at more. '}
+        <a href={all}>Show all users</a>
       </Empty>
     );
   if (isFiltered(filterFrom(query))) {

@@ -2,7 +2,7 @@ import { type Signal, useSignal } from '@preact/signals';
 import { useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso';
 import { closeDialog, Dialog, openDialog } from './dialog.js';
-import { Choices, FormDialog, TextField } from './form.js';
+import { Choices, FormDialog, type FormProps, TextField } from './form.js';
 import { graphql, type ResultOf, send, type VariablesOf } from './graphql.js';
 import { paths } from './location.js';
 import { Badge, Button, CopyBlock, CopyCode, Value } from './parts.js';
@@ -72,7 +72,11 @@ export interface OfWebhook {
 
 function NewSecret({ secret }: { secret: string }) {
   return (
-    <Dialog title="The new secret" actions={<Button label="I have copied it" class="primary" onClick={closeDialog} />}>
+    <Dialog
+      title="The new secret"
+      unsaved="The secret is shown only here."
+      actions={<Button label="I have copied it" class="primary" onClick={closeDialog} />}
+    >
       <div class="secret-once">
         <p>
           <strong>Copy the secret now.</strong> It cannot be shown again. The receiver needs it to verify what is sent,
@@ -107,8 +111,16 @@ const isIncomplete = ({ url, types }: Fields) => url.value.trim() === '' || type
 function WebhookFields({ url, description, types, setTypes }: Fields) {
   return (
     <>
-      <TextField label="URL" hint="A public host, over https." type="url" text={url} maxLength={2048} required />
-      <TextField label="Description" hint="For people." text={description} maxLength={200} />
+      <TextField
+        label="URL"
+        hint="A public host, over https, unless WEBHOOKS_ALLOW_PRIVATE is on."
+        type="url"
+        text={url}
+        name="url"
+        maxLength={2048}
+        required
+      />
+      <TextField label="Description" hint="For people." text={description} name="description" maxLength={200} />
       <Choices legend="It gets" options={TYPES} isCode chosen={types} onChange={setTypes} />
       <OnYourMachine />
     </>
@@ -129,7 +141,6 @@ export function OnYourMachine() {
         what="the command"
         text="npm i standardwebhooks && WEBHOOK_SECRET=whsec_… PORT=8080 node docs/examples/receiver.mjs"
       />
-      <p class="note">A service that runs elsewhere reaches your machine by a tunnel with a public https address.</p>
     </details>
   );
 }
@@ -204,35 +215,44 @@ export function RotateSecret({ appId, webhook: { id } }: OfWebhook) {
   );
 }
 
-/** How one message that was sent by hand ended. */
-function Sent({ result }: { result: ResultOf<typeof TEST>['sent'] | undefined }) {
-  if (!result) return null;
+type Sent = ResultOf<typeof TEST>;
+
+/** One message is sent by hand, and the dialog says how that ended. */
+function SendDialog({ work, children, ...form }: FormProps & { work: () => Promise<Sent> }) {
+  const [result, setResult] = useState<Sent['sent'] | undefined>();
   return (
-    <p role="status">
-      <Badge tone={result.ok ? 'good' : 'bad'}>{result.ok ? 'accepted' : 'failed'}</Badge>{' '}
-      {result.ok ? `Answered ${result.status} after ${result.ms} ms.` : `${result.error}, after ${result.ms} ms.`}
-    </p>
+    <FormDialog
+      {...form}
+      work={() => {
+        setResult(undefined);
+        return work();
+      }}
+      onDone={({ sent }) => setResult(sent)}
+      cancel={result && 'Close'}
+    >
+      {children}
+      {result && (
+        <p role="status">
+          <Badge tone={result.ok ? 'good' : 'bad'}>{result.ok ? 'accepted' : 'failed'}</Badge>{' '}
+          {result.ok ? `Answered ${result.status} after ${result.ms} ms.` : `${result.error}, after ${result.ms} ms.`}
+        </p>
+      )}
+    </FormDialog>
   );
 }
 
 export function TestWebhook({ appId, webhook: { id, url } }: OfWebhook) {
-  const [result, setResult] = useState<ResultOf<typeof TEST>['sent'] | undefined>();
   return (
-    <FormDialog
+    <SendDialog
       title={`Test #${id}`}
       submit="Send"
-      work={() => {
-        setResult(undefined);
-        return send(TEST, { appId, id });
-      }}
+      work={() => send(TEST, { appId, id })}
       recipe={{ userdir: ['webhook', 'test', '--project', appId, id] }}
-      onDone={({ sent }) => setResult(sent)}
     >
       <p>
         One signed message of the type <code>webhook.test</code> is sent to <Value mono>{url}</Value>.
       </p>
-      <Sent result={result} />
-    </FormDialog>
+    </SendDialog>
   );
 }
 
@@ -241,25 +261,19 @@ interface OfMessage extends OfWebhook {
 }
 
 export function ResendMessage({ appId, webhook: { id, url }, message: { messageId, body } }: OfMessage) {
-  const [result, setResult] = useState<ResultOf<typeof TEST>['sent'] | undefined>();
   return (
-    <FormDialog
+    <SendDialog
       title="Send this message again"
       submit="Resend"
-      work={() => {
-        setResult(undefined);
-        return send(RESEND, { appId, id, messageId });
-      }}
+      work={() => send(RESEND, { appId, id, messageId })}
       recipe={{ userdir: ['webhook', 'resend', '--project', appId, id, messageId] }}
-      onDone={({ sent }) => setResult(sent)}
     >
       <p>
         It is signed anew and sent to <Value mono>{url}</Value> at once, with the same <code>webhook-id</code>: a
         receiver that has handled it ignores it. The webhook stays where it is.
       </p>
       {body && <pre>{body}</pre>}
-      <Sent result={result} />
-    </FormDialog>
+    </SendDialog>
   );
 }
 
@@ -286,6 +300,7 @@ export function ReplayWebhook({ appId, webhook: { id }, from = null }: OfWebhook
           label="After"
           hint="The ID of a change or of a message, or “now”, which skips what is waiting."
           text={after}
+          name="after"
           maxLength={64}
           required
         />

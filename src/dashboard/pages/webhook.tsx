@@ -1,8 +1,9 @@
 import { closeDialog, Dialog } from './dialog.js';
-import { formatDateTime, formatNumber, plural } from './format.js';
+import { formatNumber, plural } from './format.js';
 import { graphql, may, type ResultOf, refresh, useQuery } from './graphql.js';
 import { paths, useUrlState } from './location.js';
 import { Badge, Button, Copy, CopyBlock, CopyCode, Empty, Fact, Segments, Time, Value } from './parts.js';
+import { HoursChart } from './request-hours.js';
 import { Header, useTitle } from './screen.js';
 import { Answer, Table } from './table.js';
 import {
@@ -152,69 +153,17 @@ function Facts({ webhook }: { webhook: Webhook }) {
   );
 }
 
-const HEIGHT = 60;
-
-/** How attempts ended hour by hour, as bars and as a table. */
+/** How attempts ended hour by hour. */
 function LastDay({ hours }: Pick<Webhook, 'hours'>) {
-  const most = Math.max(1, ...hours.map(({ accepted, failed }) => accepted + failed));
-  const sum = (name: 'accepted' | 'failed') => hours.reduce((total, hour) => total + hour[name], 0);
-  const [accepted, failed] = [sum('accepted'), sum('failed')];
-  const share = accepted + failed === 0 ? '' : ` (${((100 * accepted) / (accepted + failed)).toFixed(1)} %)`;
-  const high = (value: number) => (value === 0 ? 0 : Math.max(2, (HEIGHT * value) / most));
+  const tallies = hours.map(({ from, accepted, failed: failures }) => ({
+    ...{ from, requests: accepted + failures, failures, logins: 0 },
+  }));
   return (
     <section>
       <h2>Last 24 hours</h2>
-      <p class="legend">
-        <span>
-          <i class="swatch accepted" /> accepted <b>{formatNumber(accepted)}</b>
-          {share}
-        </span>
-        <span>
-          <i class="swatch failed" /> failed <b>{formatNumber(failed)}</b>
-        </span>
-      </p>
-      <svg
-        class="day"
-        role="img"
-        aria-label={`${formatNumber(accepted)} accepted and ${formatNumber(failed)} failed in the last 24 hours`}
-        viewBox={`0 0 ${hours.length * 10} ${HEIGHT}`}
-        preserveAspectRatio="none"
-      >
-        {hours.map((hour, index) => (
-          <g key={hour.from}>
-            <title>{`${formatDateTime(hour.from)}: ${hour.accepted} accepted, ${hour.failed} failed`}</title>
-            <rect class="zero" x={index * 10} y={HEIGHT - 1} width="8" height="1" />
-            <Bar name="accepted" at={index} from={0} height={high(hour.accepted)} />
-            <Bar name="failed" at={index} from={high(hour.accepted)} height={high(hour.failed)} />
-          </g>
-        ))}
-      </svg>
-      <details>
-        <summary>As a table</summary>
-        <Table
-          caption="Attempts by the hour"
-          rows={hours.toReversed()}
-          rowKey={({ from }) => from}
-          columns={[
-            { title: 'Hour from', class: 'nowrap', namesRow: true, cell: ({ from }) => <Time at={from} /> },
-            { title: 'Accepted', class: 'number', cell: (hour) => formatNumber(hour.accepted) },
-            { title: 'Failed', class: 'number', cell: (hour) => formatNumber(hour.failed) },
-          ]}
-        />
-      </details>
+      <HoursChart hours={tallies} isDay of="Attempts" />
     </section>
   );
-}
-
-interface BarProps {
-  readonly name: 'accepted' | 'failed';
-  readonly at: number;
-  readonly from: number;
-  readonly height: number;
-}
-
-function Bar({ name, at, from, height }: BarProps) {
-  return <rect class={name} x={at * 10} y={Math.max(0, HEIGHT - from - height)} width="8" height={height} />;
 }
 
 function Attempts({ appId, webhook }: OfOne) {
@@ -238,7 +187,7 @@ function Attempts({ appId, webhook }: OfOne) {
         rowKey={({ at, messageId, resent }) => `${at} ${messageId} ${resent}`}
         empty={<Empty title={failedOnly ? 'None failed.' : 'Nothing has been sent yet.'} />}
         columns={[
-          { title: 'When', class: 'nowrap', cell: ({ at }) => <Time at={at} /> },
+          { title: 'When', class: 'nowrap', cell: ({ at }) => <Time at={at} isExact /> },
           { title: 'Type', class: 'nowrap', cell: ({ type }) => <code>{type}</code> },
           { title: 'Outcome', class: 'outcome', cell: (attempt) => <Outcome attempt={attempt} /> },
           { title: 'Took', class: 'number', cell: ({ ms }) => `${formatNumber(ms)} ms` },
@@ -282,7 +231,7 @@ function Message({ message }: { message: Attempt }) {
           <code>{messageId}</code> <Copy text={messageId} what="the ID of the message, a cursor" />
         </Fact>
         <Fact name="Sent">
-          <Time at={at} />
+          <Time at={at} isExact />
         </Fact>
         <Fact name="Outcome">
           <Outcome attempt={message} />
