@@ -39,7 +39,7 @@ ${firstRequest(url, demo)}
   const isLink = dashboardUrl?.includes('#') === true;
   const how = isLink
     ? `\n                (logs in once, within ten minutes; again: ${COMMAND} dashboard)`
-    : ` (log in: ${COMMAND} dashboard)`;
+    : ` (sign in: ${COMMAND} dashboard)`;
   const dashboard = dashboardUrl === null ? '' : `\n    Dashboard   ${dashboardUrl}${how}`;
   return `
   userdir is ready.

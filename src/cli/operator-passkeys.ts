@@ -6,7 +6,7 @@ import { listTable } from './terminal.js';
 export function addPasskeyCommands(parent: Command, { define }: CommandContext): void {
   define(parent, {
     name: 'operator passkeys',
-    description: 'list the passkeys with which operators log in, of one or of all, the newest first',
+    description: 'list the passkeys with which operators sign in, of one or of all, the newest first',
     examples: ['operator passkeys', 'operator passkeys ada --json'],
     takes: [new Argument('[NAME]', 'the name of the person'), jsonOption()],
     params: (name: string | undefined) => ({ name: name ?? null }),

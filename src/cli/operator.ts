@@ -59,7 +59,7 @@ export function addOperatorCommands(program: Command, context: CommandContext): 
       return operatorJson(await services.operators.addOperator(operator, name, role, { appIds }));
     },
     print: ({ name, role, projects }) =>
-      `Added ${name} as ${role} ${inWords(projects)}. Make a link to log in: ${COMMAND} dashboard --operator ${name}`,
+      `Added ${name} as ${role} ${inWords(projects)}. Make a link to sign in: ${COMMAND} dashboard --operator ${name}`,
   });
   define(parent, {
     name: 'operator update',

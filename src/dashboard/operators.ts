@@ -60,7 +60,7 @@ const operatorType = builder.objectRef<KnownOperator>('Operator').implement({
     createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When they were added.' }),
     lastSeenAt: t.expose(
       'lastSeenAt',
-      instantOrNull('Their last request, to about a minute; null if they never logged in.'),
+      instantOrNull('Their last request, to about a minute; null if they never signed in.'),
     ),
     source: t.exposeString('source', {
       description:
@@ -74,7 +74,7 @@ const sessionType = builder.objectRef<OperatorSession>('Session').implement({
   fields: (t) => ({
     id: t.exposeID('id', { description: 'Its id.' }),
     operator: t.exposeString('operator', { description: 'The name of its operator.' }),
-    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When the operator logged in.' }),
+    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When the operator signed in.' }),
     lastSeenAt: t.expose('lastSeenAt', { type: 'DateTime', description: 'Its last request, to about a minute.' }),
     expiresAt: t.expose('expiresAt', { type: 'DateTime', description: 'When it ends at the latest.' }),
     by: t.exposeString('by', { description: 'How the operator signed in: by a `link`, a `passkey`, or `sso`.' }),
@@ -135,7 +135,7 @@ const nameArgument = required('The name of the operator.');
 const roleArgument = { type: roleEnum, required: true, description: 'What they may do.' } as const;
 
 const linkType = builder.objectRef<{ url: string; expiresAt: string }>('LoginLink').implement({
-  description: 'A link that logs an operator in, once.',
+  description: 'A link that signs an operator in, once.',
   fields: (t) => ({
     url: t.exposeString('url', { description: 'The link. It is shown this once.' }),
     expiresAt: t.expose('expiresAt', { type: 'DateTime', description: 'Until when it can be used.' }),
@@ -208,7 +208,7 @@ builder.mutationFields((t) => ({
   createLoginLink: t.field({
     type: linkType,
     description:
-      'Makes a link that logs an operator in, once, within ten minutes. Needs an ADMIN of all projects. NOT_FOUND.',
+      'Makes a link that signs an operator in, once, within ten minutes. Needs an ADMIN of all projects. NOT_FOUND.',
     args: { operator: t.arg.string(nameArgument) },
     resolve: async (_root, { operator: name }, { services, operator, requestId, dashboardUrl }) => {
       const { token, expiresAt } = await services.operators.createLink(operator, name, requestId);

@@ -11,7 +11,7 @@ import { createFailureLimit, networkOf } from '../http/authentication.js';
 /** Failed attempts a minute, from one address. */
 const MAX_FAILURES = 20;
 
-const MISSING = 'There is no session: log in by a link of `userdir dashboard`.';
+const MISSING = 'There is no session: sign in by a link of `userdir dashboard`.';
 
 export function operatorOf({ operator, role, projects }: ActiveSession): Operator {
   return { name: operator, role, projects };
@@ -29,7 +29,7 @@ export type Sessions = ReturnType<typeof createSessions>;
 
 /** `publicUrl`: where browsers reach the service, if the settings say it. */
 export function createSessions(operators: Services['operators'], publicUrl: string | null) {
-  const countFailure = createFailureLimit(MAX_FAILURES, 'from this address', 'attempts to log in');
+  const countFailure = createFailureLimit(MAX_FAILURES, 'from this address', 'attempts to sign in');
 
   /**
    * The cookie of a session. A browser keeps one with the prefix __Host- only if it is Secure, and for this very host. Over plain

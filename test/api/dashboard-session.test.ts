@@ -138,11 +138,11 @@ test('a session ends after 30 minutes without a request, and after 12 hours in a
 test('one logs out, lists sessions and revokes them, of others only as admin', async () => {
   const [admin, viewer] = [await logIn(app, 'admin'), await logIn(app, 'viewer')];
   const again = await logInAgain(app, viewer.name);
-  const SESSIONS = '{ sessions { id operator current userAgent expiresAt } }';
+  const SESSIONS = '{ sessions { id operator current by userAgent expiresAt } }';
   const own = (await viewer.ask(SESSIONS)).sessions;
-  expect(own.map(({ operator, current }: Json) => [operator, current]).sort()).toEqual([
-    [viewer.name, false],
-    [viewer.name, true],
+  expect(own.map(({ operator, current, by }: Json) => [operator, current, by]).sort()).toEqual([
+    [viewer.name, false, 'link'],
+    [viewer.name, true, 'link'],
   ]);
   const all = (await admin.ask(SESSIONS)).sessions;
   expect(all.length).toBeGreaterThan(2);

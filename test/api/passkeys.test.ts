@@ -122,6 +122,8 @@ test('a passkey is added within a session of a link, and signs in without a name
     /__Host-userdir-dashboard=[\w-]{43}; Max-Age=43200; Path=\/; HttpOnly; Secure; SameSite=Strict$/m,
   );
   expect(await me(response)).toBe(ada.name);
+  const { sessions } = await ada.ask('{ sessions { by } }');
+  expect(sessions.map(({ by }: Json) => by).sort()).toEqual(['link', 'passkey']);
   expect((await ada.ask(PASSKEYS)).passkeys).toMatchObject([{ id: added.id, lastUsedAt: expect.stringMatching(/Z$/) }]);
   const id = Number(added.id);
   expect(await log(ada.name)).toEqual([

@@ -161,7 +161,6 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     await until(focused).toBe('H1');
     const toast = page.getByText('3 users removed.', { exact: true });
     await toast.waitFor();
-    await page.waitForTimeout(1100);
 
     // The removal is undone in one step. Another is undone from the list of removed users, where one has registered again.
     await navigate(page, 'Secrets');
@@ -237,7 +236,13 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
 
     await visit(app, page, `/${project.appId}/bans`);
     await button(page, 'Ban an identity').click();
-    await dialog.getByLabel('Auth value').fill('mallory@example.com');
+    await dialog.getByLabel('Value').fill('mallory@example.com');
+    const end = dialog.getByLabel('Until');
+    await end.fill('2020-01-01T00:00');
+    await button(dialog, 'Ban').click();
+    await dialog.getByRole('alert').getByText('Until must be in the future.', { exact: true }).waitFor();
+    await until(() => end.and(page.locator(':focus:invalid')).count()).toBe(1);
+    await end.fill('');
     await button(dialog, 'Ban').click();
     await page.getByRole('cell', { name: 'mallory@example.com' }).waitFor();
 

@@ -82,7 +82,7 @@ describe.skipIf(!hasBrowser)('passkeys in a real browser', () => {
 
   async function logOut(page: Page, operator: string) {
     await page.locator('summary', { hasText: operator }).click();
-    await page.getByRole('button', { name: 'Log out' }).click();
+    await page.getByRole('button', { name: 'Sign out' }).click();
     await page.getByRole('heading', { name: 'Sign in to userdir' }).waitFor();
   }
 

@@ -87,7 +87,7 @@ describe.skipIf(!hasBrowser)('webhooks in the dashboard', () => {
     await button(page, 'Test…').click();
     await button(dialog, 'Send').click();
     await dialog.getByText(/Answered 204 after \d+ ms\.$/).waitFor();
-    await button(dialog, 'Cancel').click();
+    await button(dialog, 'Done').click();
     expect(received()).toEqual([['webhook.test', null]]);
 
     await button(page, 'Pause…').click();
@@ -112,7 +112,7 @@ describe.skipIf(!hasBrowser)('webhooks in the dashboard', () => {
     await button(page, 'Edit…').click();
     await dialog.getByLabel('URL').fill('ftp://example.com/');
     await button(dialog, 'Save').click();
-    await dialog.getByText(/^url: got/).waitFor();
+    await dialog.getByText(/^URL must be /).waitFor();
     await dialog.getByLabel('URL').fill(receiver.url('/journey?moved'));
     await dialog.getByLabel('Description').fill('the new CRM');
     await button(dialog, 'Save').click();
@@ -139,7 +139,7 @@ describe.skipIf(!hasBrowser)('webhooks in the dashboard', () => {
     await button(oldest, 'Resend…').click();
     await button(dialog, 'Resend').click();
     await dialog.getByText(/Answered 204 after \d+ ms\.$/).waitFor();
-    await button(dialog, 'Cancel').click();
+    await button(dialog, 'Done').click();
     await attempts.getByText('by hand').waitFor();
     expect(at().slice(2)).toEqual([['user.created', first]]);
     await button(attempts.getByRole('row').nth(3), 'Replay from here…').click();

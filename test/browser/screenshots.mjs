@@ -23,7 +23,7 @@ const server = spawn(process.execPath, [CLI, 'serve', '--json'], {
   stdio: ['ignore', 'pipe', 'inherit'],
 });
 const [banner] = await once(server.stdout, 'data');
-const { url, dashboard } = JSON.parse(banner);
+const { url, dashboard, demo } = JSON.parse(banner);
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM_PATH ?? '/usr/bin/chromium',
   args: ['--headless', '--no-sandbox', '--disable-gpu', '--no-first-run', '--disable-background-networking'],
@@ -46,8 +46,9 @@ try {
 async function pictureDashboard() {
   const context = await browser.newContext(VIEW);
   const page = await context.newPage();
-  const settle = () => page.waitForFunction("!document.querySelector('.loading, [aria-busy=true]')");
-  await page.goto(dashboard);
+  const settle = () => page.locator('.loading, [aria-busy=true]').first().waitFor({ state: 'detached' });
+  // Passkeys need the name of a host.
+  await page.goto(dashboard.replace('127.0.0.1', 'localhost'));
   await page.getByRole('main').getByRole('link').first().click();
   await page.getByRole('link', { name: '12 months' }).click();
   await page.locator('canvas').waitFor();
@@ -63,12 +64,57 @@ async function pictureDashboard() {
   await save(page, 'dashboard-users');
 
   await page.emulateMedia({ colorScheme: 'light' });
+  const navigation = page.getByRole('navigation', { name: 'Main' });
+  await page.getByRole('row').nth(1).getByRole('link').click();
+  for (const note of ['Asked for an invoice with the new address.', 'Called back: all is well.']) {
+    await page.getByRole('button', { name: 'Add note…' }).click();
+    await page.getByRole('textbox', { name: 'Note' }).fill(note);
+    await page.getByRole('dialog').getByRole('button', { name: 'Add' }).click();
+    await page.getByRole('listitem').getByText(note).waitFor();
+  }
+  await page.getByRole('heading', { name: 'Audit trail' }).scrollIntoViewIfNeeded();
+  await save(page, 'dashboard-notes');
+
+  await request();
+  await navigation.getByRole('link', { name: 'Requests' }).click();
+  await page.getByRole('table', { name: 'Last requests' }).waitFor();
+  await page.getByRole('link', { name: '24 hours' }).click();
+  // The tallies are written every half minute.
+  do {
+    await page.waitForTimeout(2000);
+    await page.getByRole('button', { name: 'Refresh' }).click();
+    await settle();
+  } while (await page.getByRole('img', { name: /^0 requests/ }).isVisible());
+  await save(page, 'dashboard-requests');
+
+  const browserOf = await context.newCDPSession(page);
+  await browserOf.send('WebAuthn.enable');
+  const options = { protocol: 'ctap2', transport: 'internal', hasResidentKey: true, hasUserVerification: true };
+  await browserOf.send('WebAuthn.addVirtualAuthenticator', { options: { ...options, isUserVerified: true } });
+  await page.goto(`${new URL(page.url()).origin}/dashboard/passkeys`);
+  await page.getByRole('button', { name: 'Add passkey' }).click();
+  await page.getByRole('textbox', { name: 'Name' }).fill('laptop');
+  await page.getByRole('dialog').getByRole('button', { name: 'Add' }).click();
+  await page.getByRole('cell', { name: 'laptop' }).waitFor();
+  await save(page, 'dashboard-passkeys');
+  await page.getByRole('link', { name: 'Projects' }).click();
+  await page.getByRole('main').getByRole('link').first().click();
+  await navigation.getByRole('link', { name: 'Users' }).click();
+  await settle();
+
   await page.setViewportSize({ width: 390, height: 780 });
   await page.getByRole('row').nth(1).getByRole('link').click();
   await page.getByRole('heading', { name: 'Accounts' }).waitFor();
   await settle();
   await save(page, 'dashboard-phone');
   await context.close();
+}
+
+/** What the project asks, some of which fails. */
+async function request() {
+  const headers = { authorization: `Basic ${btoa(`${demo.app_id}:${demo.app_secret}`)}` };
+  for (const path of ['count', '?limit=10', '999999', 'search?email=ada@example.com', '1', '?page=0'])
+    await fetch(`${url}/server/users${path.startsWith('?') ? path : `/${path}`}`, { headers });
 }
 
 /** A page after `prepare`. */
@@ -82,6 +128,8 @@ async function picture(name, path, prepare) {
 
 async function save(page, name) {
   await page.mouse.move(0, 0);
+  // What has just happened is said for some seconds, over what is below.
+  await page.locator('.announcement:not(:empty)').waitFor({ state: 'detached' });
   await page.waitForTimeout(500);
   await page.screenshot({ path: join(target, `${name}.png`) });
 }

@@ -145,5 +145,5 @@ function inWords(value: unknown): string {
 function readable(name: string, part: unknown): unknown {
   if (typeof part === 'number' && COUNTED.includes(name)) return formatNumber(part);
   if (name === 'fields') return String(part).replaceAll('_', ' ').replaceAll(',', ' and ');
-  return /^\d{4}-\d\d-\d\dT.*Z$/.test(String(part)) ? formatDateTime(String(part)) : part;
+  return /^\d{4}-\d\d-\d\dT\d/.test(String(part)) ? formatDateTime(String(part)) : part;
 }

@@ -62,9 +62,9 @@ export function Bans({ appId }: { appId: string }) {
           class: 'number',
           cell: ({ userId }) => userId && <a href={paths.user(appId, userId)}>{userId}</a>,
         },
-        { title: 'Since', class: 'nowrap', cell: ({ createdAt }) => <Time at={createdAt} /> },
+        { title: 'Since', class: 'nowrap', cell: ({ createdAt }) => <Time at={createdAt} dayOnly /> },
         { title: 'Until', class: 'nowrap', cell: ({ expiresAt }) => <Until expiresAt={expiresAt} /> },
-        { title: 'Reason', class: 'details-cell', cell: ({ reason }) => reason && <bdi>{reason}</bdi> },
+        { title: 'Reason', class: 'reason', cell: ({ reason }) => reason && <bdi>{reason}</bdi> },
       ]}
       actions={({ authMethod, authValue, reason, expiresAt }) =>
         may('ban') && (

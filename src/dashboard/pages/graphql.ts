@@ -24,7 +24,7 @@ export const ME = graphql(`query Me { me { name role sessionId expiresAt idleMin
 /** The operator who is signed in; null: not signed in; undefined: not known yet. */
 export const me = signal<ResultOf<typeof ME>['me'] | null | undefined>(undefined);
 
-/** Whether the session ended while the page was in use, and not by Log out. */
+/** Whether the session ended while the page was in use, and not by Sign out. */
 export const hasEnded = signal(false);
 
 /** Whether the operator may do this (domain/operators.ts). What they may not do is not offered; the service refuses it in any case. */

@@ -59,7 +59,7 @@ export function Operators() {
         ]}
         actions={(operator) => (
           <>
-            <Button label="Login link…" class="small" opens={<LoginLink name={operator.name} />} />
+            <Button label="Sign-in link…" class="small" opens={<LoginLink name={operator.name} />} />
             {operator.name !== me.value?.name && (
               <>
                 <Button label="Edit…" class="small" opens={<EditOperator operator={operator} />} />
@@ -133,17 +133,17 @@ function RemoveOperator({ name }: { name: string }) {
 function LoginLink({ name }: { name: string }) {
   return (
     <FormDialog
-      title="Make a login link?"
+      title="Make a sign-in link?"
       submit="Make link"
       work={() => send(LINK, { operator: name })}
       recipe={{ userdir: ['dashboard', '--operator', name] }}
       onDone={({ createLoginLink: { url, expiresAt } }) =>
         openDialog(
-          <Dialog title="Login link" actions={<Button label="Done" class="primary" onClick={closeDialog} />}>
+          <Dialog title="Sign-in link" actions={<Button label="Done" class="primary" onClick={closeDialog} />}>
             <p class="long">
               It signs in <bdi>{name}</bdi> once, until {formatDateTime(expiresAt)}. Give it to that person only.
             </p>
-            <CopyBlock name="Link" text={url} what="the login link" />
+            <CopyBlock name="Link" text={url} what="the sign-in link" />
           </Dialog>,
         )
       }
@@ -220,7 +220,7 @@ export function Sessions() {
           onClick={() => void end(id)}
           label={
             <>
-              {current ? 'Log out' : 'End'}
+              {current ? 'Sign out' : 'End'}
               <span class="hidden"> the session of {operator}</span>
             </>
           }

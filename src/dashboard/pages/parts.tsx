@@ -10,20 +10,19 @@ import { type Failure, refresh } from './graphql.js';
 /** What has just happened, for the status line and for screen readers. */
 export const announcement = signal('');
 let fading: ReturnType<typeof setTimeout> | undefined;
-let announcedAt = 0;
 
-/** It stays with its screen, unless it is why another one is shown. */
-export function leaveScreen(): void {
-  if (performance.now() - announcedAt > 1000) announcement.value = '';
-}
-
-export function announce(text: string): void {
+const say = (text: string) => () => {
   announcement.value = text;
-  announcedAt = performance.now();
+};
+
+/** What was said of a screen ends with it. */
+export const leaveScreen = say('');
+
+/** Said after the change of the screen that it may bring. */
+export function announce(text: string): void {
+  setTimeout(say(text));
   clearTimeout(fading);
-  fading = setTimeout(() => {
-    announcement.value = '';
-  }, 6000);
+  fading = setTimeout(leaveScreen, 6000);
 }
 
 /** A text that users or other people chose: isolated, so that marks of direction in it do not turn the page around. */

@@ -66,7 +66,7 @@ export function SearchBox() {
     waiting.current = setTimeout(() => search(asked !== ''), TYPING_MS);
   };
   const label = project ? 'Search users' : 'Search projects';
-  const hint = `${project ? 'User ID, external ID, email, address or identity' : 'Name of a project, or App ID'}${isShown ? '' : ', then Enter'}`;
+  const hint = `${project ? 'ID, external ID, email, address, identity' : 'Project name or App ID'}${isShown ? '' : ' ⏎'}`;
   return (
     <search class="search">
       <form

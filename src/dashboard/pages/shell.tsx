@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import { useLocation } from 'preact-iso';
 import { OpenedDialog } from './dialog.js';
 import { graphql, may, me, send } from './graphql.js';
@@ -84,7 +84,7 @@ function Account() {
         </p>
         <a href={paths.passkeys}>Passkeys</a>
         <a href={paths.sessions}>Sessions</a>
-        <Button label="Log out" class="plain" onClick={logOut} />
+        <Button label="Sign out" class="plain" onClick={logOut} />
       </div>
     </details>
   );
@@ -96,10 +96,8 @@ function Navigation() {
   const side = useRef<HTMLElement>(null);
   useEffect(() => closeMenusOnEscape(), []);
   // On a phone it is a menu, which closes when what it offers is chosen.
-  useEffect(() => {
-    side.current?.hidePopover?.();
-    leaveScreen();
-  }, [path]);
+  useEffect(() => side.current?.hidePopover?.(), [path]);
+  useLayoutEffect(leaveScreen, [path]);
   const link = (href: string, name: string, isBranch = false) => (
     <a href={href} aria-current={path === href || (isBranch && path.startsWith(`${href}/`)) ? 'page' : undefined}>
       {name}

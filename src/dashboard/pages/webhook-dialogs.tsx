@@ -228,7 +228,7 @@ function SendDialog({ work, children, ...form }: FormProps & { work: () => Promi
         return work();
       }}
       onDone={({ sent }) => setResult(sent)}
-      cancel={result && 'Close'}
+      cancel={result && 'Done'}
     >
       {children}
       {result && (
