@@ -95,6 +95,14 @@ describe.skipIf(!hasBrowser)('the notes of a user in the dashboard', () => {
     await dialog.getByRole('button', { name: 'Add' }).click();
     await dialog.getByText('A user can have 100 notes').waitFor();
     expect(await dialog.getByLabel('Note').inputValue()).toBe('One too many');
+    // The button that was pressed could not keep the focus; what was said has it.
+    await until(() => page.evaluate('document.activeElement.className')).toBe('problem');
+    await page.keyboard.press('Escape');
+    await dialog.getByText('The note is not saved. Close again to give it up.').waitFor();
+    await page.keyboard.press('Escape');
+    await until(() => dialog.count()).toBe(0);
+    await page.getByRole('button', { name: 'Add note…' }).click();
+    await until(() => dialog.getByLabel('Note').inputValue()).toBe('');
   });
 
   test.each(['light', 'dark'] as const)('have nothing that axe finds, and fit a phone, in %s', async (colorScheme) => {

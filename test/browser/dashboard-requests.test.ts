@@ -55,6 +55,8 @@ describe.skipIf(!hasBrowser)('the requests in the dashboard', () => {
     await page.goBack();
     await until(() => rows(page).count()).toBe(2);
 
+    // The chart says from when to when it is.
+    expect(await page.locator('.axis').innerText()).toMatch(/^\d+ \w+ \d{4}\s+now$/);
     await page.getByRole('img', { name: /^[\d,]+ requests, of which [\d,]+ failed$/ }).hover();
     await page.getByText(/^from \d/).waitFor();
     await page.getByRole('link', { name: '24 hours' }).click();

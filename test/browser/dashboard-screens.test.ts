@@ -238,6 +238,9 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     expect(await page.getByText('The next page looks at more.').count()).toBe(0);
     await page.getByText('Export', { exact: true }).click();
     await page.getByText('All users of the project, whatever their last login and state').waitFor();
+    // A filter that is refused says so by its label.
+    await visit(app, page, `/${states.appId}/audit?userId=x&since=2026-01-01`);
+    await page.getByRole('alert').getByText('User ID must be decimal digits, 1 and up.').waitFor();
     // A user of a social provider is called by the email.
     await visit(app, page, `/${states.appId}/users?q=C-7`);
     const row = page.getByRole('row').nth(1);

@@ -21,7 +21,7 @@ const AUDIT = graphql(`
 /** Who did what and when, newest first. */
 export function Audit({ appId }: { appId: string }) {
   const { query: url, go, href } = useUrlState();
-  const { actor = null, action = null, user: userId = null, since = null, until = null } = url;
+  const { actor = null, action = null, userId = null, since = null, until = null } = url;
   const filter = { actor, action, userId, since, until };
   const query = useQuery(AUDIT, { appId, ...filter, after: url['after'] ?? null });
   const actions = query.data?.project?.auditActions ?? [];
@@ -47,7 +47,7 @@ export function Audit({ appId }: { appId: string }) {
             options={[['', 'everything'], ...actions.map(({ name, words }) => [name, words] as const)]}
             onChange={(wanted) => go({ ...FIRST_PAGE, action: wanted })}
           />
-          <FilterInput label="User ID" name="user" />
+          <FilterInput label="User ID" name="userId" />
           <FilterInput label="From (UTC)" isDate name="since" />
           <FilterInput label="To (UTC)" isDate name="until" />
         </FilterForm>
@@ -83,7 +83,7 @@ export function Audit({ appId }: { appId: string }) {
             </>
           )}
           {isFiltered && (
-            <a href={href({ ...FIRST_PAGE, actor: null, action: null, user: null, since: null, until: null })}>
+            <a href={href({ ...FIRST_PAGE, actor: null, action: null, userId: null, since: null, until: null })}>
               Show everything
             </a>
           )}

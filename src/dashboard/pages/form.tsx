@@ -116,6 +116,7 @@ export function FilterInput({ label, name, isDate = false, otherwise = '' }: Fil
   const input = (
     <input
       {...(isDate ? { type: 'date' } : { placeholder: 'then Enter' })}
+      name={name}
       value={value}
       onChange={({ currentTarget }) => {
         const wanted = currentTarget.value.trim();

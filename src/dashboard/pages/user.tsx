@@ -64,7 +64,7 @@ export function User({ appId, id }: { appId: string; id: string }) {
                 empty={<p class="quiet">Nothing has been recorded. Logins are not recorded here.</p>}
               />
               {audit.pageInfo.hasNextPage && (
-                <a href={`${paths.project(appId, 'audit')}?user=${id}`}>The whole trail of this user</a>
+                <a href={`${paths.project(appId, 'audit')}?userId=${id}`}>The whole trail of this user</a>
               )}
             </section>
           </>
