@@ -77,7 +77,10 @@ const sessionType = builder.objectRef<OperatorSession>('Session').implement({
     createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When the operator signed in.' }),
     lastSeenAt: t.expose('lastSeenAt', { type: 'DateTime', description: 'Its last request, to about a minute.' }),
     expiresAt: t.expose('expiresAt', { type: 'DateTime', description: 'When it ends at the latest.' }),
-    by: t.exposeString('by', { description: 'How the operator signed in: by a `link`, a `passkey`, or `sso`.' }),
+    by: t.exposeString('by', {
+      description:
+        'How the operator signed in: by `link`, by `passkey`, or by `link or sso` if they are of the single sign-on.',
+    }),
     userAgent: t.exposeString('userAgent', { description: 'What the browser calls itself.' }),
     current: t.boolean({
       description: 'Whether it is the session of this request.',

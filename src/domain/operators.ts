@@ -107,8 +107,8 @@ export interface KnownOperator
 export interface OperatorSession
   extends Readonly<AsRead<Omit<models.OperatorSession, 'operatorId' | 'tokenHash' | 'passkeyId'>>> {
   readonly operator: string;
-  /** How its operator signed in. */
-  readonly by: 'link' | 'passkey' | 'sso';
+  /** How its operator signed in: one of the single sign-on may also be given a link. */
+  readonly by: 'link' | 'passkey' | 'link or sso';
 }
 
 /** The session of a request, with its operator. */

@@ -137,7 +137,7 @@ export async function insertSession(
 const SESSION = Prisma.sql`
   s.id, o.name AS operator, s.created_at AS "createdAt", s.last_seen_at AS "lastSeenAt", s.expires_at AS "expiresAt",
   s.user_agent AS "userAgent",
-  CASE WHEN s.passkey_id IS NOT NULL THEN 'passkey' WHEN o.subject IS NULL THEN 'link' ELSE 'sso' END AS "by"`;
+  CASE WHEN s.passkey_id IS NOT NULL THEN 'passkey' WHEN o.subject IS NULL THEN 'link' ELSE 'link or sso' END AS "by"`;
 /** A session ends at its end, or when it was not used for a time, also during a transaction, for which now() is its beginning. */
 const NOW = Prisma.sql`statement_timestamp()`;
 const IS_ACTIVE = Prisma.sql`s.expires_at > ${NOW} AND s.last_seen_at > ${NOW} - ${milliseconds(IDLE_MS)}`;

@@ -47,13 +47,15 @@ async function logIn(person: string, service = app) {
   return { browser, response, location: response.headers.get('location') };
 }
 
-async function me(cookie: string, { url } = app): Promise<Json> {
+const me = async (cookie: string, { url } = app): Promise<Json> => (await ask(cookie, '{ me { name role } }', url))?.me;
+
+async function ask(cookie: string, query: string, url = app.url): Promise<Json> {
   const response = await fetch(`${url}/dashboard/graphql`, {
     method: 'POST',
     headers: { cookie, 'content-type': 'application/json', 'sec-fetch-site': 'same-origin' },
-    body: JSON.stringify({ query: '{ me { name role } }' }),
+    body: JSON.stringify({ query }),
   });
-  return ((await response.json()) as Json).data?.me;
+  return ((await response.json()) as Json).data;
 }
 
 test('the page learns that there is a single sign-on', async () => {
@@ -70,6 +72,8 @@ test('a claim decides the role, of several the one that allows most, anew at eac
     name: 'bob@example.com',
     role: 'VIEWER',
   });
+  const { sessions } = await ask(browser.cookieFor(app.url), '{ sessions { operator by } }');
+  expect(sessions).toContainEqual({ operator: 'ada.lovelace', by: 'link or sso' });
   PEOPLE['sub-ada'] = { preferred_username: 'Ada.Lovelace', roles: ['readers'] };
   const again = await logIn('sub-ada');
   expect(await me(again.browser.cookieFor(app.url))).toEqual({ name: 'ada.lovelace', role: 'VIEWER' });
