@@ -153,7 +153,7 @@ export function CsvColumns({ of, disabled }: { of: ImportFile; disabled: boolean
       {!names.includes('auth_method') && (
         <>
           <AuthMethodField label="auth_method of all users" text={authMethod} />
-          <p class="quiet">For logins by email: email, with the email as auth_value.</p>
+          <small class="quiet">For logins by email: email, with the email as auth_value.</small>
         </>
       )}
       {missing.length > 0 && (
