@@ -16,30 +16,27 @@ async function handle({ type, user_id, at }) {
   console.log(`${at} ${type} ${user_id ?? ''}`);
 }
 
-/** An empty page, after a pause. */
-async function pause(reason, seconds, cursor) {
-  console.error(`${reason} Again in ${seconds} s.`);
-  await sleep(1_000 * seconds);
-  return { changes: [], next_cursor: cursor, has_more: true };
-}
-
 /** A page after a cursor; without one, from the oldest change that is kept. Null once the cursor has expired. */
 async function readPage(cursor) {
   const after = cursor === '' ? '' : `&after=${cursor}`;
   const response = await fetch(`${USERDIR_URL}/changes?limit=100${after}`, { headers }).catch(() => null);
-  if (response === null) return pause('The service cannot be reached.', 1, cursor);
-  if (response.ok) return (await response.json()).result;
-  const { error } = await response.json();
-  if (response.headers.get('userdir-error-code') === 'CURSOR_EXPIRED') return null;
-  const seconds = Number(response.headers.get('retry-after'));
-  if (!seconds) throw new Error(error);
-  return pause(error, seconds, cursor);
+  // A proxy may answer with HTML, and the connection may break before the end.
+  const body = await response?.json().catch(() => null);
+  if (response?.ok && body?.result) return body.result;
+  if (response?.headers.get('userdir-error-code') === 'CURSOR_EXPIRED') return null;
+  const wait = response?.headers.get('retry-after');
+  const isOver = response?.status >= 400 && response.status < 500 && response.status !== 408 && !wait;
+  if (isOver) throw new Error(body?.error ?? `Status ${response.status}.`);
+  console.error(body?.error ?? `The service cannot be reached (${response?.status ?? 'no answer'}).`);
+  await sleep(1_000 * Number(wait) || Number(PAUSE_MS));
+  return { changes: [], next_cursor: cursor, has_more: true };
 }
 
 let cursor = await readFile(CURSOR_FILE, 'utf8').catch(() => '');
 for (;;) {
   const page = await readPage(cursor);
-  if (page === null) throw new Error(`The cursor has expired: read all users again, then remove ${CURSOR_FILE}.`);
+  if (page === null)
+    throw new Error(`The cursor has expired: take a new one, write it into ${CURSOR_FILE}, and read all users again.`);
   for (const change of page.changes) await handle(change);
   cursor = page.next_cursor;
   await writeFile(CURSOR_FILE, cursor);

@@ -1,6 +1,8 @@
 // It REMOVES the newest user with an account: run it against a demo project only.
-// A REST client whose types come from the service: what they do not allow does not compile. `npm i openapi-fetch openapi-typescript`
-// They are made by `npx openapi-typescript http://127.0.0.1:4000/openapi.json -o rest-api.d.ts`.
+// A REST client whose types come from the service: what they do not allow does not compile. `npm i openapi-fetch` and
+// `npm i -D openapi-typescript typescript@5 tsx @types/node`: openapi-typescript 7 fails beside TypeScript 7.
+// `npx openapi-typescript http://127.0.0.1:4000/openapi.json -o rest-api.d.ts` makes the types.
+// Run it by `npx tsx rest-client.ts` (with `"type": "module"` in package.json).
 import createClient from 'openapi-fetch';
 import type { paths } from './rest-api.js';
 
@@ -36,7 +38,8 @@ for (const user_id of [owner.id, owner.id + 1]) {
 }
 
 const path = { user_id: owner.id };
-const header = { 'idempotency-key': `remove-${owner.id}` };
+// Never made from the user's ID: a repeat gives the old answer, even if the user was restored meanwhile.
+const header = { 'idempotency-key': crypto.randomUUID() };
 console.log(answered(await client.DELETE('/server/users/{user_id}', { params: { path, header } })).message);
 const gone = await client.GET('/server/users/{user_id}', { params: { path } });
 console.log(gone.error?.error);

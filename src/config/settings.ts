@@ -269,7 +269,7 @@ export const DECLARATIONS = {
     ...url('http', 'https'),
     default: null,
     absent: '`HOST` and `PORT`, over http',
-    does: 'Where browsers reach the service, such as `https://users.example.com`. Links to the dashboard begin with it, single sign-on returns to it, it is the issuer of receipts, and errors name the address of their documentation with it.',
+    does: 'Where browsers reach the service, such as `https://users.example.com`. Links to the dashboard begin with it, single sign-on returns to it, and errors name the address of their documentation with it. Only if it is set, it is the issuer of receipts.',
   },
   RECEIPT_KEY: {
     ...receiptKeys,

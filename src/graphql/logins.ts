@@ -10,7 +10,7 @@ const idArgument = userId('id');
 
 /** Of the argument by which a mutation can be retried. */
 const KEY_DESCRIPTION =
-  'A key of your choice for this request. A retry with the same key within 24 hours changes nothing and is answered as the first was, but with the user as they are by then, also if they were removed since. Another request with the same key fails with `IDEMPOTENCY_KEY_REUSED`.';
+  'A key of your choice for this request. A retry with the same key within 24 hours changes nothing and is answered as the first was, but with the user as they are by then, also if they were removed or restored since: make it at random, never from the user ID. Another request of the project with the same key, also over REST, fails with `IDEMPOTENCY_KEY_REUSED`.';
 
 const deletePayload = builder.objectRef<{ id: string }>('DeleteUserPayload').implement({
   description: 'The result of `deleteUser`.',

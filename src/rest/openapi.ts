@@ -21,8 +21,17 @@ interface Document {
   components: { schemas: Record<string, unknown> };
 }
 
+interface Parameter {
+  readonly name: string;
+  readonly in: string;
+  required: boolean;
+  description: string;
+  example?: unknown;
+  schema: { type?: string; example?: unknown };
+}
+
 interface Operation {
-  parameters?: { required: boolean; description: string; example?: unknown; schema: { example?: unknown } }[];
+  parameters?: Parameter[];
   responses: Record<string, { content?: Record<string, Media> }>;
 }
 
@@ -132,7 +141,9 @@ function completeDocument({ paths, components: { schemas } }: Document): void {
   // The transform adds a second copy of each schema for requests; these schemas describe answers only.
   for (const name of Object.keys(schemas)) if (name.endsWith('Input')) delete schemas[name];
   for (const [path, item] of Object.entries(paths)) {
-    for (const [method, { parameters = [], responses }] of Object.entries(item)) {
+    for (const [method, operation] of Object.entries(item)) {
+      const { parameters = [], responses } = operation;
+      operation.parameters = [...parameters, ...requestHeadersOf(path)];
       Object.assign(responses['200'] as object, { headers: successHeadersOf(path) });
       Object.assign(responses, failuresOf(method, path));
       for (const media of Object.values(responses['200']?.content ?? {})) {
@@ -197,10 +208,33 @@ function requiredHeader(description: string, example: string, more = {}) {
   return { description, required: true, schema: textLike(more), example };
 }
 
+const EXAMPLE_REQUEST_ID = 'c2a7b7a4-6a0f-4f0e-9d43-0d8f6d0a1f3e';
+
+/** The headers of requests that no route checks by its schema. */
+function requestHeadersOf(path: string): Parameter[] {
+  const optional = (name: string, ...[description, example]: Parameters<typeof header>) => ({
+    ...header(description, example),
+    name,
+    in: 'header',
+    required: false,
+  });
+  const all = [
+    optional(
+      'X-Request-Id',
+      'An ID of your choice, kept in the answer, the log and the audit trail if it has 1 to 128 of `A-Z a-z 0-9 _ . : / + = -`, and no secret or address.',
+      EXAMPLE_REQUEST_ID,
+    ),
+    optional('Userdir-Cost', '`1` asks for the header `Server-Timing`.', '1'),
+  ];
+  if (path !== '/changes') return all;
+  const lastEvent = 'Of a stream: the `id` of the last event. The stream goes on after it; it wins over `after`.';
+  return [optional('Last-Event-ID', lastEvent, 'ZWUwMTBhODguMTUuNzI5MW8'), ...all];
+}
+
 const HEADERS = {
   'X-Request-Id': requiredHeader(
     'The ID of the request in the log of the service: the `X-Request-Id` of the request if it is well-formed, else a new one.',
-    'c2a7b7a4-6a0f-4f0e-9d43-0d8f6d0a1f3e',
+    EXAMPLE_REQUEST_ID,
   ),
   'Userdir-Error-Code': requiredHeader(
     'The code of the failure, as GraphQL has it in `extensions.code`. With 401 it tells wrong credentials (`UNAUTHENTICATED`) from a missing scope (`FORBIDDEN`) and a disabled project (`PROJECT_DISABLED`).',
@@ -229,6 +263,10 @@ const HEADERS = {
     'pgae, start%20date',
     { pattern: "^[\\w%.!~*'()-]+(, [\\w%.!~*'()-]+){0,9}$" },
   ),
+  'Server-Timing': header(
+    'Sent if the request had `Userdir-Cost: 1`: the times `total`, `wait` (in the queue) and `db` in milliseconds, and the number of SQL statements.',
+    'total;dur=2.41, wait;dur=0.03, db;dur=1.62;desc="1 statement"',
+  ),
   'Userdir-Next-Cursor': header('Of a page of changes: where the next page begins.', 'ZWUwMTBhODguMTUuNzI5MW8'),
   'Userdir-Has-More': header('Of a page of changes: whether there is more now.', 'false', { enum: ['true', 'false'] }),
 };
@@ -236,7 +274,7 @@ const HEADERS = {
 type HeaderName = keyof typeof HEADERS;
 
 /** Headers of every answer to a request with valid credentials. */
-const COMMON = ['RateLimit', 'RateLimit-Policy', 'Userdir-Ignored-Parameters'] as const;
+const COMMON = ['RateLimit', 'RateLimit-Policy', 'Userdir-Ignored-Parameters', 'Server-Timing'] as const;
 const SUCCESS_HEADERS = headersOf(COMMON);
 const CHANGES_HEADERS = headersOf([...COMMON, 'Userdir-Next-Cursor', 'Userdir-Has-More']);
 

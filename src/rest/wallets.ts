@@ -44,11 +44,14 @@ const verifyBody = z.strictObject(
   { error: objectError('body', BODY_FORM, 'address and user_id') },
 );
 
-/** Refuses a pin in the URL: ignored, it would turn the question into one about any user. BAD_USER_INPUT. */
-export function refuseMisplacedPin(query: unknown): void {
-  if (Object.hasOwn(query as object, 'user_id'))
-    throw new AppError('BAD_USER_INPUT', 'user_id: got it in the URL, expected it in the body.');
+/** Refuses a key of the body in the URL: ignored, a `user_id` would turn the question into one about any user. BAD_USER_INPUT. */
+function refuseMisplaced(query: unknown, keys: readonly string[]): void {
+  const misplaced = keys.find((key) => Object.hasOwn(query as object, key));
+  if (misplaced === undefined) return;
+  throw new AppError('BAD_USER_INPUT', `${misplaced}: got it in the URL, expected it in the body.`);
 }
+
+const VERIFY_KEYS = Object.keys(verifyBody.shape);
 
 const OWNED = {
   exists: true,
@@ -82,7 +85,7 @@ export const walletRoutes: FastifyPluginAsyncZod<{ services: Services }> = async
       },
     },
     async ({ scope, query, body }) => {
-      refuseMisplacedPin(query);
+      refuseMisplaced(query, VERIFY_KEYS);
       const address = requireAddress('address', body.address);
       const userId = body.user_id === undefined ? null : BigInt(body.user_id);
       const owner = await services.wallets.findOwner(scope, { address, userId });
@@ -138,6 +141,7 @@ const verdictsBody = z.strictObject(
   },
   { error: objectError('body', BODY_FORM, 'wallets and receipts') },
 );
+const VERDICTS_KEYS = [...Object.keys(verdictsBody.shape), ...VERIFY_KEYS];
 const nameIgnored = namesIgnoredParameters({});
 type VerdictsBody = z.output<typeof verdictsBody>;
 
@@ -234,7 +238,7 @@ export const verdictsPlugin: FastifyPluginAsync<VerdictsOptions> = async (app, o
       preValidation: async (request, reply) => nameIgnored(request, reply),
     },
     async (request, reply) => {
-      refuseMisplacedPin(request.query);
+      refuseMisplaced(request.query, VERDICTS_KEYS);
       const body = bodyOf(request);
       const isHeavy = body !== null && body.length > LIGHT_BYTES;
       if (!(isHeavy && secondThread.takes(request))) return decide(requesterOf(request), body);

@@ -32,8 +32,8 @@ describe.runIf(hasClients)('the clients of docs/errors.md', () => {
   let keys: string[];
   /** How many requests are still refused. */
   let refusals = 0;
-  /** What befalls the next requests, after those: this status without more, or, for 0, the end of the connection. */
-  let mishaps: number[] = [];
+  /** What befalls the next requests, after those: this status, with this Retry-After, or, for 0, the end of the connection. */
+  let mishaps: [status: number, wait?: string][] = [];
 
   /** Refuses some requests as the service would, and passes on the others. */
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -46,10 +46,10 @@ describe.runIf(hasClients)('the clients of docs/errors.md', () => {
       response.end('{"errors":[{"message":"More.","extensions":{"code":"RATE_LIMITED","retryAfter":1}}]}');
       return;
     }
-    const mishap = mishaps.shift();
+    const [mishap, wait] = mishaps.shift() ?? [];
     if (mishap !== undefined) {
       if (mishap === 0) request.socket.destroy();
-      else response.writeHead(mishap).end();
+      else response.writeHead(mishap, wait === undefined ? {} : { 'retry-after': wait }).end();
       return;
     }
     const { host: _, ...headers } = request.headers as Record<string, string>;
@@ -122,7 +122,7 @@ describe.runIf(hasClients)('the clients of docs/errors.md', () => {
     const late = await idOf(project, 'late@example.com');
     const code = await readFile(join(folder, 'rest.py'), 'utf8');
     await writeFile(join(folder, 'late.py'), code.replace(`/users/${removed}"`, `/users/${late}"`));
-    mishaps = [408, 0, 502];
+    mishaps = [[408], [0], [503, new Date().toUTCString()]];
     const { stdout, stderr } = await runSample('late.py');
     expect([stderr, JSON.parse(stdout)]).toEqual(['', { message: 'User removed.' }]);
     expect([keys.length, new Set(keys).size]).toEqual([4, 1]);
@@ -132,10 +132,16 @@ describe.runIf(hasClients)('the clients of docs/errors.md', () => {
     const code = await readFile(join(folder, 'rest.py'), 'utf8');
     await writeFile(join(folder, 'keyless.py'), code.replace(/\{"idempotency-key": .*?\}/, '{}'));
     for (const mishap of [0, 500]) {
-      mishaps = [mishap];
+      mishaps = [[mishap]];
       expect((await runSample('keyless.py')).stderr).toMatch(/Remote end closed|RuntimeError/);
       expect(keys).toHaveLength(1);
     }
+  });
+
+  test('rest.py waits for no more than two minutes', async () => {
+    mishaps = [[503, '3600']];
+    expect((await runSample('rest.py')).stderr).toContain('RuntimeError');
+    expect(keys).toHaveLength(1);
   });
 
   test.each(samples.map(({ file }) => file))(

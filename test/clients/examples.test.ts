@@ -1,6 +1,8 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cp, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
@@ -110,21 +112,50 @@ describe.runIf(hasClients)('the programs of docs/examples', () => {
     const settings = { CURSOR_FILE: join(folder, 'cursor.txt'), PAUSE_MS: '50' };
     const first = await logIn('first@example.com');
     let lines = start('follower.mjs', settings);
-    const until = async (id: string) => {
-      for (;;) {
-        const line = await next(lines);
-        if (line.endsWith(` user.created ${id}`)) return;
-      }
-    };
-    await until(first);
+    await readUntil(lines, first);
     const second = await logIn('second@example.com');
-    await until(second);
+    await readUntil(lines, second);
     await expect.poll(() => readFile(settings.CURSOR_FILE, 'utf8')).not.toBe('');
     await expect.poll(async () => (await changesAfter(await readFile(settings.CURSOR_FILE, 'utf8'))).length).toBe(0);
     running.at(-1)?.kill();
     const third = await logIn('third@example.com');
     lines = start('follower.mjs', settings);
     expect(await next(lines)).toMatch(new RegExp(` user\\.created ${third}$`));
+  });
+
+  async function readUntil(lines: AsyncIterator<string>, id: string): Promise<void> {
+    for (;;) if ((await next(lines)).endsWith(` user.created ${id}`)) return;
+  }
+
+  test('follower.mjs outlives failures of the service and answers of a proxy, but not a refusal', async () => {
+    const mishaps: [status: number, body: string][] = [
+      [503, '<html>Away.</html>'],
+      [500, '{"error":"Failed."}'],
+      [502, ''],
+      [200, '{"message":"Changes li'],
+    ];
+    const gate = createServer(async ({ url, headers }, response) => {
+      const [status, body] = mishaps.shift() ?? [];
+      if (status !== undefined) return void response.writeHead(status).end(body);
+      const kept = Object.entries(headers).filter(([name]) => /^(service-|accept$)/.test(name));
+      const passed = await fetch(`${app.url}${url}`, { headers: Object.fromEntries(kept) as Record<string, string> });
+      response.writeHead(passed.status).end(await passed.text());
+    });
+    await once(gate.listen(0, '127.0.0.1'), 'listening');
+    try {
+      const lines = start('follower.mjs', {
+        USERDIR_URL: `http://127.0.0.1:${(gate.address() as AddressInfo).port}`,
+        CURSOR_FILE: join(folder, 'gate.txt'),
+        PAUSE_MS: '50',
+      });
+      await readUntil(lines, await logIn('behind@example.com'));
+      expect(mishaps).toEqual([]);
+      mishaps.push([404, '<html>Nothing here.</html>']);
+      expect((await lines.next()).done).toBe(true);
+    } finally {
+      gate.close();
+      gate.closeAllConnections();
+    }
   });
 
   test('subscriber.mjs prints each change, and goes on where it was after a break and after its own end', async () => {

@@ -85,7 +85,9 @@ describe('/openapi.json', () => {
   });
 
   test('page, limit and user_id are integers', () => {
-    const [page, limit] = find('GET /server/users').parameters.slice(-2);
+    const [page, limit] = find('GET /server/users')
+      .parameters.filter(({ in: place }: Json) => place === 'query')
+      .slice(-2);
     expect(page.schema).toEqual({ type: 'integer', minimum: 1 });
     expect(limit.schema).toEqual({ type: 'integer', minimum: 1, maximum: 100 });
     expect(find('DELETE /server/users/{user_id}').parameters[0].schema).toEqual({ type: 'integer', minimum: 1 });
@@ -140,9 +142,16 @@ describe('/openapi.json', () => {
       );
     }
     expect(components.headers).toHaveProperty(['Retry-After']);
-    expect(find('DELETE /server/users/{user_id}').parameters.map((each: Json) => each.name)).toContain(
-      'idempotency-key',
-    );
+  });
+
+  test('names the headers that a request may have', () => {
+    const headers = (name: string) =>
+      find(name).parameters.flatMap((each: Json) => (each.in === 'header' ? [[each.name, each.required]] : []));
+    const common = ['X-Request-Id', 'Userdir-Cost'];
+    for (const { name } of operations()) {
+      const own = { 'GET /changes': ['Last-Event-ID'], 'DELETE /server/users/{user_id}': ['idempotency-key'] }[name];
+      expect(headers(name), name).toEqual([...(own ?? []), ...common].map((each) => [each, false]));
+    }
   });
 
   test('describes the real answers, and an answer that differs fails the check', async () => {

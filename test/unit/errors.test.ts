@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { AppError, badInput, type ErrorCode, fromUnknown, show } from '#dist/errors.js';
+import { AppError, badInput, type ErrorCode, fromUnknown, redact, show } from '#dist/errors.js';
+import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 
 const MASKED = 'The service could not complete the request.';
 
@@ -72,6 +73,40 @@ describe('an unknown failure', () => {
         expect(fromUnknown(thrown)).toBeInstanceOf(AppError);
       }),
     );
+  });
+});
+
+describe('an address in a message', () => {
+  const [stellar, ethereum] = [stellarAddress(7), ethereumAddress(7)];
+  test.each([
+    ['as it is', (address: string) => address],
+    [
+      'with one letter in lower case',
+      (address: string) => address.slice(0, 9) + address.slice(9).replace(/[A-Z]/, 'b'),
+    ],
+    ['with a character that it cannot have', (address: string) => `${address.slice(0, 9)}z${address.slice(10)}`],
+    ['without one character', (address: string) => address.slice(0, 20) + address.slice(21)],
+    ['with one character more', (address: string) => `${address}4`],
+    ['in lower case', (address: string) => address.toLowerCase()],
+    ['in upper case', (address: string) => address.toUpperCase()],
+    ['that lost its last ten characters', (address: string) => address.slice(0, -10)],
+  ])('is masked: %s', (_how, mistype) => {
+    for (const address of [stellar, ethereum]) {
+      expect(redact(mistype(address))).toBe('[address]');
+      expect(redact(`("${mistype(address)}", \\n${mistype(address)})`)).toBe('("[address]", \\n[address])');
+    }
+  });
+
+  test.each([
+    'getEveryUserWithTheAccountsAndTheWalletsOfProject2',
+    'google-oauth2|103547991597142817347',
+    'f4b6c1de-6a35-4c5f-9a57-2f0c8d3b7e10',
+    '5cfbd72bc555999d05fc30cb5d45e62df744d7d8e70efbff42ad9d4f4d941277',
+    'MTc5MTA5ODI4MTg0My41My5kMTRrZDY',
+    '0x1f0d56F79b837F4f',
+    'GA6OY2MRIHFBF336',
+  ])('is told from a name or an ID: %s', (text) => {
+    expect(redact(text)).toBe(text);
   });
 });
 
