@@ -328,7 +328,7 @@ const FORMS: readonly [form: RegExp, word: string][] = [
   [/(?<![A-Z2-7])G[A-Z2-7]{55}(?![A-Z2-7])/g, '[address]'],
   [/0x[0-9a-f]{40}(?![0-9a-f])/gi, '[address]'],
   // An address with a typing error, at the beginning of a word, so that each word is read once. The digits tell it from a long name.
-  [/(?<=^|[^a-z0-9]|\\[bfnrt])(?:g(?=(?:[a-z]*\d){3})[a-z0-9]{40,}|0x[a-z0-9]{30,})/gi, '[address]'],
+  [/(?<=^|[^a-z0-9]|\\[bfnrt])(?=g[a-z0-9]{40}|0x[a-z0-9]{30})(?=(?:[a-z]*\d){3})[a-z0-9]+/gi, '[address]'],
 ];
 
 /** Only this much of a text is searched and kept. No error and no log line needs more. */
