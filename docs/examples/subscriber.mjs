@@ -10,7 +10,7 @@ const headers = { 'service-app-id': APP_ID, 'service-app-secret': APP_SECRET };
 const client = createClient({ url, headers, retryAttempts: 0 });
 const query = 'subscription ($after: String!) { changes(after: $after) { id at type user { email } } }';
 
-/** Your work. A change may come twice, because the cursor is written after it. A user who is removed is null. */
+/** Your work. A change may come twice, because the cursor is written after it. `user` is null if they are removed. */
 async function handle({ at, type, user }) {
   console.log(`${at} ${type} ${user?.email ?? ''}`);
 }
@@ -23,8 +23,8 @@ async function findEnd() {
     headers: { ...headers, 'content-type': 'application/json' },
     body,
   });
-  const { data, errors } = await response.json();
-  if (errors) throw new Error(errors[0].message);
+  const { data, errors, error } = await response.json();
+  if (!data) throw new Error(error ?? errors[0].message);
   return data.changes.pageInfo.endCursor;
 }
 
@@ -42,9 +42,13 @@ await writeFile(CURSOR_FILE, cursor);
 for (;;) {
   try {
     for await (const { data, errors } of client.iterate({ query, variables: { after: cursor } })) {
-      if (!data) throw Object.assign(new Error(errors[0].message), errors[0]);
-      await handle(data.changes);
-      cursor = data.changes.id;
+      const [error] = errors ?? [];
+      const tooLarge = error?.extensions.cursor;
+      if (error && !tooLarge) throw Object.assign(new Error(error.message), error);
+      // Of a change that is too large to be sent with its user, you read the user here.
+      if (tooLarge) console.error(`${tooLarge}: ${error.message}`);
+      else await handle(data.changes);
+      cursor = tooLarge ?? data.changes.id;
       await writeFile(CURSOR_FILE, cursor);
     }
   } catch (failure) {

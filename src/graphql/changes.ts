@@ -35,7 +35,7 @@ const changeType = builder.objectRef<ShownChange>('Change').implement({
       type: userType,
       nullable: true,
       description:
-        'The user as they are now; null once they are removed. The App Secret needs the scope `read` as well.',
+        'The user as they are now. Null without an error means that they are removed, or that the change has no `userId`. The App Secret needs the scope `read` as well.',
       extensions: costs({ surcharge: SURCHARGES.id }),
       // Read with the change, in `withUsers`; here only where that is not permitted.
       resolve: (change, _args, { scope, services }) =>
@@ -79,8 +79,9 @@ const changeConnectionType = connectionType<ShownChange>(changeType, ({ id }) =>
 
 const afterCursor = changeCursor('after');
 const AFTER =
-  'The `id` of a change, the `endCursor` of a page, the cursor of an export, or `now`: only changes after it. Fails with `CURSOR_EXPIRED` where some of them are no longer kept.';
-const TYPES = 'Only changes of these types; without it, all. An empty list is refused.';
+  'The `id` of a change, the `endCursor` of a page, the cursor of an export, or `now`: only changes after it. Fails with `CURSOR_EXPIRED` where some changes after it, of whatever type, are no longer kept.';
+const TYPES =
+  'Only changes of these types; without it, all. An empty list is refused. A cursor expires also when only changes of other types after it are deleted: if yours are rare, ask the query `changes` from time to time, with the same `after` and `types`. If the page is empty, go on with its `endCursor`.';
 
 function requireTypes(types: readonly ChangeType[] | null | undefined): readonly ChangeType[] | null {
   if (types?.length === 0) throw badInput('types', [], 'at least one type, or null for all');

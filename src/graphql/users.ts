@@ -43,7 +43,8 @@ function readEach<Item, Value>(
 }
 
 export const userType = builder.prismaObject('User', {
-  description: 'A current user of the project. A user who was removed is in no answer.',
+  description:
+    'A current user of the project. A user who was removed is in no answer, except to a retry with an `idempotencyKey`.',
   directives: { key: { fields: 'id' } },
   fields: (t) => ({
     id: t.exposeID('id', {

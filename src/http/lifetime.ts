@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Permission, ProjectScope } from '../domain/projects.js';
-import { AppError } from '../errors.js';
+import { AppError, unavailable } from '../errors.js';
 import type { RunWithAdmission } from './admission.js';
 import { type Credentialed, readCredentials } from './authentication.js';
 import { createCounts, notRead, onConnectionEnd, type UnreadBytes } from './connections.js';
@@ -209,7 +209,7 @@ function createBody({ raw }: FastifyReply, tenant: string, signal: AbortSignal, 
 }
 
 function closing(): AppError {
-  return new AppError('UNAVAILABLE', 'The service is closing. Connect again, with the last id that you have handled.');
+  return unavailable('The service is closing. Connect again, with the last id that you have handled.');
 }
 
 /* Answers that stay open: streams of Server-Sent Events. */

@@ -175,6 +175,8 @@ async function* changeEvents(lists: AsyncIterable<Change[]>, stream: OpenStream)
   } catch (error) {
     if (stream.isGone()) return;
     if (!(error instanceof AppError)) throw error;
-    yield `event: error\ndata: ${JSON.stringify({ error: error.publicMessage, code: error.code })}\n\n`;
+    const { publicMessage, code, retryAfter } = error;
+    const data = { error: publicMessage, code, ...(retryAfter !== null && { retryAfter }) };
+    yield `event: error\ndata: ${JSON.stringify(data)}\n\n`;
   }
 }

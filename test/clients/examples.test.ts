@@ -5,12 +5,15 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { json } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { Webhook } from 'standardwebhooks';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { type TestProject, useTestApp } from '../support/app.js';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { ROOT } from '../support/checkout.js';
 import { CLIENTS, hasClients } from '../support/clients.js';
+import { type Credentials, recordLogin, startServer, userdirJson } from '../support/command.js';
+import { copyTemplate } from '../support/engines.js';
 import { readPage } from '../support/examples.js';
 import { startProxy } from '../support/proxy.js';
 
@@ -186,6 +189,59 @@ describe.runIf(hasClients)('the programs of docs/examples', () => {
     } finally {
       await proxy.close();
     }
+  });
+
+  test('subscriber.mjs stays through an orderly restart of the service', async () => {
+    await cp(join(EXAMPLES, 'subscriber.mjs'), join(folder, 'subscriber.mjs'));
+    const database = await copyTemplate();
+    const own: Credentials = await userdirJson(database.env, ['project', 'create', '--name', 'Test']);
+    const begin = (port: string) => startServer({ ...database.env, DEMO: 'off', PORT: port });
+    let server = await begin('0');
+    const { url } = server;
+    const cursorFile = join(folder, 'restarted.txt');
+    const register = (authValue: string) => recordLogin(url, own, { authMethod: 'email', authValue });
+    try {
+      const settings = { CURSOR_FILE: cursorFile, USERDIR_URL: url, APP_ID: own.app_id, APP_SECRET: own.app_secret };
+      const lines = start('subscriber.mjs', settings, folder);
+      await expect.poll(() => readFile(cursorFile, 'utf8').catch(() => ''), { timeout: 20_000 }).not.toBe('');
+      await register('before@example.com');
+      expect(await next(lines)).toMatch(/ USER_CREATED before@example\.com$/);
+      await server.stop();
+      server = await begin(new URL(url).port);
+      await register('after@example.com');
+      expect(await next(lines)).toMatch(/ USER_CREATED after@example\.com$/);
+    } finally {
+      await stopAll();
+      await server.stop();
+      await database.drop();
+    }
+  });
+
+  test('subscriber.mjs takes no user for removed who could not be read, and goes on after an event that is too large', async () => {
+    await cp(join(EXAMPLES, 'subscriber.mjs'), join(folder, 'subscriber.mjs'));
+    const cursorFile = join(folder, 'refused.txt');
+    const asked: string[] = [];
+    /** What each subscription gets: an event whose user is null, with an error beside it. */
+    const errors = [
+      { message: 'event: got more.', extensions: { code: 'BAD_USER_INPUT', cursor: 'second' } },
+      { message: 'The App Secret lacks the scope.', extensions: { code: 'FORBIDDEN' } },
+    ];
+    const service = createServer(async (request, response) => {
+      asked.push(((await json(request)) as Json).variables.after);
+      const data = { changes: { id: 'second', at: '2026-01-31T12:00:00.000Z', type: 'USER_UPDATED', user: null } };
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      response.end(
+        `event: next\ndata: ${JSON.stringify({ data, errors: [errors.shift()] })}\n\nevent: complete\ndata:\n\n`,
+      );
+    });
+    service.listen(0, '127.0.0.1');
+    await once(service, 'listening');
+    await writeFile(cursorFile, 'first');
+    const url = `http://127.0.0.1:${(service.address() as AddressInfo).port}`;
+    const lines = start('subscriber.mjs', { CURSOR_FILE: cursorFile, USERDIR_URL: url }, folder);
+    expect((await lines.next()).done).toBe(true);
+    expect([asked, await readFile(cursorFile, 'utf8')]).toEqual([['first', 'second'], 'second']);
+    service.close();
   });
 
   async function changesAfter(cursor: string): Promise<unknown[]> {

@@ -4,6 +4,7 @@ import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { type Credentials, type RunningServer, startServer, userdirJson } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
+import { openEvents, subscribe } from '../support/events.js';
 
 /** What clients see of a service that gets SIGTERM. */
 
@@ -111,12 +112,11 @@ testOnce('the same signal again within a second counts as one, later it ends the
   expect(await server.stop('SIGTERM')).toMatchObject({ code: 1, signal: null });
 });
 
-test('a stream, and an upload that goes on for longer than a request may take, end with the service', async () => {
+test('streams, which say when to come again, and an upload that goes on for longer than a request may take, end with the service', async () => {
   const server = await start({ REQUEST_TIMEOUT_MS: '1000' });
   const port = Number(new URL(server.url).port);
-  const stream = connect(port, '127.0.0.1').on('error', () => undefined);
-  stream.write(ASK().replace('users/count', 'changes').replace('\r\n\r\n', '\r\nAccept: text/event-stream\r\n\r\n'));
-  await once(stream, 'readable');
+  const events = await openEvents(`${server.url}/changes`, { headers: credentials() });
+  const subscription = await subscribe(server.url, credentials(), 'subscription { changes { id } }');
   const { url } = await userdirJson(database.env, ['dashboard']);
   const logIn = await fetch(`${server.url}/dashboard/session`, {
     method: 'POST',
@@ -133,6 +133,14 @@ test('a stream, and an upload that goes on for longer than a request may take, e
   const dripping = setInterval(() => upload.write('\n'), 100);
   expect(await server.stop()).toMatchObject({ code: 0, signal: null });
   clearInterval(dripping);
-  for (const socket of [stream, upload]) socket.destroy();
+  upload.destroy();
+  const [event] = await events.ended();
+  expect([event?.event, JSON.parse(event?.data ?? '')]).toEqual([
+    'error',
+    { error: expect.stringContaining('Connect again'), code: 'UNAVAILABLE', retryAfter: 1 },
+  ]);
+  const [result, complete] = await subscription.ended();
+  expect(JSON.parse(result?.data ?? '').errors[0].extensions).toMatchObject({ code: 'UNAVAILABLE', retryAfter: 1 });
+  expect(complete?.event).toBe('complete');
   expect((await server.outcome).stderr).toContain('were broken off');
 });
