@@ -105,7 +105,8 @@ export const MEANINGS = {
     status: 409,
     cause:
       '`recordLogin` or `updateUser` was sent with an external ID that another user has, or `recordLogin` for a user who already has another external ID',
-    remedy: 'find out to which user the external ID belongs; to give a user another one, use `updateUser`',
+    remedy:
+      'find out to which user the external ID belongs (`userByExternalId`); to give a user another one, use `updateUser`',
     retry: 'no',
   },
   CURSOR_EXPIRED: {
@@ -235,7 +236,8 @@ function fromHttpFailure(status: number, cause: unknown): AppError {
   return new AppError(code, message || 'The request is malformed.', { cause });
 }
 
-export const NO_SUCH_PATH = 'There is nothing at this path: /docs/reference of the service lists the routes.';
+export const NO_SUCH_PATH =
+  'There is nothing at this path: use POST /graphql, or a route that /docs/reference of the service lists.';
 
 const HTTP_FAILURES: Record<number, readonly [ErrorCode, string]> = {
   404: ['PATH_NOT_FOUND', NO_SUCH_PATH],

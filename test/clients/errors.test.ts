@@ -20,6 +20,7 @@ const run = promisify(execFile);
 const HOP_BY_HOP = ['connection', 'keep-alive', 'content-length', 'content-encoding', 'transfer-encoding'];
 const COMPILER_OPTIONS = { target: 'es2023', module: 'nodenext', strict: true, skipLibCheck: true, outDir: 'dist' };
 const samples = (await readPage('docs/errors.md')).examples.filter(({ file }) => file !== '');
+const overGraphQL = samples.map(({ file }) => file).filter((file) => file.endsWith('.ts'));
 
 describe.runIf(hasClients)('the clients of docs/errors.md', () => {
   const app = useTestApp();
@@ -116,6 +117,26 @@ describe.runIf(hasClients)('the clients of docs/errors.md', () => {
       expect([keys.length, new Set(keys).size]).toEqual([3, 1]);
     },
   );
+
+  test.each(overGraphQL)('%s repeats with the same key what was not answered, and what says no time', async (file) => {
+    mishaps = [408, 0, 502];
+    const { stdout, stderr } = await runSample(file);
+    expect(stderr).toBe('');
+    expect(JSON.parse(stdout).recordLogin.user.id).toMatch(/^\d+$/);
+    expect([keys.length, new Set(keys).size]).toEqual([4, 1]);
+  });
+
+  test.each(overGraphQL)('%s takes the answer of a wrong path for a failure, and says what it is', async (file) => {
+    const program = join(folder, 'dist', file.replace('.ts', '.js'));
+    await writeFile(
+      program.replace('.js', '-lost.js'),
+      (await readFile(program, 'utf8')).replace("/graphql'", "/graph'"),
+    );
+    const { stdout, stderr, code } = await runSample(file.replace('.ts', '-lost.ts'));
+    expect([stdout, code]).toEqual(['', 1]);
+    expect(stderr).toMatch(/Error: .*(PATH_NOT_FOUND|404|Not Found)/);
+    expect(keys).toHaveLength(1);
+  });
 
   test('rest.py repeats with the same key what was not answered, and what says no time', async () => {
     await project.addUsers({ auth_method: 'email', auth_value: 'late@example.com' });
