@@ -28,10 +28,12 @@ const VERIFY = gql`
   }
 `;
 
-/** To be called once you know who logs in: after the password, the passkey or the answer of the provider is checked. */
-async function recordLogin(input: types.RecordLoginMutationVariables['input']) {
-  // The same key for each retry of this login: it counts once.
-  const variables: types.RecordLoginMutationVariables = { input, key: crypto.randomUUID() };
+/**
+ * To be called once you know who logs in: after the password, the passkey or the answer of the provider is checked. Make a `key` for
+ * each login, and keep it until the login is answered: with the same key, a retry is not counted again.
+ */
+async function recordLogin(input: types.RecordLoginMutationVariables['input'], key: string) {
+  const variables: types.RecordLoginMutationVariables = { input, key };
   return (await client.request<types.RecordLoginMutation>(RECORD_LOGIN, variables)).recordLogin;
 }
 
@@ -40,15 +42,13 @@ async function ownsWallet(variables: types.VerifyQueryVariables): Promise<boolea
 }
 
 const address = '0x52908400098527886E0F7030069857D2E4169EE7';
-const { created, user } = await recordLogin({
-  authMethod: 'email',
-  authValue: 'ada@example.com',
-  accounts: [{ network: 'ETHEREUM', publicKey: address }],
-});
+const accounts = [{ network: 'ETHEREUM' as const, publicKey: address }];
+const login = { authMethod: 'email', authValue: 'ada@example.com', accounts };
+const { created, user } = await recordLogin(login, crypto.randomUUID());
 console.log(`user ${user.id}: ${created ? 'registered' : `login ${user.loginCount}`}`);
 console.log(`owns the wallet: ${await ownsWallet({ address, userId: user.id })}`);
 try {
-  await recordLogin({ authMethod: 'email', authValue: 'no address' });
+  await recordLogin({ authMethod: 'email', authValue: 'no address' }, crypto.randomUUID());
 } catch (error) {
   const [first] = error instanceof ClientError ? (error.response.errors ?? []) : [];
   console.log(`refused: ${first?.extensions['code']} of ${first?.extensions['argument']}`);

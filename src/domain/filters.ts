@@ -122,6 +122,8 @@ export function pageSize(things: string, size: { readonly default: number; reado
 }
 export const limit = pageSize('Users per page', PAGE_SIZE, ' Other values are refused, never clamped.');
 
+const USER_ID = /^0*[1-9][0-9]*$/;
+
 /**
  * A user id as digits. A number larger than any id is well-formed and finds no user; only its first digits are converted,
  * which is enough to see that it is too large.
@@ -130,9 +132,16 @@ export function userId(name: string) {
   const error = says(name, 'decimal digits, 1 and up');
   return z
     .string({ error })
-    .regex(/^0*[1-9][0-9]*$/, { error })
+    .regex(USER_ID, { error })
     .transform((digits) => BigInt(digits.replace(/^0+/, '').slice(0, INPUT_LIMITS.id.max)))
     .meta({ ...integerMeta(1), description: 'User ID: decimal digits, 1 and up.', example: 42 });
+}
+
+const wellFormedId = userId('id');
+
+/** One user id of a list. A parser with its own name is made only for one that is malformed. BAD_USER_INPUT. */
+export function parseEachId(name: string, id: unknown): bigint {
+  return parse(typeof id === 'string' && USER_ID.test(id) ? wellFormedId : userId(name), id);
 }
 
 /** The user id of a text that may be something else; null where no user can have it. */

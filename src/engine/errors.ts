@@ -55,7 +55,7 @@ export function toGraphQLError(error: unknown, terms: ErrorTerms): GraphQLError 
       // Only a request that was not executed has a status. A field that fails does not change it.
       ...(error.path === undefined && { http }),
       ...codeOf(http.status === 405 ? 'METHOD_NOT_ALLOWED' : 'BAD_USER_INPUT', terms),
-      ...argumentIn(error.extensions),
+      ...argumentIn({ argument: /^Argument "(\w+)" /.exec(error.message)?.[1], ...error.extensions }),
     },
   });
 }
@@ -119,11 +119,18 @@ function argumentIn({ argument }: Readonly<Record<string, unknown>>) {
   return typeof argument === 'string' ? { argument } : {};
 }
 
+/** The step to the field that an object lacks, if a message of GraphQL.js says so. */
+function absentIn(message: string): string {
+  const name = /\bField "(?:\w+\.)?(\w+)" of required type "[^"]*" was not provided\.$/.exec(message)?.[1];
+  return name === undefined ? '' : `.${name}`;
+}
+
 /** The extensions of an error about a value in a document that does not fit its type. */
-export function blameArgument(document: ASTNode, { nodes, extensions }: GraphQLError) {
+export function blameArgument(document: ASTNode, { nodes, extensions, message }: GraphQLError) {
   const value = nodes?.[0];
   const isValue = value !== undefined && (value.kind.endsWith('Value') || value.kind === 'ObjectField');
-  return { ...extensions, ...argumentIn({ argument: isValue ? pathToArgument(document, value) : null }) };
+  const path = isValue ? pathToArgument(document, value) : null;
+  return { ...extensions, ...argumentIn({ argument: path && path + absentIn(message) }) };
 }
 
 /** The same of a variable: the argument where it is first used. GraphQL.js says only in its message where in the variable the value stands. */
@@ -136,7 +143,7 @@ export function blameArgumentOfVariable(roots: readonly ASTNode[], { nodes, mess
   const within = from < 0 ? '' : /^[\w.[\]]*/.exec(message.slice(from + place.length))?.[0];
   for (const root of roots) {
     const path = pathToArgument(root, name);
-    if (path !== null) return argumentIn({ argument: `${path}${within}` });
+    if (path !== null) return argumentIn({ argument: `${path}${within}${absentIn(message)}` });
   }
   return {};
 }
@@ -173,8 +180,10 @@ function pathOf(chain: readonly (ASTNode | readonly ASTNode[])[]): string | null
 /** How GraphQL.js says of a value in a document, and of a variable, that an input of exactly one key has another number of them. */
 const NOT_ONE_KEY = /\bOneOf (?:Input Object "(\w+)" must specify exactly one key|type "(\w+)")\.$/;
 
-/** Adds to such an error which keys there are. */
+/** Adds to such an error which keys there are, and to one about an ID what is an ID. */
 export function nameKeys(schema: GraphQLSchema, error: GraphQLError): GraphQLError {
+  if (/\bID cannot represent [\w -]*value: /.test(error.message))
+    return new GraphQLError(`${error.message}. Expected decimal digits.`, { nodes: error.nodes ?? null });
   const [, inDocument, inVariable = ''] = NOT_ONE_KEY.exec(error.message) ?? [];
   const type = schema.getType(inDocument ?? inVariable);
   if (!isInputObjectType(type)) return error;

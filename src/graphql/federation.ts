@@ -1,6 +1,6 @@
 import type { DirectiveList } from '@pothos/plugin-directives';
 import { GraphQLObjectType, GraphQLSchema, lexicographicSortSchema, printSchema } from 'graphql';
-import { parse, userId } from '../domain/filters.js';
+import { parseEachId } from '../domain/filters.js';
 import type { User } from '../domain/users.js';
 import { costs } from '../engine/cost.js';
 import { selects } from '../engine/nodes.js';
@@ -17,7 +17,6 @@ import { MAX_IDS, userType } from './users.js';
 const LINK = 'extend schema @link(url: "https://specs.apollo.dev/federation/v2.0", import: ["@key", "@shareable"])\n\n';
 /** Apollo's composition does not know it by itself, and printSchema omits the directives that GraphQL.js knows. */
 const ONE_OF = 'directive @oneOf on INPUT_OBJECT\n\n';
-const representedId = userId('representations.id');
 
 builder.scalarType('_Any', {
   description: 'The representation of an entity by a gateway: `__typename` and the fields of its key.',
@@ -82,13 +81,14 @@ builder.queryFields((t) => ({
 }));
 
 /** The id of a represented user; an error in its place does not keep the others from their answer. */
-function readId(representation: unknown): bigint | AppError {
+function readId(representation: unknown, place: number): bigint | AppError {
+  const name = `representations[${place}]`;
   if (typeof representation !== 'object' || representation === null || Array.isArray(representation))
-    return badInput('representations', representation, 'objects with __typename and id');
+    return badInput(name, representation, 'an object with __typename and id');
   const { __typename: type, id } = representation as Record<string, unknown>;
-  if (type !== userType.name) return badInput('representations.__typename', type, `"${userType.name}"`);
+  if (type !== userType.name) return badInput(`${name}.__typename`, type, `"${userType.name}"`);
   try {
-    return parse(representedId, Number.isSafeInteger(id) ? String(id) : id);
+    return parseEachId(`${name}.id`, Number.isSafeInteger(id) ? String(id) : id);
   } catch (error) {
     return error as AppError;
   }

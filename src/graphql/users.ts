@@ -1,5 +1,5 @@
 import type { GraphQLResolveInfo } from 'graphql';
-import { METHODS_BY_PREFIX, MOST_BY_PREFIX, PAGE_SIZE, parse, userId } from '../domain/filters.js';
+import { METHODS_BY_PREFIX, MOST_BY_PREFIX, PAGE_SIZE, parse, parseEachId, userId } from '../domain/filters.js';
 import { camelCase, MAX_ACCOUNTS, parseIdentity, requireEmail, requireExternalId } from '../domain/identities.js';
 import type { Beginning, User } from '../domain/users.js';
 import { requireAddress } from '../domain/wallets.js';
@@ -17,7 +17,6 @@ const USERS_PER_SEARCH: Rows = { otherwise: 3, atMost: Number.POSITIVE_INFINITY 
 /** How many users `usersByIds` and its like may be asked for, and a gateway (federation.ts). */
 export const MAX_IDS = 100;
 const firstId = userId('id');
-const eachId = userId('ids');
 
 /** Which parts of the users are read for a field. */
 const wantedOf = (info: GraphQLResolveInfo) => ({ withAccounts: selects(info, 'User.accounts') });
@@ -161,7 +160,7 @@ builder.queryFields((t) => ({
     extensions: costOfEach('ids'),
     resolve: (_root, { ids }, { scope, services }, info) => {
       const wanted = wantedOf(info);
-      const wantedIds = readEach('ids', ids, (_name, id) => parse(eachId, id));
+      const wantedIds = readEach('ids', ids, parseEachId);
       return Promise.all(wantedIds.map((id) => services.users.findUser(scope, id, wanted)));
     },
   }),

@@ -13,7 +13,14 @@ describe('extensions.argument', () => {
   const login = (input: string) => `mutation { recordLogin(input: { authMethod: "google", ${input} }) { created } }`;
   test.each<[argument: string | undefined, operation: string]>([
     ['id', '{ user(id: "x") { id } }'],
-    ['ids', '{ usersByIds(ids: [1, "x"]) { id } }'],
+    ['ids[1]', '{ usersByIds(ids: [1, "x"]) { id } }'],
+    ['ids[0]', '{ usersByIds(ids: ["0"]) { id } }'],
+    [
+      'representations[1].id',
+      '{ _entities(representations: [{ __typename: "User", id: 1 }, { __typename: "User" }]) { __typename } }',
+    ],
+    ['representations[0].__typename', '{ _entities(representations: [{ __typename: "X", id: 1 }]) { __typename } }'],
+    ['representations[0]', '{ _entities(representations: [1]) { __typename } }'],
     ['ids', `{ usersByIds(ids: [${'1, '.repeat(101)}]) { id } }`],
     ['emails[1]', '{ usersByEmails(emails: ["a@example.com", "x"]) { id } }'],
     ['externalIds[0]', '{ usersByExternalIds(externalIds: [""]) { id } }'],
@@ -47,7 +54,9 @@ describe('extensions.argument', () => {
       'input.accounts[1].network',
       login('authValue: "x", accounts: [{ network: STELLAR, publicKey: "x" }, { network: 1, publicKey: "x" }]'),
     ],
-    ['input', 'mutation { recordLogin(input: { authMethod: "google" }) { created } }'],
+    ['input.authValue', 'mutation { recordLogin(input: { authMethod: "google" }) { created } }'],
+    ['input.accounts[0].publicKey', login('authValue: "x", accounts: [{ network: STELLAR }]')],
+    ['page', '{ userPage(page: null) { page } }'],
     ['first', '{ ...Some } fragment Some on Query { users(first: 1.5) { totalCount } }'],
   ])('is %s for %s', async (argument, operation) => {
     const { errors } = await project.graphql(operation);
@@ -59,6 +68,16 @@ describe('extensions.argument', () => {
   test.each<[argument: string | undefined, query: string, variables: Json]>([
     ['first', 'query ($n: Int) { users(first: $n) { totalCount } }', { n: 'ten' }],
     ['id', 'query ($x: ID!) { user(id: $x) { id } }', {}],
+    [
+      'input.authValue',
+      'mutation ($i: RecordLoginInput!) { recordLogin(input: $i) { created } }',
+      { i: { authMethod: 'x' } },
+    ],
+    [
+      'inputs[1].address',
+      'query ($i: [WalletInput!]!) { verifyWallets(inputs: $i) { verdict } }',
+      { i: [{ address: 'x' }, {}] },
+    ],
     ['filter.loginMethods[0]', 'query ($f: UserFilter) { userCount(filter: $f) }', { f: { loginMethods: ['GOOGLE'] } }],
     ['filter.loginMethods', 'query ($m: [LoginMethod!]) { userCount(filter: { loginMethods: $m }) }', { m: [] }],
     [
@@ -118,6 +137,15 @@ describe('extensions.argument', () => {
       'Variable "$by" got invalid value { email: "a", address: "b" }; Exactly one key must be specified for OneOf type "UserSearch". Expected one of address, email.',
       'query ($by: UserSearch!) { searchUsers(by: $by) { id } }',
       { by: { email: 'a', address: 'b' } },
+    ],
+    [
+      'ID cannot represent a non-string and non-integer value: 1.5. Expected decimal digits.',
+      '{ user(id: 1.5) { id } }',
+    ],
+    [
+      'Variable "$id" got invalid value 1.5; ID cannot represent value: 1.5. Expected decimal digits.',
+      'query ($id: ID!) { user(id: $id) { id } }',
+      { id: 1.5 },
     ],
     [
       'email: got "ada x@b", expected an email address without blanks.',

@@ -104,14 +104,14 @@ test.each<[string, unknown, string]>([
   [
     'a user without an id',
     { __typename: 'User' },
-    'representations.id: got nothing, expected decimal digits, 1 and up.',
+    'representations[1].id: got nothing, expected decimal digits, 1 and up.',
   ],
-  ['an id that is no id', user('x'), 'representations.id: got "x", expected decimal digits, 1 and up.'],
-  ['an id that is a list', user([1]), 'representations.id: got [1], expected decimal digits, 1 and up.'],
-  ['another type', { __typename: 'Account', id: 1 }, 'representations.__typename: got "Account", expected "User".'],
-  ['no type', { id: 1 }, 'representations.__typename: got nothing, expected "User".'],
-  ['a text', 'User', 'representations: got "User", expected objects with __typename and id.'],
-  ['a list', [[]], 'representations: got [[]], expected objects with __typename and id.'],
+  ['an id that is no id', user('x'), 'representations[1].id: got "x", expected decimal digits, 1 and up.'],
+  ['an id that is a list', user([1]), 'representations[1].id: got [1], expected decimal digits, 1 and up.'],
+  ['another type', { __typename: 'Account', id: 1 }, 'representations[1].__typename: got "Account", expected "User".'],
+  ['no type', { id: 1 }, 'representations[1].__typename: got nothing, expected "User".'],
+  ['a text', 'User', 'representations[1]: got "User", expected an object with __typename and id.'],
+  ['a list', [[]], 'representations[1]: got [[]], expected an object with __typename and id.'],
 ])('%s is refused, and the others are answered', async (_what, representation, message) => {
   for (let execution = 0; execution < EXECUTIONS; execution += 1) {
     const { status, data, errors } = await ask([user(ids['ada']), representation, user(ids['bob'])]);
