@@ -119,7 +119,7 @@ describe.runIf(hasClients)('the clients of docs/errors.md', () => {
   );
 
   test.each(overGraphQL)('%s repeats with the same key what was not answered, and what says no time', async (file) => {
-    mishaps = [408, 0, 502];
+    mishaps = [[408], [0], [502]];
     const { stdout, stderr } = await runSample(file);
     expect(stderr).toBe('');
     expect(JSON.parse(stdout).recordLogin.user.id).toMatch(/^\d+$/);
