@@ -176,7 +176,7 @@ async function* changeEvents(lists: AsyncIterable<Change[]>, stream: OpenStream)
     if (stream.isGone()) return;
     if (!(error instanceof AppError)) throw error;
     const { publicMessage, code, retryAfter } = error;
-    const data = { error: publicMessage, code, ...(retryAfter !== null && { retryAfter }) };
+    const data = { error: publicMessage, code, ...(retryAfter !== null && { retry_after: retryAfter }) };
     yield `event: error\ndata: ${JSON.stringify(data)}\n\n`;
   }
 }

@@ -137,7 +137,7 @@ test('streams, which say when to come again, and an upload that goes on for long
   const [event] = await events.ended();
   expect([event?.event, JSON.parse(event?.data ?? '')]).toEqual([
     'error',
-    { error: expect.stringContaining('Connect again'), code: 'UNAVAILABLE', retryAfter: 1 },
+    { error: expect.stringContaining('Connect again'), code: 'UNAVAILABLE', retry_after: 1 },
   ]);
   const [result, complete] = await subscription.ended();
   expect(JSON.parse(result?.data ?? '').errors[0].extensions).toMatchObject({ code: 'UNAVAILABLE', retryAfter: 1 });
