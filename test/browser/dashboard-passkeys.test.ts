@@ -170,6 +170,17 @@ describe.skipIf(!hasBrowser)('passkeys in a real browser', () => {
     expect(page.url()).toMatch(/^http:\/\/localhost:/);
   });
 
+  test('a browser that is too old for them is told so, where they would work', async () => {
+    const { app, origin } = PLACES['on localhost']();
+    await using opened = await openPage();
+    const { page } = opened;
+    await page.addInitScript('delete PublicKeyCredential.parseCreationOptionsFromJSON');
+    await signInByLink(page, app, origin);
+    await goToPasskeys(page, origin);
+    await page.getByText('Passkeys need a newer browser.').waitFor();
+    expect(await page.getByRole('button', { name: 'Add passkey' }).count()).toBe(0);
+  });
+
   test.each([
     ['light', 1280],
     ['dark', 390],

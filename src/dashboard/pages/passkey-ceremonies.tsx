@@ -1,11 +1,4 @@
 import { signal } from '@preact/signals';
-import {
-  browserSupportsWebAuthn,
-  type PublicKeyCredentialCreationOptionsJSON,
-  type PublicKeyCredentialRequestOptionsJSON,
-  startAuthentication,
-  startRegistration,
-} from '@simplewebauthn/browser';
 import { asFailure, Failure, failureOf, graphql, post, send } from './graphql.js';
 
 /** Passkeys: where they work, and how the browser is asked to make and to use one. */
@@ -18,13 +11,18 @@ export async function loadConfig(): Promise<void> {
   if (response?.ok) config.value = await response.json();
 }
 
-/** Whether a passkey can be made and used on this page. */
-export const hasPasskeys = () => browserSupportsWebAuthn() && config.value.passkeys === location.origin;
+/** Browsers since 2025 read and write what a passkey needs. */
+const isNewBrowser = () => 'parseCreationOptionsFromJSON' in (globalThis.PublicKeyCredential ?? {});
+const isHere = () => config.value.passkeys === location.origin;
 
-/** Where passkeys work, if it is elsewhere. */
+/** Whether a passkey can be made and used on this page. */
+export const hasPasskeys = () => isHere() && isNewBrowser();
+
+/** Where passkeys work, if they do not work here. */
 export function PasskeysElsewhere() {
   const { passkeys } = config.value;
-  if (!passkeys || passkeys === location.origin) return null;
+  if (!passkeys || hasPasskeys()) return null;
+  if (isHere()) return <p class="quiet">Passkeys need a newer browser.</p>;
   return (
     <p class="quiet">
       Passkeys work at <a href={`${passkeys}/dashboard`}>{passkeys}</a>, and not at this address: browsers bind a
@@ -36,7 +34,7 @@ export function PasskeysElsewhere() {
 const BEGIN = graphql(`mutation BeginPasskey { beginPasskey }`);
 /** What the browser needs to make one. Throws a Failure, such as that the session is too old to add one. */
 export const beginPasskey = async () =>
-  JSON.parse((await send(BEGIN, {})).beginPasskey) as PublicKeyCredentialCreationOptionsJSON;
+  PublicKeyCredential.parseCreationOptionsFromJSON(JSON.parse((await send(BEGIN, {})).beginPasskey));
 
 const ADD = graphql(`
   mutation AddPasskey($name: String!, $id: String!, $clientDataJSON: String!, $attestationObject: String!) {
@@ -56,9 +54,10 @@ function whyNot(error: unknown): Failure {
 
 /** The browser makes a passkey, which is added. */
 export async function makePasskey(name: string) {
-  const options = await beginPasskey();
+  const publicKey = await beginPasskey();
   try {
-    const { id, response } = await startRegistration({ optionsJSON: options });
+    const made = (await navigator.credentials.create({ publicKey })) as PublicKeyCredential;
+    const { id, response } = made.toJSON() as RegistrationResponseJSON;
     const { clientDataJSON, attestationObject } = response;
     return await send(ADD, { name, id, clientDataJSON, attestationObject });
   } catch (error) {
@@ -70,9 +69,10 @@ export async function makePasskey(name: string) {
 export async function signInByPasskey(): Promise<void> {
   const asked = await post('/dashboard/passkey/challenge', {});
   if (!asked.ok) throw await failureOf(asked);
-  const options = (await asked.json()) as PublicKeyCredentialRequestOptionsJSON;
+  const publicKey = PublicKeyCredential.parseRequestOptionsFromJSON(await asked.json());
   try {
-    const { id, response } = await startAuthentication({ optionsJSON: options });
+    const chosen = (await navigator.credentials.get({ publicKey })) as PublicKeyCredential;
+    const { id, response } = chosen.toJSON() as AuthenticationResponseJSON;
     const { clientDataJSON, authenticatorData, signature, userHandle } = response;
     const answer = { id, clientDataJSON, authenticatorData, signature, userHandle };
     const begun = await post('/dashboard/passkey/session', answer);
