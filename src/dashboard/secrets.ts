@@ -86,7 +86,12 @@ builder.mutationFields((t) => ({
     args: {
       appId: t.arg.id(APP_ID),
       label: t.arg.string(required('The label of the secret.')),
-      overlapSeconds: t.arg.int(withDefault(0, 'How long the old secret still works; 0 ends it at once.')),
+      overlapSeconds: t.arg.int(
+        withDefault(
+          0,
+          'How long the old secret still works; those before it end when they were to. 0 ends all at once.',
+        ),
+      ),
     },
     resolve: async (_root, { appId, label, overlapSeconds }, { services, scopeOf, requestId }) => {
       const scope = await scopeOf(appId);

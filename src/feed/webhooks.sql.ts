@@ -103,8 +103,8 @@ export async function countBacklog(db: Queryable, projectId: number, id: number)
 }
 
 /**
- * Adds a secret, with an audit entry. The valid ones end `overlapMs` from now, or earlier if they were to. Those that have ended are
- * deleted. Nothing if the project has no such endpoint, or if `max` secrets would stay valid beside the new one.
+ * Adds a secret, with an audit entry. The one before ends `overlapMs` from now, and older ones when they were to; all at once without an
+ * overlap. Those that have ended are deleted. Nothing if the project has no such endpoint, or if `max` secrets would stay valid beside the new one.
  */
 export async function replaceWebhookSecret(
   tx: Queryable,
@@ -124,8 +124,8 @@ export async function replaceWebhookSecret(
       ))
       RETURNING id
     ), shortened AS (
-      UPDATE webhook_secrets s SET expires_at = least(s.expires_at, ${overlapEnd})
-      WHERE s.project_id = ${projectId}::int AND s.webhook_id = ${id}::int AND ${IS_LIVE} AND ${overlapMs}::float8 > 0
+      UPDATE webhook_secrets s SET expires_at = ${overlapEnd}
+      WHERE s.project_id = ${projectId}::int AND s.webhook_id = ${id}::int AND s.expires_at IS NULL AND ${overlapMs}::float8 > 0
         AND EXISTS (SELECT FROM made)
     ), deleted AS (
       DELETE FROM webhook_secrets s

@@ -186,7 +186,7 @@ export function createWebhooks(
     },
 
     /**
-     * A new secret. The old ones sign beside it until `overlapMs` from now (0: they end at once), or until they were to end. NOT_FOUND;
+     * A new secret. The old one signs beside it until `overlapMs` from now, and older ones until they were to end (0: all end at once). NOT_FOUND;
      * CONFLICT if too many would be valid.
      */
     async rotateSecret(

@@ -105,8 +105,9 @@ export interface ReplacingSecret {
 }
 
 /**
- * Replaces the live secrets of a label by a new one, with an audit entry. The old ones end `overlapMs` from now, or earlier if
- * they were to. Nothing if the label never had a secret. One statement has one clock, so the project always has a live secret.
+ * Replaces the live secret of a label by a new one, with an audit entry. The old one ends `overlapMs` from now, or earlier if it was to.
+ * Those before it keep the end that their rotation promised, unless all end at once. Nothing if the label never had a secret. One statement
+ * has one clock, so the project always has a live secret.
  */
 export async function replaceSecret(
   tx: Queryable,
@@ -121,7 +122,7 @@ export async function replaceSecret(
     FROM made`;
   const [made] = await tx.query<Omit<Rotation, 'appSecret'>>(Prisma.sql`
     WITH newest AS (
-      SELECT scopes, documents_only, CASE WHEN expires_at > now() THEN expires_at END AS expires_at
+      SELECT id, scopes, documents_only, CASE WHEN expires_at > now() THEN expires_at END AS expires_at
       FROM app_secrets
       WHERE project_id = ${projectId}::int AND label = ${label}::text
       ORDER BY id DESC
@@ -134,6 +135,7 @@ export async function replaceSecret(
     ), ended AS (
       UPDATE app_secrets SET expires_at = least(expires_at, ${overlapEnd})
       WHERE project_id = ${projectId}::int AND label = ${label}::text AND ${IS_LIVE}
+        AND (${overlapMs}::float8 = 0 OR id = (SELECT id FROM newest))
       RETURNING id
     ), audited AS (
       ${insertAuditEntries(actor, 'rotate', entry)}

@@ -73,9 +73,9 @@ export function createSecrets(db: Database, randomBytes: (size: number) => Buffe
     },
 
     /**
-     * Replaces the live secrets of a label by a new one. The old ones end `overlapMs` from now (0: at once), or earlier if they
-     * were to. The new one has their scopes, and their end if they had one, and is for registered documents only if they were, unless
-     * `documentsOnly` is given. NOT_FOUND if the label never had a secret.
+     * Replaces the live secret of a label by a new one. The old one ends `overlapMs` from now, or earlier if it was to, and those before it
+     * when they were to (0: all end at once). The new one has its scopes, and its end if it had one, and is for registered documents only
+     * if it was, unless `documentsOnly` is given. NOT_FOUND if the label never had a secret.
      */
     async rotateSecret(
       scope: ProjectScope,

@@ -59,6 +59,20 @@ test('the process that rotates a secret refuses the old one at once', async () =
   expect(await status()).toBe(401);
 });
 
+test('a later rotation leaves the end that an earlier one promised, and one without an overlap ends all', async () => {
+  const { projects, secrets } = app.context.services;
+  const scope = await projects.getScope(project.appId);
+  const rotate = (overlapMs: number) => secrets.rotateSecret(scope, { overlapMs });
+  const ends = async () => (await secrets.listSecrets(scope)).map(({ expiresAt }) => expiresAt);
+  const first = await rotate(86_400_000);
+  const second = await rotate(3_600_000);
+  expect(await ends()).toEqual([first.previousExpiresAt, second.previousExpiresAt, null]);
+  expect(await status()).toBe(200);
+  await rotate(0);
+  expect(await status()).toBe(401);
+  expect((await secrets.listSecrets(scope)).map(({ isLive }) => isLive)).toEqual([false, false, false, true]);
+});
+
 test('the credentials of a deleted project are refused within a second', async () => {
   await sql('DELETE FROM projects');
   expect(await acceptedMs()).toBeLessThan(1_000);

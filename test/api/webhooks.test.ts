@@ -309,6 +309,11 @@ test('during a rotation both secrets sign; then only the new one', async () => {
   for (const secret of [hook.secret, made.secret]) verify(JSON.stringify(both?.body), both?.headers ?? {}, secret);
   expect((await hook.state()).secrets.map(({ expiresAt }) => expiresAt)).toEqual([null, made.previousExpiresAt]);
 
+  // A later and shorter rotation leaves the end that this one promised.
+  const third = await webhooks().rotateSecret(hook.scope, { id: hook.id, overlapMs: 60_000 });
+  const ends = (await hook.state()).secrets.map(({ expiresAt }) => expiresAt);
+  expect(ends).toEqual([null, third.previousExpiresAt, made.previousExpiresAt]);
+
   const last = await webhooks().rotateSecret(hook.scope, { id: hook.id, overlapMs: 0 });
   receiver.expectSecret(hook.path, last.secret);
   await hook.isIdle();

@@ -88,7 +88,11 @@ export function Secrets({ appId }: { appId: string }) {
         may('operate') && (
           <>
             {isNewest(secret, secrets) && (
-              <Button label="Rotate…" class="small" opens={<RotateSecret appId={appId} secret={secret} />} />
+              <Button
+                label="Rotate…"
+                class="small"
+                opens={<RotateSecret appId={appId} secret={secret} older={olderThan(secret, secrets)} />}
+              />
             )}
             <Button label="Revoke…" class="small danger" opens={<RevokeSecret appId={appId} secret={secret} />} />
           </>
@@ -103,16 +107,26 @@ export function Secrets({ appId }: { appId: string }) {
 const byState = (one: Secret, other: Secret) => rank(one) - rank(other) || Number(other.id) - Number(one.id);
 const rank = ({ live, expiresAt }: Secret) => (live ? (expiresAt === null ? 0 : 1) : 2);
 
+const olderThan = ({ id, label }: Secret, secrets: readonly Secret[] = []) =>
+  secrets.filter((other) => other.label === label && other.live && Number(other.id) < Number(id));
+
 /** A rotation replaces the newest secret of a label. */
 const isNewest = ({ id, label }: Secret, secrets: readonly Secret[] = []) =>
   !secrets.some((other) => other.label === label && other.live && Number(other.id) > Number(id));
+
+/** How long before its end it is urgent to replace a secret. */
+const SOON_MS = 7 * 86_400_000;
 
 function State({ secret: { live, expiresAt } }: { secret: Secret }) {
   if (!live) return <Badge>ended</Badge>;
   if (expiresAt === null) return <Badge tone="good">live</Badge>;
   return (
     <>
-      <Badge tone="warn">ending</Badge> <CountDown until={expiresAt} />
+      <Badge tone={Date.parse(expiresAt) - Date.now() < SOON_MS ? 'warn' : 'plain'}>ending</Badge>{' '}
+      <Time at={expiresAt} />
+      <span class="second-line">
+        <CountDown until={expiresAt} />
+      </span>
     </>
   );
 }
@@ -222,14 +236,33 @@ const OVERLAPS = [
   ['0', 'not at all: it ends now', ''],
 ] as const;
 
+type Ending = Pick<Secret, 'id' | 'expiresAt'>;
+
 /** How long two secrets are good when one replaces the other: a field to choose it, and what it is for a mutation and a command. */
-export function useOverlap(label: string, hint?: string) {
+export function useOverlap(label: string, older: readonly Ending[] = [], hint?: string) {
   const [chosen, setChosen] = useState<(typeof OVERLAPS)[number][0]>('86400');
   const option = OVERLAPS.find(([seconds]) => seconds === chosen)?.[2];
   return {
     overlapSeconds: Number(chosen),
     options: option ? ['--overlap', option] : [],
-    field: <SelectField label={label} hint={hint} value={chosen} options={OVERLAPS} onChange={setChosen} />,
+    field: (
+      <>
+        <SelectField label={label} hint={hint} value={chosen} options={OVERLAPS} onChange={setChosen} />
+        {older.map(({ id, expiresAt }) => (
+          <p key={id} class="quiet">
+            The older secret #{id}{' '}
+            {option ? (
+              <>
+                keeps its end: <Time at={expiresAt} />
+              </>
+            ) : (
+              'ends now, too'
+            )}
+            .
+          </p>
+        ))}
+      </>
+    ),
   };
 }
 
@@ -238,9 +271,13 @@ interface OneSecret {
   readonly secret: Secret;
 }
 
-function RotateSecret({ appId, secret: { label, scopes } }: OneSecret) {
+function RotateSecret({
+  appId,
+  secret: { label, scopes, expiresAt },
+  older,
+}: OneSecret & { older: readonly Secret[] }) {
   const hint = 'Long enough to give the new one to every backend.';
-  const { overlapSeconds, options, field } = useOverlap('The old secret stays valid', hint);
+  const { overlapSeconds, options, field } = useOverlap('The old secret stays valid', older, hint);
   return (
     <FormDialog
       title={`Rotate “${label}”`}
@@ -249,7 +286,15 @@ function RotateSecret({ appId, secret: { label, scopes } }: OneSecret) {
       recipe={{ userdir: ['project', 'rotate', appId, '--label', label, ...options] }}
       onDone={({ made }) => openDialog(newSecret(appId, made.appSecret, scopes))}
     >
-      <p>A new secret with the same label and scopes is made. Both are accepted during the overlap.</p>
+      <p>
+        A new secret with the same label and scopes is made
+        {expiresAt && (
+          <>
+            , which ends when this one was to, <Time at={expiresAt} />
+          </>
+        )}
+        . Both are accepted during the overlap.
+      </p>
       {field}
       {overlapSeconds === 0 && <p class="banner warn">Every backend that uses the old secret is refused at once.</p>}
     </FormDialog>

@@ -67,6 +67,7 @@ export interface OfWebhook {
     readonly description: string;
     readonly types: readonly Type[];
     readonly reason: string | null;
+    readonly secrets: readonly { id: string; expiresAt: string | null }[];
   };
 }
 
@@ -197,8 +198,9 @@ export function EditWebhook({ appId, webhook }: OfWebhook) {
   );
 }
 
-export function RotateSecret({ appId, webhook: { id } }: OfWebhook) {
-  const { overlapSeconds, options, field } = useOverlap('The old secret signs too');
+export function RotateSecret({ appId, webhook: { id, secrets } }: OfWebhook) {
+  const older = secrets.filter(({ expiresAt }) => expiresAt);
+  const { overlapSeconds, options, field } = useOverlap('The old secret signs too', older);
   return (
     <FormDialog
       title={`Rotate the secret of #${id}`}
