@@ -198,18 +198,21 @@ export function addBanCommands(user: Command, { define, list }: CommandContext):
   ];
   define(user, {
     name: 'user ban',
-    description: 'refuse logins and registrations of an identity; again, with another reason or end',
+    description: 'refuse logins and registrations of an identity; again, to change its reason or end',
     examples: [
       'user ban --project app_1 --method email --value eve@example.com',
       'user ban --project app_1 --method email --value eve@example.com --reason "spam" --until 2027-01-31',
     ],
     takes: [
       ...identityOptions,
-      option('--reason <TEXT>', 'why, on one line'),
-      option('--until <TIME>', 'when the ban ends: 2027-01-31 (through that day, UTC), 2027-01-31T12:00:00Z'),
+      option('--reason <TEXT>', 'why, on one line; "" takes it away'),
+      option(
+        '--until <TIME>',
+        'when it ends: 2027-01-31 (through that day, UTC), 2027-01-31T12:00:00Z; "" takes it away',
+      ),
       jsonOption(),
     ],
-    params: ({ project, method, value, reason = null, until = null }): BanParams => ({
+    params: ({ project, method, value, reason, until }): BanParams => ({
       ...{ project, method, value, reason, until },
     }),
     run: banIdentity,
@@ -269,17 +272,17 @@ interface IdentityParams {
 }
 
 interface BanParams extends IdentityParams {
-  readonly reason: string | null;
-  readonly until: string | null;
+  readonly reason?: string;
+  readonly until?: string;
 }
 
 async function banIdentity(
   { services, operator }: OperationContext,
-  { project, method, value, reason: given, until }: BanParams,
+  { project, method, value, reason: why, until }: BanParams,
 ) {
   const scope = await services.projects.getScope(project, operator);
   const identity = parseIdentity({ authMethod: method, authValue: value }, snakeCase);
-  const terms = parseBanTerms({ reason: given, end: until }, 'until');
+  const terms = parseBanTerms({ reason: why, end: until === '' ? null : until }, 'until');
   const { reason, expiresAt } = await services.logins.ban(scope, identity, terms);
   const { authMethod: auth_method, authValue: auth_value } = identity;
   return { auth_method, auth_value, banned: true, reason, expires_at: expiresAt };

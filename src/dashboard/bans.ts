@@ -68,7 +68,7 @@ builder.mutationFields((t) => ({
   banIdentity: t.field({
     type: banType,
     description:
-      'Bans an identity, also one without a user. One that is banned gets this reason and end instead. Needs SUPPORT. NOT_FOUND; BAD_USER_INPUT.',
+      'Bans an identity, also one without a user. One that is banned keeps the reason or the end that is left out, and loses what is null. Needs SUPPORT. NOT_FOUND; BAD_USER_INPUT.',
     args: {
       appId: t.arg.id(APP_ID),
       authMethod: t.arg.string(METHOD),

@@ -127,7 +127,7 @@ builder.mutationField('updateUser', (t) =>
 builder.mutationField('banUsers', (t) =>
   t.field({
     type: [userResultType],
-    description: `Bans the identities of users, who stay. Those that are banned get this reason and end instead. ${ONE_BY_ONE}`,
+    description: `Bans the identities of users, who stay. Those that are banned keep the reason or the end that is left out, and lose what is null. ${ONE_BY_ONE}`,
     args: {
       appId: t.arg.id(APP_ID),
       ids: t.arg.idList(IDS),

@@ -18,8 +18,8 @@ export interface BanTerms {
   readonly expiresAt: Date | null;
 }
 
-/** A ban without a reason, until it is lifted. */
-export const WITHOUT_TERMS: BanTerms = { reason: null, expiresAt: null };
+/** What is not given of them stays as it is, where the identity is banned. */
+export type GivenBanTerms = Partial<BanTerms>;
 
 /** An identity that can neither log in nor register. */
 export interface Ban extends Identity, BanState {}
@@ -142,15 +142,15 @@ export function parseBanReason(name: string, text: string | null | undefined): s
 
 const BAN_END_FORM = 'a date (2026-01-31, through its last instant) or an RFC 3339 date-time that is still to come';
 
-/** The reason and the end of a ban, or BAD_USER_INPUT that names the field of the caller. */
+/** What is given of the reason and the end of a ban, null for none; or BAD_USER_INPUT that names the field of the caller. */
 export function parseBanTerms(
   given: { readonly reason?: string | null | undefined; readonly end?: string | null | undefined },
   endName: string,
-): BanTerms {
-  const reason = parseBanReason('reason', given.reason);
-  if (given.end == null) return { reason, expiresAt: null };
+): GivenBanTerms {
+  const terms = given.reason === undefined ? {} : { reason: parseBanReason('reason', given.reason) };
+  if (given.end == null) return given.end === undefined ? terms : { ...terms, expiresAt: null };
   const expiresAt = isTooLong('date', given.end) ? null : parseDate(given.end, 'last');
-  if (expiresAt !== null && expiresAt.getTime() > Date.now() && expiresAt <= LATEST) return { reason, expiresAt };
+  if (expiresAt !== null && expiresAt.getTime() > Date.now() && expiresAt <= LATEST) return { ...terms, expiresAt };
   throw badInput(endName, given.end, dateForm(given.end, BAN_END_FORM));
 }
 

@@ -1,6 +1,6 @@
 import { keyedStatement, Prisma, type Queryable, SHORT_LOCK_LIMIT } from '../db/statements.js';
 import type { Position } from '../domain/filters.js';
-import type { Ban, BanRecord, BanTerms, Identity, ListedBan } from '../domain/identities.js';
+import type { Ban, BanRecord, GivenBanTerms, Identity, ListedBan } from '../domain/identities.js';
 import type { Actor } from '../domain/projects.js';
 import type { BanState } from '../domain/users.js';
 import { insertAuditEntries } from '../projects/audit.sql.js';
@@ -19,24 +19,29 @@ const CHANGED_BANS = Prisma.sql`
   LEFT JOIN users u ON u.project_id = changed.project_id AND u.auth_method = changed.auth_method
     AND u.auth_value_key = changed.auth_value_key AND u.deleted_at IS NULL`;
 
-/** What becomes of a ban `b` whose identity is banned again: one that has ended begins again. */
-const BANNED_AGAIN = Prisma.sql`
+/** What becomes of a ban `b` whose identity is banned again, with its new reason and end: one that has ended begins again. */
+const bannedAgain = (reason: Prisma.Sql, expiresAt: Prisma.Sql) => Prisma.sql`
       ON CONFLICT (project_id, auth_method, auth_value_key) DO UPDATE SET
-        auth_value = excluded.auth_value, reason = excluded.reason, expires_at = excluded.expires_at,
+        auth_value = excluded.auth_value, reason = ${reason}, expires_at = ${expiresAt},
         created_at = CASE WHEN ${IN_FORCE} THEN b.created_at ELSE excluded.created_at END`;
 
 /**
- * Bans an identity, with an audit entry, and returns the ban. One that is banned gets the other reason and end; if they are the same,
- * nothing changes.
+ * Bans an identity, with an audit entry, and returns the ban. One that is banned keeps the reason or the end that is not given; if nothing
+ * is different, nothing changes.
  */
-export async function insertBan(db: Queryable, actor: Actor, identity: Identity, terms: BanTerms): Promise<Ban> {
+export async function insertBan(db: Queryable, actor: Actor, identity: Identity, terms: GivenBanTerms): Promise<Ban> {
   const { authMethod, authValue, authValueKey } = identity;
+  const { reason = null, expiresAt = null } = terms;
+  const [newReason, newEnd] = [
+    Prisma.sql`CASE WHEN ${terms.reason === undefined}::boolean AND ${IN_FORCE} THEN b.reason ELSE excluded.reason END`,
+    Prisma.sql`CASE WHEN ${terms.expiresAt === undefined}::boolean AND ${IN_FORCE} THEN b.expires_at ELSE excluded.expires_at END`,
+  ];
   const [written] = await db.query<Ban>(Prisma.sql`
     WITH changed AS (
       INSERT INTO bans AS b (project_id, auth_method, auth_value, auth_value_key, reason, expires_at)
-      VALUES (${actor.projectId}, ${authMethod}, ${authValue}, ${authValueKey}, ${terms.reason}, ${terms.expiresAt}::timestamptz)
-      ${BANNED_AGAIN}
-      WHERE (b.reason, b.expires_at) IS DISTINCT FROM (excluded.reason, excluded.expires_at)
+      VALUES (${actor.projectId}, ${authMethod}, ${authValue}, ${authValueKey}, ${reason}, ${expiresAt}::timestamptz)
+      ${bannedAgain(newReason, newEnd)}
+      WHERE (b.reason, b.expires_at) IS DISTINCT FROM (${newReason}, ${newEnd})
       RETURNING b.*
     ), audited AS (
       ${insertAuditEntries(actor, 'ban', CHANGED_BANS)}
@@ -46,7 +51,6 @@ export async function insertBan(db: Queryable, actor: Actor, identity: Identity,
     SELECT ${BAN} FROM bans b
     WHERE b.project_id = ${actor.projectId} AND b.auth_method = ${authMethod} AND b.auth_value_key = ${authValueKey}`);
   // Nothing only if another request has inserted it at this moment.
-  const { reason, expiresAt } = terms;
   return (
     written ?? { ...identity, createdAt: new Date().toISOString(), reason, expiresAt: expiresAt?.toISOString() ?? null }
   );
@@ -136,7 +140,7 @@ export async function importBans(db: Queryable, projectId: number, bans: readonl
     )) WITH ORDINALITY
     WHERE "expiresAt" IS NULL OR "expiresAt" > now()
     ORDER BY "authMethod", "authValueKey", ordinality
-    ${BANNED_AGAIN}
+    ${bannedAgain(Prisma.sql`excluded.reason`, Prisma.sql`excluded.expires_at`)}
     WHERE NOT ${IN_FORCE}
     RETURNING b.auth_method`);
   return written.length;

@@ -5,17 +5,16 @@ import type { Queryable } from '../db/statements.js';
 import { cursor, cursorOf, parse } from '../domain/filters.js';
 import {
   type Ban,
-  type BanTerms,
   camelCase,
   externalIdKept,
   externalIdTaken,
+  type GivenBanTerms,
   type Identity,
   type ListedBan,
   type Profile,
   parseIdentity,
   requireFewAccounts,
   tooManyAccounts,
-  WITHOUT_TERMS,
 } from '../domain/identities.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
 import type { ProjectScope } from '../domain/projects.js';
@@ -136,13 +135,13 @@ export function createLogins(db: Database, totals: Totals, hours: RequestHours) 
     },
 
     /**
-     * Bans an identity from logging in and registering, also after its user is removed. One that is banned gets this reason and end
-     * instead of those that it has. Idempotent.
+     * Bans an identity from logging in and registering, also after its user is removed. One that is banned gets this reason and end,
+     * and keeps what is not given. Idempotent.
      */
     async ban(
       scope: ProjectScope,
       identity: Identity,
-      terms: BanTerms = WITHOUT_TERMS,
+      terms: GivenBanTerms = {},
       requestId: string | null = null,
     ): Promise<Ban> {
       return insertBan(db, scope.actorFor('ban', requestId), identity, terms);

@@ -12,7 +12,7 @@ function inMs(ms: number): string {
   return new Date(Date.now() + ms).toISOString();
 }
 
-const ban = async (project: TestProject, authValue: string, reason?: string, end?: string) => {
+const ban = async (project: TestProject, authValue: string, reason?: string | null, end?: string | null) => {
   const { projects, logins } = app.context.services;
   const terms = parseBanTerms({ reason, end }, 'until');
   return logins.ban(await projects.getScope(project.appId), identity(authValue), terms);
@@ -45,7 +45,7 @@ const read = async (project: TestProject): Promise<Json> =>
   ).data;
 const typesOf = ({ changes }: Json) => changes.nodes.map(({ type }: Json) => type);
 
-test('a ban has the reason and the end of the last time that it was set; the same again changes nothing', async () => {
+test('a ban has the reason and the end of the last time that each was given; the same again, or nothing, changes nothing', async () => {
   const project = await app.createProject();
   const first = await ban(project, 'eve@example.com', '  spam ', anHour);
   expect(first).toMatchObject({ reason: 'spam', expiresAt: anHour });
@@ -56,7 +56,13 @@ test('a ban has the reason and the end of the last time that it was set; the sam
   expect((await read(project)).bans.nodes).toEqual([
     { authValue: 'eve@example.com', reason: 'fraud', expiresAt: aDay },
   ]);
-  await ban(project, 'eve@example.com');
+  expect(await ban(project, 'eve@example.com')).toMatchObject({ reason: 'fraud', expiresAt: aDay });
+  expect(await ban(project, 'eve@example.com', 'abuse')).toMatchObject({ reason: 'abuse', expiresAt: aDay });
+  expect(await ban(project, 'eve@example.com', undefined, anHour)).toMatchObject({
+    reason: 'abuse',
+    expiresAt: anHour,
+  });
+  await ban(project, 'eve@example.com', null, null);
   expect((await read(project)).bans.nodes).toMatchObject([{ reason: null, expiresAt: null }]);
   // The identity was banned all the time.
   expect(typesOf(await read(project))).toEqual(['IDENTITY_BANNED']);
@@ -68,6 +74,8 @@ test('a ban has the reason and the end of the last time that it was set; the sam
   expect(trail.rows.map(({ details }) => details)).toEqual([
     { auth_method: 'email', until: until(anHour) },
     { auth_method: 'email', until: until(aDay) },
+    { auth_method: 'email', until: until(aDay) },
+    { auth_method: 'email', until: until(anHour) },
     { auth_method: 'email' },
   ]);
 });
@@ -85,6 +93,11 @@ test('from its end on a ban lets in, and no list, lookup or export has it, whate
     expect((await read(project)).banned.nodes).toEqual([{ authValue: eve }]);
     const [user] = await services.users.searchAny(scope, eve, false);
     expect(user?.ban).toMatchObject({ reason: 'spam', expiresAt: anHour });
+    await end(eve);
+    // Who is banned anew gets nothing of the ban that has ended.
+    expect(await ban(project, eve, undefined, anHour)).toMatchObject({ reason: null, expiresAt: anHour });
+    await end(eve);
+    expect(await ban(project, eve, 'again')).toMatchObject({ reason: 'again', expiresAt: null });
     await end(eve);
     const now = await read(project);
     expect([now.bans.nodes, now.banned.nodes]).toEqual([[], []]);
@@ -232,7 +245,12 @@ test('the dashboard bans with reason and end, one identity or many, and refuses 
   const BAN = `mutation ($appId: ID!, $reason: String, $expiresAt: String) {
     banIdentity(appId: $appId, authMethod: "email", authValue: "ada@example.com", reason: $reason, expiresAt: $expiresAt) { reason expiresAt }
   }`;
-  expect(await ask(BAN, { appId })).toEqual({ banIdentity: { reason: null, expiresAt: null } });
+  expect(await ask(BAN, { appId })).toEqual({ banIdentity: { reason: 'spam', expiresAt: aDay } });
+  // Many at once keep what each has, too.
+  await ask(BAN_USERS, { appId, ids, reason: 'fraud' });
+  expect(await ask(BAN, { appId })).toEqual({ banIdentity: { reason: 'fraud', expiresAt: aDay } });
+  expect(await ask(BAN, { appId, reason: null })).toEqual({ banIdentity: { reason: null, expiresAt: aDay } });
+  expect(await ask(BAN, { appId, expiresAt: null })).toEqual({ banIdentity: { reason: null, expiresAt: null } });
   for (const [bad, says] of [
     [{ reason: 'x'.repeat(501) }, 'reason: got'],
     [{ reason: 'two\nlines' }, 'reason: got'],

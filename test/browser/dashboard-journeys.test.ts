@@ -125,7 +125,7 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     await dialog.getByLabel('Until').fill('');
     await button(dialog, 'Change').click();
     await page.getByRole('cell', { name: 'sells more spam' }).waitFor();
-    await page.getByRole('cell', { name: 'it is lifted' }).waitFor();
+    await page.getByRole('cell', { name: 'until unbanned' }).waitFor();
     await button(page, 'Unban…').click();
     await button(dialog, 'Unban').click();
     await page.getByText('Nothing is banned.').waitFor();
@@ -244,7 +244,22 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     await until(() => end.and(page.locator(':focus:invalid')).count()).toBe(1);
     await end.fill('');
     await button(dialog, 'Ban').click();
-    await page.getByRole('cell', { name: 'mallory@example.com' }).waitFor();
+    const ban = page.getByRole('row', { name: 'mallory@example.com' });
+    await ban.waitFor();
+    await button(ban, 'Change…').click();
+    await dialog.getByLabel('Reason').fill('fraud');
+    await button(dialog, 'Change').click();
+    await ban.getByText('fraud').waitFor();
+    // To ban it again with an end keeps the reason, and to change the reason keeps the end.
+    await button(page, 'Ban an identity').click();
+    await dialog.getByLabel('Value').fill('mallory@example.com');
+    await end.fill('2040-01-01T00:00');
+    await button(dialog, 'Ban').click();
+    await ban.filter({ hasText: 'fraud' }).filter({ hasText: '2040' }).waitFor();
+    await button(ban, 'Change…').click();
+    await dialog.getByLabel('Reason').fill('');
+    await button(dialog, 'Change').click();
+    await ban.filter({ hasText: '2040' }).filter({ hasNotText: 'fraud' }).waitFor();
 
     await visit(app, page, `/${project.appId}/secrets`);
     expect(await page.getByRole('button', { name: /Add|Rotate|Revoke/ }).count()).toBe(0);

@@ -51,6 +51,16 @@ describe('bans', () => {
       ...{ code: 0, stdout: `email eve@example.com is banned until ${until}.\n` },
     });
     expect(await bansOf(one)).toMatchObject([{ auth_value: 'eve@example.com', reason: 'spam', expires_at: until }]);
+    const readTerms = async (...terms: string[]) => {
+      expect(await set('eve@example.com', ...terms)).toMatchObject({ code: 0 });
+      return (await bansOf(one)).map(({ reason, expires_at }) => [reason, expires_at]);
+    };
+    // What is not given stays; an empty text takes it away.
+    expect(await readTerms('--reason', 'fraud')).toEqual([['fraud', until]]);
+    expect(await readTerms('--until', '')).toEqual([['fraud', null]]);
+    expect(await readTerms('--reason', '')).toEqual([[null, null]]);
+    expect(await readTerms('--until', until)).toEqual([[null, until]]);
+    expect(await readTerms('--reason', 'spam')).toEqual([['spam', until]]);
     const exported = await run('user', 'export', '--project', one.app_id);
     expect((await importLines(other, exported.stdout)).code).toBe(0);
     expect(await bansOf(other)).toEqual(await bansOf(one));

@@ -8,13 +8,13 @@ interface Terms {
   readonly reason: Signal<string>;
   /** As the browser has it, without an offset. */
   readonly until: Signal<string>;
-  /** The end that the ban has, to the millisecond. */
-  readonly expiresAt?: string | null | undefined;
+  /** Those that the ban has. */
+  readonly given?: GivenTerms | undefined;
 }
 
 export interface GivenTerms {
-  readonly reason: string | null;
-  readonly expiresAt: string | null;
+  readonly reason?: string | null;
+  readonly expiresAt?: string | null;
 }
 
 /** An instant as an input for it has it: in the time zone of the browser. */
@@ -26,14 +26,18 @@ function localTime(instant: string): string {
 const shownEnd = (expiresAt: string | null | undefined) => (expiresAt ? localTime(expiresAt) : '');
 
 export function useTerms(given?: GivenTerms): Terms {
-  const expiresAt = given?.expiresAt;
-  return { reason: useSignal(given?.reason ?? ''), until: useSignal(shownEnd(expiresAt)), expiresAt };
+  return { reason: useSignal(given?.reason ?? ''), until: useSignal(shownEnd(given?.expiresAt)), given };
 }
 
-export function givenTerms({ reason, until, expiresAt }: Terms): GivenTerms {
-  const isKept = expiresAt && until.value === shownEnd(expiresAt);
-  const chosen = until.value ? new Date(until.value).toISOString() : null;
-  return { reason: reason.value.trim() || null, expiresAt: isKept ? expiresAt : chosen };
+/** What stays is left out, so that it undoes no change of another operator, nor what an identity has that is banned already. */
+export function givenTerms({ reason, until, given }: Terms): GivenTerms {
+  const why = reason.value.trim();
+  return {
+    ...(why !== (given?.reason ?? '') && { reason: why || null }),
+    ...(until.value !== shownEnd(given?.expiresAt) && {
+      expiresAt: until.value ? new Date(until.value).toISOString() : null,
+    }),
+  };
 }
 
 export function TermsFields({ reason, until }: Terms) {
@@ -49,7 +53,7 @@ export function TermsFields({ reason, until }: Terms) {
       <TextField
         label="Until"
         type="datetime-local"
-        hint="in the time zone of this browser; empty: until the ban is lifted"
+        hint="in the time zone of this browser; empty: until unbanned"
         text={until}
         name="expiresAt"
         title="Until must be in the future."
@@ -58,6 +62,6 @@ export function TermsFields({ reason, until }: Terms) {
   );
 }
 
-export function Until({ expiresAt }: Pick<GivenTerms, 'expiresAt'>) {
-  return expiresAt ? <Time at={expiresAt} /> : <span class="quiet">it is lifted</span>;
+export function Until({ expiresAt }: GivenTerms) {
+  return expiresAt ? <Time at={expiresAt} /> : <span class="quiet">until unbanned</span>;
 }

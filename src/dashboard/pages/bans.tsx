@@ -107,7 +107,10 @@ function BanIdentity({ appId }: { appId: string }) {
       done="The identity is banned."
       disabled={!method || !authValue.value}
     >
-      <p>Also if it has no user in this project: it cannot log in or register.</p>
+      <p>
+        Also if it has no user in this project: it cannot log in or register. A ban that it has keeps what you leave
+        empty.
+      </p>
       <AuthMethodField label="Method" text={authMethod} />
       <TextField
         label="Value"

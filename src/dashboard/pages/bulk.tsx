@@ -48,7 +48,8 @@ const ACTIONS = {
     permission: 'ban',
     verb: 'Ban',
     done: 'banned',
-    effect: 'Logins and registrations of a banned identity are refused. The user stays in lists and totals.',
+    effect:
+      'Logins and registrations of a banned identity are refused. The user stays in lists and totals. Who is banned already keeps the reason or the end that you leave empty.',
   },
   unban: {
     operation: UNBAN,

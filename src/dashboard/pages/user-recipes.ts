@@ -87,12 +87,12 @@ export const banRecipe = (
   appId: string,
   change: 'ban' | 'unban',
   { authMethod, authValue }: { authMethod: string; authValue: string },
-  { reason, expiresAt }: Partial<GivenTerms> = {},
+  { reason, expiresAt }: GivenTerms = {},
 ): Recipe => ({
   userdir: [
     ...['user', change, '--project', appId, '--method', authMethod, '--value', authValue],
-    ...(reason ? ['--reason', reason] : []),
-    ...(expiresAt ? ['--until', expiresAt] : []),
+    ...(reason === undefined ? [] : ['--reason', reason ?? '']),
+    ...(expiresAt === undefined ? [] : ['--until', expiresAt ?? '']),
   ],
 });
 
