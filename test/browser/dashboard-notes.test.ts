@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { THE_OPERATOR } from '#dist/domain/operators.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 import { findFaults, hasBrowser, launchBrowser } from '../support/browser.js';
-import { openDashboard, visit } from '../support/dashboard-page.js';
+import { createLink, openDashboard, visit } from '../support/dashboard-page.js';
 
 const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 30_000 });
 
@@ -50,7 +50,7 @@ describe.skipIf(!hasBrowser)('the notes of a user in the dashboard', () => {
     await dialog.getByText('The same with').click();
     // Escape does not lose it the first time.
     await page.keyboard.press('Escape');
-    await dialog.getByRole('alert').getByText('The note is not saved.').waitFor();
+    await dialog.getByRole('alert').getByText('What you have entered is not saved.').waitFor();
     expect(await dialog.innerText()).toContain(`userdir user note --project ${project.appId} ${id} --add`);
     await add.click();
     await until(() => items(page).count()).toBe(2);
@@ -98,11 +98,47 @@ describe.skipIf(!hasBrowser)('the notes of a user in the dashboard', () => {
     // The button that was pressed could not keep the focus; what was said has it.
     await until(() => page.evaluate('document.activeElement.className')).toBe('problem');
     await page.keyboard.press('Escape');
-    await dialog.getByText('The note is not saved. Close again to give it up.').waitFor();
+    await dialog.getByText('What you have entered is not saved. Close again to give it up.').waitFor();
     await page.keyboard.press('Escape');
     await until(() => dialog.count()).toBe(0);
     await page.getByRole('button', { name: 'Add note…' }).click();
     await until(() => dialog.getByLabel('Note').inputValue()).toBe('');
+  });
+
+  test('one that was typed is there again when the session has ended meanwhile, for the same operator', async () => {
+    const id = await createUser('ivy');
+    const path = `/${project.appId}/users/${id}`;
+    await using opened = await openDashboard(app, browser, 'support');
+    const { page, operator } = opened;
+    const dialog = page.getByRole('dialog');
+    const note = dialog.getByLabel('Note');
+    const open = () => page.getByRole('button', { name: 'Add note…' }).click();
+    await visit(app, page, path);
+    await open();
+    await note.fill('Long and dear.');
+    await app.context.db.pool.query(
+      'DELETE FROM operator_sessions WHERE operator_id = (SELECT id FROM operators WHERE name = $1)',
+      [operator],
+    );
+    await dialog.getByRole('button', { name: 'Add', exact: true }).click();
+    await page.getByText('Your session has ended.').waitFor();
+    await until(() => page.evaluate('document.activeElement.tagName')).toBe('H1');
+    for (const [name, expected] of [
+      [(await createLink(app, 'support')).operator, ''],
+      [operator, 'Long and dear.'],
+    ] as const) {
+      const { token } = await app.context.services.operators.createLink(THE_OPERATOR, name);
+      await page.goto('about:blank');
+      await page.goto(`${app.url}/dashboard#login=${token}`);
+      await page.locator('summary', { hasText: name }).waitFor();
+      await visit(app, page, path);
+      await open();
+      await until(() => note.inputValue()).toBe(expected);
+    }
+    await dialog.getByRole('button', { name: 'Add', exact: true }).click();
+    await until(() => items(page).count()).toBe(1);
+    await open();
+    await until(() => note.inputValue()).toBe('');
   });
 
   test.each(['light', 'dark'] as const)('have nothing that axe finds, and fit a phone, in %s', async (colorScheme) => {

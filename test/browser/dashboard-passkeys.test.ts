@@ -100,7 +100,7 @@ describe.skipIf(!hasBrowser)('passkeys in a real browser', () => {
       const operator = await signInByLink(page, app, origin);
       await goToPasskeys(page, origin);
       await addPasskey(page, 'laptop');
-      await page.getByRole('cell', { name: 'laptop' }).waitFor();
+      await page.getByRole('cell', { name: 'laptop', exact: true }).waitFor();
       expect(await keysOf(device)).toMatchObject([{ isResidentCredential: true, rpId: new URL(origin).hostname }]);
 
       // The same device has no second one.
@@ -123,6 +123,7 @@ describe.skipIf(!hasBrowser)('passkeys in a real browser', () => {
       await page.getByRole('button', { name: 'Remove…' }).click();
       await page.getByRole('dialog').getByRole('button', { name: 'Remove', exact: true }).click();
       await page.getByRole('heading', { name: 'Sign in to userdir' }).waitFor();
+      await until(() => page.evaluate('document.activeElement.tagName')).toBe('H1');
       await signInByPasskey(page);
       await page.getByText('This passkey is not valid here').waitFor();
       expect(complaints).toEqual([]);
@@ -143,7 +144,7 @@ describe.skipIf(!hasBrowser)('passkeys in a real browser', () => {
     await dialog.getByText('No passkey was chosen in time, or it was refused.').waitFor();
     await verify(true);
     await dialog.getByRole('button', { name: 'Add', exact: true }).click();
-    await page.getByRole('cell', { name: 'stolen laptop' }).waitFor();
+    await page.getByRole('cell', { name: 'stolen laptop', exact: true }).waitFor();
     await verify(false);
     await logOut(page, operator);
     await signInByPasskey(page);

@@ -147,6 +147,21 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     expect(await page.getByLabel('Page number').inputValue()).toBe('3');
     expect(await page.getByRole('checkbox', { name: 'Email' }).isChecked()).toBe(false);
 
+    // A link that leads on keeps the focus, also where it leads no further.
+    await visit(app, page, `/${project.appId}/users?limit=10`);
+    const focused = () => page.evaluate('document.activeElement.innerText');
+    await page.getByRole('link', { name: 'Next' }).focus();
+    for (const number of ['2', '3']) {
+      await page.keyboard.press('Enter');
+      await until(() => page.getByLabel('Page number').inputValue()).toBe(number);
+      await settle(page);
+      expect(await focused()).toBe('Next');
+    }
+    await page.getByRole('link', { name: 'Last' }).press('Enter');
+    await until(() => page.getByRole('link', { name: 'Last', disabled: true }).count()).toBe(1);
+    await settle(page);
+    expect(await focused()).toBe('Last');
+
     await visit(app, page, `/${project.appId}/users?limit=50`);
     const link = page.getByRole('row').nth(40).getByRole('link');
     await link.scrollIntoViewIfNeeded();
@@ -406,7 +421,8 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
       ]);
       const chunks: Buffer[] = [];
       for await (const chunk of await started.createReadStream()) chunks.push(chunk as Buffer);
-      await page.keyboard.press('Escape');
+      // The menu is closed, and its button has the focus.
+      expect(await page.evaluate('document.activeElement.tagName')).toBe('SUMMARY');
       return Buffer.concat(chunks).toString();
     };
     const csv = await download(/CSV/);

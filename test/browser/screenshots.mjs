@@ -95,7 +95,7 @@ async function pictureDashboard() {
   await page.getByRole('button', { name: 'Add passkey' }).click();
   await page.getByRole('textbox', { name: 'Name' }).fill('laptop');
   await page.getByRole('dialog').getByRole('button', { name: 'Add' }).click();
-  await page.getByRole('cell', { name: 'laptop' }).waitFor();
+  await page.getByRole('cell', { name: 'laptop', exact: true }).waitFor();
   await save(page, 'dashboard-passkeys');
   await page.getByRole('link', { name: 'Projects' }).click();
   await page.getByRole('main').getByRole('link').first().click();

@@ -53,7 +53,7 @@ describe('bans', () => {
     expect(await bansOf(one)).toMatchObject([{ auth_value: 'eve@example.com', reason: 'spam', expires_at: until }]);
     const readTerms = async (...terms: string[]) => {
       expect(await set('eve@example.com', ...terms)).toMatchObject({ code: 0 });
-      return (await bansOf(one)).map(({ reason, expires_at }) => [reason, expires_at]);
+      return (await bansOf(one)).map(({ reason, expires_at }: Json) => [reason, expires_at]);
     };
     // What is not given stays; an empty text takes it away.
     expect(await readTerms('--reason', 'fraud')).toEqual([['fraud', until]]);

@@ -71,10 +71,16 @@ export function Bans({ appId }: { appId: string }) {
           <>
             <Button
               label="Change…"
+              of={authValue}
               class="small"
               opens={<ChangeBan {...{ appId, authMethod, authValue, reason, expiresAt }} />}
             />
-            <Button label="Unban…" class="small" opens={<LiftBan {...{ appId, authMethod, authValue }} />} />
+            <Button
+              label="Unban…"
+              of={authValue}
+              class="small"
+              opens={<LiftBan {...{ appId, authMethod, authValue }} />}
+            />
           </>
         )
       }
@@ -131,7 +137,7 @@ interface OfIdentity {
 }
 
 /** Gives a ban another reason and end. */
-export function ChangeBan({ reason, expiresAt, ...ban }: OfIdentity & GivenTerms) {
+export function ChangeBan({ reason, expiresAt, ...ban }: OfIdentity & Required<GivenTerms>) {
   const terms = useTerms({ reason, expiresAt });
   return (
     <FormDialog

@@ -26,7 +26,10 @@ export interface DialogProps {
   readonly onClose?: (() => void) | undefined;
   /** While work is under way, Escape does not close it. */
   readonly busy?: boolean;
-  /** What would be lost: Escape and ✕ say it once before they close the dialog. The buttons close it without a question. */
+  /**
+   * What would be lost: Escape and ✕ say it once before they close the dialog. The buttons close it without a question. By default, whatever
+   * was entered.
+   */
   readonly unsaved?: string | false | undefined;
   readonly children: ComponentChildren;
   readonly actions?: ComponentChildren;
@@ -36,7 +39,7 @@ export interface DialogProps {
 const FIRST = 'input, select, textarea, .secret-value button, .dialog-actions button';
 
 /** A modal dialog, open as long as it is rendered. The browser keeps the focus in it and gives it back afterwards. */
-export function Dialog({ title, onClose = closeDialog, busy = false, unsaved, children, actions }: DialogProps) {
+export function Dialog({ title, onClose = closeDialog, busy = false, children, actions, ...props }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const heading = useId();
   useLayoutEffect(() => {
@@ -45,6 +48,8 @@ export function Dialog({ title, onClose = closeDialog, busy = false, unsaved, ch
     shown?.querySelector<HTMLElement>(FIRST)?.focus();
     return () => shown?.close();
   }, []);
+  const [isEntered, setEntered] = useState(false);
+  const { unsaved = isEntered && 'What you have entered is not saved.' } = props;
   const [isAsked, setAsked] = useState(false);
   const leave = () => (unsaved && !isAsked ? setAsked(true) : onClose());
   const keepOpen = (event: Event) => {
@@ -52,7 +57,7 @@ export function Dialog({ title, onClose = closeDialog, busy = false, unsaved, ch
     if (!busy) leave();
   };
   return (
-    <dialog ref={dialog} aria-labelledby={heading} onCancel={keepOpen}>
+    <dialog ref={dialog} aria-labelledby={heading} onCancel={keepOpen} onInput={() => setEntered(true)}>
       <div class="dialog-header">
         <h2 id={heading}>{title}</h2>
         <button type="button" class="plain" aria-label="Close" disabled={busy} onClick={leave}>

@@ -177,7 +177,7 @@ function Report({ report }: { report: ImportReport }) {
         <p class="problem">
           {isOtherFormat(report)
             ? 'This is not NDJSON: each line has to be one user, as a JSON object of its own.'
-            : `Mend the lines below and import the file again${canSkip(report) ? ', or skip them' : ''}.`}
+            : `Correct the lines below and import the file again${canSkip(report) ? ', or skip them' : ''}. Only when each line is right by itself, it is looked at whether users and external IDs exist already.`}
         </p>
       )}
       {errors.length > 0 && (

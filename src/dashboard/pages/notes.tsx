@@ -1,6 +1,8 @@
 import { useSignal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
 import { FormDialog, TextArea } from './form.js';
-import { graphql, may, type ResultOf, send } from './graphql.js';
+import { formatDateTime } from './format.js';
+import { graphql, may, me, type ResultOf, send } from './graphql.js';
 import { Button, Time } from './parts.js';
 
 /** What a screen asks of a user for the notes: all of them. */
@@ -40,7 +42,12 @@ export function Notes({ notes, ...of }: OfUser & { notes: readonly Note[] }) {
             <p class="quiet">
               <bdi>{note.actor}</bdi> <Time at={note.at} />
               {note.removable && (
-                <Button label="Remove note…" class="small danger" opens={<RemoveNote {...of} note={note} />} />
+                <Button
+                  label="Remove note…"
+                  class="small danger"
+                  of={`of ${formatDateTime(note.at)}`}
+                  opens={<RemoveNote {...of} note={note} />}
+                />
               )}
             </p>
             <Text>{note.note}</Text>
@@ -59,7 +66,11 @@ const Text = ({ children }: { children: string }) => (
 );
 
 function AddNote({ appId, userId }: OfUser) {
-  const note = useSignal('');
+  const draft = `note ${me.value?.name} ${appId} ${userId}`;
+  const note = useSignal(sessionStorage.getItem(draft) ?? '');
+  useEffect(() => sessionStorage.setItem(draft, note.value), [note.value]);
+  // What was typed is there again after a session that ended meanwhile. Else it is saved or given up when this closes.
+  useEffect(() => () => void (me.value && sessionStorage.removeItem(draft)), []);
   return (
     <FormDialog
       title={`Add a note on user ${userId}`}
@@ -68,7 +79,6 @@ function AddNote({ appId, userId }: OfUser) {
       recipe={{ userdir: ['user', 'note', '--project', appId, userId, '--add', note.value.trim() || 'TEXT'] }}
       done="The note is added."
       disabled={note.value.trim() === ''}
-      unsaved={note.value.trim() && 'The note is not saved.'}
     >
       <TextArea
         label="Note"

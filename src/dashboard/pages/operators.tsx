@@ -59,11 +59,16 @@ export function Operators() {
         ]}
         actions={(operator) => (
           <>
-            <Button label="Sign-in link…" class="small" opens={<LoginLink name={operator.name} />} />
+            <Button label="Sign-in link…" of={operator.name} class="small" opens={<LoginLink name={operator.name} />} />
             {operator.name !== me.value?.name && (
               <>
-                <Button label="Edit…" class="small" opens={<EditOperator operator={operator} />} />
-                <Button label="Remove…" class="small danger" opens={<RemoveOperator name={operator.name} />} />
+                <Button label="Edit…" of={operator.name} class="small" opens={<EditOperator operator={operator} />} />
+                <Button
+                  label="Remove…"
+                  of={operator.name}
+                  class="small danger"
+                  opens={<RemoveOperator name={operator.name} />}
+                />
               </>
             )}
           </>
@@ -139,7 +144,11 @@ function LoginLink({ name }: { name: string }) {
       recipe={{ userdir: ['dashboard', '--operator', name] }}
       onDone={({ createLoginLink: { url, expiresAt } }) =>
         openDialog(
-          <Dialog title="Sign-in link" actions={<Button label="Done" class="primary" onClick={closeDialog} />}>
+          <Dialog
+            title="Sign-in link"
+            unsaved="The link is shown only here."
+            actions={<Button label="Done" class="primary" onClick={closeDialog} />}
+          >
             <p class="long">
               It signs in <bdi>{name}</bdi> once, until {formatDateTime(expiresAt)}. Give it to that person only.
             </p>
@@ -218,12 +227,8 @@ export function Sessions() {
           class="small"
           disabled={revoke.busy}
           onClick={() => void end(id)}
-          label={
-            <>
-              {current ? 'Sign out' : 'End'}
-              <span class="hidden"> the session of {operator}</span>
-            </>
-          }
+          label={current ? 'Sign out' : 'End'}
+          of={`the session of ${operator}`}
         />
       )}
     />

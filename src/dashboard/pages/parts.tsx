@@ -122,14 +122,16 @@ export function CopyBlock({ name, ...props }: CopyProps & { name: string }) {
 
 interface ButtonProps extends Pick<ButtonHTMLAttributes, 'class' | 'disabled'> {
   readonly label: ComponentChildren;
+  /** What else its name has for screen readers, where it is one of several of its kind. */
+  readonly of?: string;
   readonly opens?: ComponentChildren;
   readonly onClick?: () => void;
 }
 
 /** A button that submits no form. */
-export function Button({ label, opens, onClick = () => openDialog(opens), ...props }: ButtonProps) {
+export function Button({ label, of, opens, onClick = () => openDialog(opens), ...props }: ButtonProps) {
   return (
-    <button type="button" {...props} onClick={onClick}>
+    <button type="button" {...props} onClick={onClick} aria-label={of && `${label} ${of}`}>
       {label}
     </button>
   );

@@ -55,7 +55,9 @@ export function Passkeys() {
         { title: 'Added', class: 'nowrap', cell: ({ createdAt }) => <Time at={createdAt} /> },
         { title: 'Last used', class: 'nowrap', cell: ({ lastUsedAt }) => <Time at={lastUsedAt} /> },
       ]}
-      actions={(passkey) => <Button label="Remove…" class="small danger" opens={<RemovePasskey {...passkey} />} />}
+      actions={(passkey) => (
+        <Button label="Remove…" of={passkey.name} class="small danger" opens={<RemovePasskey {...passkey} />} />
+      )}
     />
   );
 }

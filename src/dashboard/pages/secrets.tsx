@@ -90,11 +90,17 @@ export function Secrets({ appId }: { appId: string }) {
             {isNewest(secret, secrets) && (
               <Button
                 label="Rotate…"
+                of={nameOf(secret)}
                 class="small"
                 opens={<RotateSecret appId={appId} secret={secret} older={olderThan(secret, secrets)} />}
               />
             )}
-            <Button label="Revoke…" class="small danger" opens={<RevokeSecret appId={appId} secret={secret} />} />
+            <Button
+              label="Revoke…"
+              of={nameOf(secret)}
+              class="small danger"
+              opens={<RevokeSecret appId={appId} secret={secret} />}
+            />
           </>
         )
       }
@@ -106,6 +112,8 @@ export function Secrets({ appId }: { appId: string }) {
 /** Live ones first, then those that end, then those that have ended; the newest of each first. */
 const byState = (one: Secret, other: Secret) => rank(one) - rank(other) || Number(other.id) - Number(one.id);
 const rank = ({ live, expiresAt }: Secret) => (live ? (expiresAt === null ? 0 : 1) : 2);
+
+const nameOf = ({ label, id }: Secret) => `${label} #${id}`;
 
 const olderThan = ({ id, label }: Secret, secrets: readonly Secret[] = []) =>
   secrets.filter((other) => other.label === label && other.live && Number(other.id) < Number(id));

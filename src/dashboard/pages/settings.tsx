@@ -184,6 +184,7 @@ function DeleteProject({ project: { appId, name } }: OfProject) {
         route(paths.projects, true);
       }}
       disabled={typed.value !== name}
+      unsaved={false}
     >
       <p>
         To delete it with everything in it, type its name:{' '}

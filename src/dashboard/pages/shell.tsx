@@ -137,8 +137,10 @@ function closeMenusOnEscape(): () => void {
     if (event instanceof KeyboardEvent && event.key !== 'Escape') return;
     for (const menu of document.querySelectorAll<HTMLDetailsElement>('details.menu[open]')) {
       if (event.type === 'click' && menu.contains(event.target as Node) && !isLink(event.target)) continue;
+      // What is hidden cannot keep the focus.
+      const hasFocus = event.type === 'keydown' || menu.contains(document.activeElement);
       menu.open = false;
-      if (event.type === 'keydown') menu.querySelector('summary')?.focus();
+      if (hasFocus) menu.querySelector('summary')?.focus();
     }
   };
   addEventListener('keydown', close);

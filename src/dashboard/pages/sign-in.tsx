@@ -81,7 +81,7 @@ export function SignIn() {
   if (reason && ['UNAVAILABLE', 'UNREACHABLE'].includes(reason.code)) return <NotNow reason={reason} />;
   return (
     <main class="sign-in" id="main">
-      <h1>Sign in to userdir</h1>
+      <h1 tabIndex={-1}>Sign in to userdir</h1>
       {hasEnded.value && !reason && (
         <p class="banner warn" role="alert">
           Your session has ended. A link that you open in this tab leads back to where you were.

@@ -164,21 +164,19 @@ function useTopOfPage(page: string): void {
   }, [page, wasPush]);
 }
 
+const NO_LINK = { role: 'link', 'aria-disabled': true, tabIndex: -1 } as const;
+
 /** Pages by number. The page is in the URL as `page`. */
 export function Pager({ page, pageCount }: { page: number; pageCount: number }) {
   useTopOfPage(String(page));
   const { href, go } = useUrlState();
   const to = (target: number) => ({ page: target > 1 ? String(target) : null });
-  const link = (label: string, target: number, possible: boolean) =>
-    possible ? (
-      <a class="button" href={href(to(target))}>
-        {label}
-      </a>
-    ) : (
-      <span class="button" aria-disabled="true">
-        {label}
-      </span>
-    );
+  const link = (label: string, target: number, possible: boolean) => (
+    // The same element in any case, which keeps the focus.
+    <a key={label} class="button" {...(possible ? { href: href(to(target)) } : NO_LINK)}>
+      {label}
+    </a>
+  );
   return (
     <nav class="pager" aria-label="Pages">
       {link('First', 1, page > 1)}
@@ -229,7 +227,7 @@ export function CursorPager({ pageInfo, backwards = false, oldestFirst = false }
     ? (['Oldest', 'Older', 'Newer'] as const)
     : (['Newest', 'Newer', 'Older'] as const);
   const link = (label: string, after: string | null, before: string | null) => (
-    <a class="button" href={href({ after, before })}>
+    <a key={label} class="button" href={href({ after, before })}>
       {label}
     </a>
   );

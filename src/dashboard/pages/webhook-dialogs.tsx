@@ -1,5 +1,5 @@
 import { type Signal, useSignal } from '@preact/signals';
-import { useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso';
 import { closeDialog, Dialog, openDialog } from './dialog.js';
 import { Choices, FormDialog, type FormProps, TextField } from './form.js';
@@ -67,6 +67,7 @@ export interface OfWebhook {
     readonly description: string;
     readonly types: readonly Type[];
     readonly reason: string | null;
+    readonly status: string;
     readonly secrets: readonly { id: string; expiresAt: string | null }[];
   };
 }
@@ -192,7 +193,10 @@ export function EditWebhook({ appId, webhook }: OfWebhook) {
       done="The webhook is changed."
       disabled={isIncomplete(fields) || options.length === 0}
     >
-      <p>It goes on where it was, and its secret stays. Another URL is tried at once.</p>
+      <p>
+        It goes on where it was, and its secret stays. Another URL is tried at once
+        {webhook.status === 'PAUSED' && ' when it is resumed'}.
+      </p>
       <WebhookFields {...fields} />
     </FormDialog>
   );
@@ -222,6 +226,9 @@ type Sent = ResultOf<typeof TEST>;
 /** One message is sent by hand, and the dialog says how that ended. */
 function SendDialog({ work, children, ...form }: FormProps & { work: () => Promise<Sent> }) {
   const [result, setResult] = useState<Sent['sent'] | undefined>();
+  const said = useRef<HTMLParagraphElement>(null);
+  // The button that was pressed could not keep it.
+  useEffect(() => said.current?.focus(), [result]);
   return (
     <FormDialog
       {...form}
@@ -234,7 +241,7 @@ function SendDialog({ work, children, ...form }: FormProps & { work: () => Promi
     >
       {children}
       {result && (
-        <p role="status">
+        <p role="status" ref={said} tabIndex={-1}>
           <Badge tone={result.ok ? 'good' : 'bad'}>{result.ok ? 'accepted' : 'failed'}</Badge>{' '}
           {result.ok ? `Answered ${result.status} after ${result.ms} ms.` : `${result.error}, after ${result.ms} ms.`}
         </p>
@@ -360,8 +367,7 @@ export function RemoveWebhook({ appId, webhook: { id, url } }: OfWebhook) {
       onDone={() => route(paths.project(appId, 'webhooks'))}
     >
       <p>
-        Nothing is sent to <Value mono>{url}</Value> any more. Its secrets, its attempts and its place in the feed are
-        deleted.
+        Nothing is sent to <Value mono>{url}</Value> any more. Its secrets, its attempts and its cursor are deleted.
       </p>
     </FormDialog>
   );

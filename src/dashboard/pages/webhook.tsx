@@ -1,5 +1,6 @@
+import { useMemo } from 'preact/hooks';
 import { closeDialog, Dialog } from './dialog.js';
-import { formatNumber, plural } from './format.js';
+import { formatDateTime, formatNumber, plural } from './format.js';
 import { graphql, may, type ResultOf, refresh, useQuery } from './graphql.js';
 import { paths, useUrlState } from './location.js';
 import { Badge, Button, Copy, CopyBlock, CopyCode, Empty, Fact, Segments, Time, Value } from './parts.js';
@@ -72,12 +73,17 @@ function Unknown({ appId, id }: { appId: string; id: string }) {
 function Known({ appId, webhook }: OfOne) {
   const { id, url, status, failures } = webhook;
   const of = { appId, webhook };
+  const asOf = useMemo(() => new Date().toISOString(), [webhook]);
   return (
     <>
       <Header
         title={<Value>{url}</Value>}
         recipe={{ userdir: ['webhook', 'attempts', '--project', appId, id] }}
-        note={webhook.description && <bdi>{webhook.description}</bdi>}
+        note={
+          <>
+            <bdi>{webhook.description}</bdi> As of <Time at={asOf} isExact />
+          </>
+        }
       >
         <Button label="Refresh" onClick={refresh} />
         {may('operate') && (
@@ -114,7 +120,7 @@ function Facts({ webhook }: { webhook: Webhook }) {
         <State webhook={webhook} /> {reason}
         {reason === null && failures > 0 && (
           <>
-            {plural(failures, 'attempt')} failed; the next one <Time at={nextAttemptAt} />
+            {plural(failures, 'attempt')} failed; the next one: <Time at={nextAttemptAt} isExact />
           </>
         )}
       </Fact>
@@ -143,8 +149,8 @@ function Facts({ webhook }: { webhook: Webhook }) {
           </>
         )}
       </Fact>
-      <Fact name="Place">
-        <CopyCode text={webhook.cursor} what="its place, a cursor" />
+      <Fact name="Cursor">
+        <CopyCode text={webhook.cursor} what="its cursor" />
       </Fact>
       <Fact name="Added">
         <Time at={webhook.createdAt} />
@@ -169,7 +175,7 @@ function LastDay({ hours }: Pick<Webhook, 'hours'>) {
 function Attempts({ appId, webhook }: OfOne) {
   const { query, href } = useUrlState();
   const failedOnly = query['show'] === 'failed';
-  const of = { appId, webhook };
+  const one = { appId, webhook };
   return (
     <section>
       <div class="section-header">
@@ -192,21 +198,25 @@ function Attempts({ appId, webhook }: OfOne) {
           { title: 'Outcome', class: 'outcome', cell: (attempt) => <Outcome attempt={attempt} /> },
           { title: 'Took', class: 'number', cell: ({ ms }) => `${formatNumber(ms)} ms` },
         ]}
-        actions={(message) => (
-          <>
-            <Button label="Message…" class="small" opens={<Message message={message} />} />
-            {may('operate') && message.body !== null && (
-              <>
-                <Button label="Resend…" class="small" opens={<ResendMessage {...of} message={message} />} />
-                <Button
-                  label="Replay from here…"
-                  class="small"
-                  opens={<ReplayWebhook {...of} from={message.messageId} />}
-                />
-              </>
-            )}
-          </>
-        )}
+        actions={(message) => {
+          const of = formatDateTime(message.at, true);
+          return (
+            <>
+              <Button label="Message…" of={of} class="small" opens={<Message message={message} />} />
+              {may('operate') && message.body !== null && (
+                <>
+                  <Button label="Resend…" of={of} class="small" opens={<ResendMessage {...one} message={message} />} />
+                  <Button
+                    label="Replay from here…"
+                    of={of}
+                    class="small"
+                    opens={<ReplayWebhook {...one} from={message.messageId} />}
+                  />
+                </>
+              )}
+            </>
+          );
+        }}
       />
       <p class="quiet note">The last 50 that were accepted and the last 50 that failed are kept, for 30 days.</p>
     </section>
