@@ -28,7 +28,7 @@ One JSON object per line; auth_method and auth_value are required:
   {"auth_method":"google","auth_value":"1234","email":"ada@example.com",
    "created_at":"2026-01-31T12:00:00Z","last_login":null,"login_count":3,
    "accounts":[{"network":"stellar","public_key":"G…"}]}   (on one line)
-A ban has its own line:
+CSV is imported in the dashboard only. A ban has its own line:
   {"ban":{"auth_method":"email","auth_value":"eve@example.com","created_at":null,
    "reason":"spam","expires_at":null}}   (on one line; one that has ended is left out)`;
 
@@ -179,8 +179,12 @@ function importReport(report: ImportReport, { skipInvalid }: ImportParams): stri
 }
 
 /** The last line: how many lines of the input are not in the database. */
-function skippedLines({ skipped, failed }: ImportReport, skipInvalid: boolean): string[] {
-  if (failed > 0 && !skipInvalid) return [`Nothing was imported, because ${counted(failed, 'line')} failed.`];
+function skippedLines({ skipped, failed, error_kinds }: ImportReport, skipInvalid: boolean): string[] {
+  if (failed > 0 && !skipInvalid) {
+    const isCsv = error_kinds.every(({ error }) => error.includes('not valid JSON'));
+    const hint = isCsv ? ' CSV is imported in the dashboard only.' : '';
+    return [`Nothing was imported, because ${counted(failed, 'line')} failed.${hint}`];
+  }
   if (skipped + failed === 0) return [];
   const reasons = [
     ...(failed > 0 ? [`${failed} failed`] : []),

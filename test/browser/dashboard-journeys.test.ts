@@ -234,6 +234,15 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     expect(new URL(page.url()).pathname).toBe(place);
     expect((await project.rest('/server/users/count')).body.result.total_user).toBe(2);
 
+    await project.addUsers({ auth_method: 'google', auth_value: '117', external_id: 'C-1' });
+    await button(page, 'Edit…').click();
+    const external = dialog.getByRole('textbox', { name: 'External ID', exact: true });
+    await external.fill('C-1');
+    await button(dialog, 'Save').click();
+    await dialog.getByRole('alert').getByText('has this external ID').waitFor();
+    await until(() => external.and(page.locator(':focus:invalid')).count()).toBe(1);
+    await button(dialog, 'Cancel').click();
+
     await visit(app, page, `/${project.appId}/bans`);
     await button(page, 'Ban an identity').click();
     await dialog.getByLabel('Value').fill('mallory@example.com');
@@ -343,6 +352,7 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     expect(await button(dialog, 'Save').isDisabled()).toBe(true);
     await dialog.getByLabel('only some').check();
     expect(await button(dialog, 'Save').isDisabled()).toBe(true);
+    await dialog.getByText('Choose at least one project.').waitFor();
     await dialog.getByLabel('Find a project').fill(first.appId);
     await dialog.getByRole('checkbox', { name: first.appId }).check();
     await button(dialog, 'Save').click();
@@ -368,8 +378,15 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     const dialog = page.getByRole('dialog');
     await navigate(page, 'Operators');
     await button(page, 'Add operator').click();
-    await dialog.getByLabel('Name').fill(`grace-${process.pid}`);
+    // The hint of a field is not a part of its name. What was said of a wrong value goes with it.
+    const name = dialog.getByRole('textbox', { name: 'Name', exact: true });
+    await name.fill('Grace Hopper');
     await button(dialog, 'Add').click();
+    await dialog.getByRole('alert').getByText('Name must be').waitFor();
+    await name.fill(`grace-${process.pid}`);
+    await until(() => dialog.getByRole('alert').count()).toBe(0);
+    await button(dialog, 'Add').click();
+    await dialog.getByText(`grace-${process.pid} is an operator now.`).waitFor();
     await button(dialog, 'Make link').click();
     const link = await dialog.getByText(/#login=/).innerText();
     await button(dialog, 'Done').click();

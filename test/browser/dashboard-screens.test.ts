@@ -235,7 +235,7 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     await visit(app, page, `/${states.appId}/users`);
     await page.getByLabel('State').selectOption('banned');
     await until(names).toEqual(['u27@example.com', 'u3@example.com']);
-    await page.getByText('All users were looked at.').waitFor();
+    await page.getByText('All users were looked at: 2 users found.').waitFor();
     await page.getByRole('columnheader', { name: 'Created' }).getByRole('link').click();
     await until(names).toEqual(['u3@example.com', 'u27@example.com']);
     await visit(app, page, `/${states.appId}/users?unseen=2026-01-13&limit=10`);

@@ -124,6 +124,8 @@ describe('while a server runs on the same database,', () => {
         'line 1: A user with auth_method "google" and this auth_value exists already.\nImported 0, skipped 0, failed 1.\nNothing was imported, because 1 line failed.\n',
       stderr: '',
     });
+    const csv = await runWith('auth_method,auth_value\nemail,a@example.com\n', 'user', 'import', '--project', appId);
+    expect(csv.stdout).toMatch(/because 2 lines failed\. CSV is imported in the dashboard only\.\n$/);
   });
 
   test('user remove removes a user once, and user purge erases removed users', async () => {

@@ -144,6 +144,7 @@ function inWords(value: unknown): string {
 /** A time in the reader's zone, a number with its thousands apart, names of fields as words. */
 function readable(name: string, part: unknown): unknown {
   if (typeof part === 'number' && COUNTED.includes(name)) return formatNumber(part);
+  if (part === 'log_in') return 'sign-in';
   if (name === 'fields') return String(part).replaceAll('_', ' ').replaceAll(',', ' and ');
   return /^\d{4}-\d\d-\d\dT\d/.test(String(part)) ? formatDateTime(String(part)) : part;
 }

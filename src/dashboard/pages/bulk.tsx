@@ -63,7 +63,7 @@ const ACTIONS = {
 type BulkAction = keyof typeof ACTIONS;
 type Results = ReadonlyMap<string, ResultOf<typeof REMOVE>['results'][number]>;
 
-type Target = Pick<Row, 'id' | 'authMethod' | 'authValue'>;
+type Target = Pick<Row, 'id' | 'authMethod' | 'authValue' | 'email'>;
 
 /** Of many users, the lines for a shell: what removes one by GraphQL does not say more when it is repeated. */
 function recipesFor(appId: string, action: BulkAction, users: readonly Target[], terms: GivenTerms): readonly Recipe[] {
@@ -247,11 +247,11 @@ function Targets({ appId, action, users, results = null }: BulkProps & { results
             title: 'User',
             class: 'main-cell',
             hover: ({ authValue }) => authValue,
-            cell: ({ authMethod, authValue }) => (
+            cell: ({ authMethod, authValue, email }) => (
               <>
                 <bdi>{authValue}</bdi>
                 <span class="second-line">
-                  <bdi>{authMethod}</bdi>
+                  <bdi>{authMethod}</bdi> {email !== authValue && <bdi>{email}</bdi>}
                 </span>
               </>
             ),

@@ -1,5 +1,6 @@
 import type { Signal } from '@preact/signals';
-import type { ComponentChildren } from 'preact';
+import { cloneElement, type ComponentChildren, type VNode } from 'preact';
+import { useId } from 'preact/hooks';
 import { closeDialog, Dialog, type DialogProps, opened } from './dialog.js';
 import { formatBucket } from './format.js';
 import { type Failure, useAction } from './graphql.js';
@@ -82,12 +83,19 @@ interface FieldProps {
 
 /** An input with its label and a hint below it. */
 export function Field({ label, hint, children }: FieldProps) {
+  const id = useId();
+  // Without this, the hint would be a part of the name.
+  const names = { 'aria-labelledby': id, 'aria-describedby': `${id}-hint` };
   return (
     // biome-ignore lint/a11y/noLabelWithoutControl: the control is among the children
     <label class="field">
-      <span>{label}</span>
-      {children}
-      {hint && <small class="quiet">{hint}</small>}
+      <span id={id}>{label}</span>
+      {hint ? cloneElement(children as VNode, names) : children}
+      {hint && (
+        <small id={`${id}-hint`} class="quiet">
+          {hint}
+        </small>
+      )}
     </label>
   );
 }

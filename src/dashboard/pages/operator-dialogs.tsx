@@ -79,6 +79,7 @@ function OperatorFields({ name, role, setRole, projects, setProjects }: Fields) 
         onChange={([one]) => setProjects(one === 'SOME' ? [] : null)}
       />
       {projects && <ProjectChoice chosen={projects} onChange={setProjects} />}
+      {projects?.length === 0 && <p role="status">Choose at least one project.</p>}
     </>
   );
 }
@@ -134,7 +135,7 @@ export function EditOperator({ operator }: { operator: Operator }) {
   };
   return (
     <FormDialog
-      title="Edit this operator"
+      title={`Edit ${operator.name}`}
       submit="Save"
       work={() => send(UPDATE, { name: operator.name, input })}
       recipe={{

@@ -30,7 +30,7 @@ export function Operators() {
           <Button
             label="Add operator"
             class="primary"
-            opens={<AddOperator onDone={(name) => openDialog(<LoginLink name={name} />)} />}
+            opens={<AddOperator onDone={(name) => openDialog(<LoginLink name={name} isNew />)} />}
           />
         }
         query={query}
@@ -135,7 +135,7 @@ function RemoveOperator({ name }: { name: string }) {
   );
 }
 
-function LoginLink({ name }: { name: string }) {
+function LoginLink({ name, isNew = false }: { name: string; isNew?: boolean }) {
   return (
     <FormDialog
       title="Make a sign-in link?"
@@ -158,6 +158,11 @@ function LoginLink({ name }: { name: string }) {
       }
     >
       <p class="long">
+        {isNew && (
+          <>
+            <bdi>{name}</bdi> is an operator now.{' '}
+          </>
+        )}
         The link signs in <bdi>{name}</bdi>. It works once, within ten minutes, and is shown only here.
       </p>
     </FormDialog>

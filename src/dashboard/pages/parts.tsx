@@ -165,7 +165,9 @@ const adviceOn = ({ code, message }: Failure) =>
 /** The input that a refusal is about, and what to say at it: by its label, where the API has a name of its own. */
 function fieldOf(message = '') {
   const [, name, accepted] = /^(\w+): got .*, expected (.*)\.$/s.exec(message) ?? [];
-  const input = name && document.querySelector<HTMLInputElement>(`form [name=${name}]`);
+  const isTaken = message.includes('external ID');
+  const input = (name || isTaken) && document.querySelector<HTMLInputElement>(`form [name=${name ?? 'externalId'}]`);
+  if (input && isTaken && !name) return { input, words: message };
   return input && { input, words: input.title || `${input.labels?.[0]?.firstChild?.textContent} must be ${accepted}.` };
 }
 
@@ -176,12 +178,17 @@ export function Problem({ failure, retry = false }: { failure: Failure | undefin
   const field = fieldOf(failure?.message);
   useEffect(() => {
     // It stands above a list; the one who asked for the next page is at its end.
+    if (box.current) box.current.hidden = false;
     box.current?.scrollIntoView({ block: 'nearest' });
     if (field) {
       const { input, words } = field;
       input.setCustomValidity(words);
       input.reportValidity();
-      input.addEventListener('input', () => input.setCustomValidity(''), { once: true });
+      const correct = () => {
+        input.setCustomValidity('');
+        if (box.current) box.current.hidden = true;
+      };
+      input.addEventListener('input', correct, { once: true });
     } else if (document.activeElement === document.body) box.current?.focus();
   }, [failure]);
   useEffect(() => (isUnreachable ? refreshWhenBack() : undefined), [isUnreachable]);

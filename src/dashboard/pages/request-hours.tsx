@@ -76,6 +76,7 @@ export function HoursChart({ hours, isDay, of = 'Requests' }: ChartProps) {
       <p class="axis quiet">
         <Time at={hours[0]?.from} dayOnly={!isDay} /> <span>now</span>
       </p>
+      {hasLogins && <p class="quiet note">What has come is counted twice a minute.</p>}
       <details>
         <summary>As a table</summary>
         <Figures hours={hours} isDay={isDay} of={of} />

@@ -39,7 +39,7 @@ export function ProjectFrame({ appId, children }: { appId: string; children: Com
       <>
         <Header title="No such project" />
         <Empty title="No project has this App ID.">
-          It may have been deleted. <a href={paths.projects}>Go to the projects</a>
+          It may have been deleted, or you may not see it. <a href={paths.projects}>Go to the projects</a>
         </Empty>
       </>
     );

@@ -133,7 +133,7 @@ function Availability({ project: { appId, disabledAt } }: OfProject) {
             Disabled since <Time at={disabledAt} />. Its secrets are refused until it is enabled.
           </>
         ) : (
-          'While a project is disabled, all its secrets are refused. Nothing is lost.'
+          'While a project is disabled, all its secrets are refused, and its webhooks are sent nothing. Nothing is lost.'
         )}
       </p>
       <Button
@@ -148,7 +148,9 @@ function Availability({ project: { appId, disabledAt } }: OfProject) {
             done={`The project is ${word}d.`}
           >
             <p>
-              {disabledAt ? 'Its secrets work again at once.' : 'Every request of its backends is refused at once.'}
+              {disabledAt
+                ? 'Its secrets work again at once, and its webhooks go on.'
+                : 'Every request of its backends is refused at once, and its webhooks stop.'}
             </p>
           </FormDialog>
         }
@@ -162,7 +164,8 @@ function Deletion({ project }: OfProject) {
     <section class="setting">
       <h2>Delete the project</h2>
       <p>
-        Its users, accounts, bans, secrets and audit trail are erased. This cannot be undone. Export the users first.
+        Its users with their accounts and notes, its bans, secrets, webhooks and audit trail are erased. This cannot be
+        undone. Export the users first.
       </p>
       <Button label="Delete the project…" class="danger" opens={<DeleteProject project={project} />} />
     </section>

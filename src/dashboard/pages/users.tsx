@@ -199,7 +199,9 @@ function useUserList(appId: string, filter: UserFilter, query: UrlState) {
       hasMore: pageInfo?.hasNextPage === true,
       note:
         shown &&
-        (shown.endCursor ? 'Not all users were looked at yet: the next page goes on.' : 'All users were looked at.'),
+        (shown.endCursor
+          ? 'Not all users were looked at yet: the next page goes on.'
+          : `All users were looked at${after ? '' : `: ${plural(shown.nodes.length, 'user')} found`}.`),
       pages: pageInfo && <CursorPager pageInfo={pageInfo} oldestFirst={oldestFirst} />,
     };
   }

@@ -195,7 +195,7 @@ export function EditWebhook({ appId, webhook }: OfWebhook) {
     >
       <p>
         It goes on where it was, and its secret stays. Another URL is tried at once
-        {webhook.status === 'PAUSED' && ' when it is resumed'}.
+        {webhook.status !== 'ENABLED' && ' when it is resumed'}.
       </p>
       <WebhookFields {...fields} />
     </FormDialog>

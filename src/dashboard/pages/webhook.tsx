@@ -113,7 +113,7 @@ function Known({ appId, webhook }: OfOne) {
 
 function Facts({ webhook }: { webhook: Webhook }) {
   const { reason, failures, nextAttemptAt, secrets, pendingSince, backlog } = webhook;
-  const ending = secrets.find(({ expiresAt }) => expiresAt !== null);
+  const ending = secrets.filter(({ expiresAt }) => expiresAt !== null);
   return (
     <dl class="facts">
       <Fact name="State">
@@ -143,11 +143,11 @@ function Facts({ webhook }: { webhook: Webhook }) {
       <Fact name="Types">{namesOf(webhook.types)}</Fact>
       <Fact name="Secrets">
         {secrets.length === 1 ? 'one signs' : `${secrets.length} secrets sign`}
-        {ending && (
-          <>
-            , the old one until <Time at={ending.expiresAt} />
-          </>
-        )}
+        {ending.map(({ id, expiresAt }) => (
+          <span key={id}>
+            , one until <Time at={expiresAt} />
+          </span>
+        ))}
       </Fact>
       <Fact name="Cursor">
         <CopyCode text={webhook.cursor} what="its cursor" />
