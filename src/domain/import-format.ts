@@ -125,7 +125,7 @@ export const IMPORT_FIELDS: readonly ImportField[] = [
   { name: 'accounts', form: 'accounts', isRequired: false },
 ];
 
-const KNOWN_FIELDS = IMPORT_FIELDS.map(({ name }) => name).join(', ');
+const KNOWN_FIELDS = ['id', ...IMPORT_FIELDS.map(({ name }) => name)].join(', ');
 const KNOWN_BAN_FIELDS = 'auth_method, auth_value, created_at, reason, expires_at';
 const text = (name: string) => z.string({ error: says(name, 'text') });
 const count = (name: string) => {
@@ -195,6 +195,8 @@ type UserLine = LineOf<GivenFields> & { accounts?: z.output<typeof accounts> };
 
 const userLine = z.strictObject(
   {
+    // Written by an export, for copies that follow the changes. An import ignores it: the database gives the IDs.
+    id: z.int({ error: says('id', 'a whole number') }).nullish(),
     ...Object.fromEntries(LINE_COLUMNS.map((column) => [column.line, formOf(column)])),
     accounts,
   },
@@ -208,8 +210,9 @@ function formatAccount({ wallet_type, ...account }: ExportedUser['accounts'][num
 }
 
 /** A user as a line of the format, with its newline. */
-export function formatLine({ id: _, ...user }: ExportedUser): string {
+export function formatLine({ id, ...user }: ExportedUser): string {
   const fields = {
+    id,
     ...user,
     // The email of an email login is its auth_value.
     email: user.auth_method === 'email' ? null : user.email,

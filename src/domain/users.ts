@@ -136,7 +136,7 @@ export type LineOf<ValueOf extends Record<LineField, unknown>> = {
   [Field in LineField as Table[Field]['line']]: ValueOf[Field];
 };
 
-/** A user in the form of the import format, with the id, which CSV shows. */
+/** A user in the form of the import format, with the id. */
 export type ExportedUser = LineOf<AsRead<UserModel>> & {
   id: number;
   /** Oldest first. */

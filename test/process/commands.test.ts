@@ -106,6 +106,7 @@ describe('while a server runs on the same database,', () => {
     expect(asJson).toMatchObject({ code: 0, stdout: exported.stdout });
     expect(JSON.parse(asJson.stderr)).toEqual({ exported: 1, bans: 0, cursor: expect.any(String) });
     expect(JSON.parse(exported.stdout)).toEqual({
+      id: expect.any(Number),
       auth_method: 'google',
       auth_value: '1',
       email: null,

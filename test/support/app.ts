@@ -237,3 +237,6 @@ function testProject(
 async function* toChunks(text: string): AsyncGenerator<Buffer> {
   yield Buffer.from(text);
 }
+
+/** The lines of an export without the IDs, which an import gives anew. */
+export const withoutIds = (ndjson: string): string => ndjson.replaceAll(/^\{"id":\d+,/gm, '{');
