@@ -105,7 +105,7 @@ switch() {
   publish "$TO"
   subscribe "$FROM" "$TO_FOR_FROM" false
   "$@"
-  # FROM learns a moment later what is written to TO: nobody may read it any more.
+  # What is written to TO reaches FROM a moment later. A service that still reads FROM would not find a new user.
   until_true "$LEAVING_SECONDS" "$FROM" "NOT EXISTS (SELECT FROM pg_stat_activity
     WHERE datname = current_database() AND backend_type = 'client backend' AND application_name LIKE 'userdir%')" ||
     fail "After $LEAVING_SECONDS seconds, a userdir still uses FROM: lead it to TO, and run switch again."

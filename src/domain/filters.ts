@@ -146,7 +146,7 @@ export function parseEachId(name: string, id: unknown): bigint {
 
 /** The user id of a text that may be something else; null where no user can have it. */
 export function parseUserId(text: string): bigint | null {
-  const id = isTooLong('id', text) ? null : userId('id').safeParse(text);
+  const id = isTooLong('id', text) ? null : wellFormedId.safeParse(text);
   return id?.success && id.data <= LARGEST_ID ? id.data : null;
 }
 

@@ -35,7 +35,7 @@ const filterInput = builder.inputType('UserFilter', {
     }),
     endDate: t.string({
       description:
-        'Created on or before this: a date (`2026-01-31`, through its last instant in UTC) or an RFC 3339 date-time (`2026-01-31T12:00:00Z`). Before `startDate`, it selects nobody.',
+        'Created on or before this: a date (`2026-01-31`, through its last instant in UTC) or an RFC 3339 date-time (`2026-01-31T12:00:00Z`). If it is before `startDate`, no user matches.',
     }),
     loginMethods: t.field({
       type: [loginMethodEnum],
