@@ -38,7 +38,7 @@ ${firstRequest(url, demo)}
 `;
   const isLink = dashboardUrl?.includes('#') === true;
   const how = isLink
-    ? `\n                (logs in once, within ten minutes; again: ${COMMAND} dashboard)`
+    ? `\n                (signs in once, within ten minutes; again: ${COMMAND} dashboard)`
     : ` (sign in: ${COMMAND} dashboard)`;
   const dashboard = dashboardUrl === null ? '' : `\n    Dashboard   ${dashboardUrl}${how}`;
   return `
