@@ -1,4 +1,3 @@
-import type { KeyedRow } from '../db/batched-read.js';
 import {
   type KeyColumns,
   type KeyedRead,
@@ -43,6 +42,12 @@ export interface LoginRow extends User {
   /** Why nothing was written. A number is how many accounts the user would have. */
   readonly refusal: 'banned' | 'external id kept' | 'external id taken' | `${number}` | null;
   readonly earlier: Earlier<{ id: number; created: boolean }> | null;
+}
+
+/** What the statement of plain logins returns instead of the place of a key. */
+interface WrittenRow extends LoginRow {
+  readonly projectId: number;
+  readonly authValueKey: string;
 }
 
 const PROFILE_COLUMNS: KeyColumns<Login> = Object.fromEntries(
@@ -95,6 +100,9 @@ const REFUSAL = Prisma.sql`
   END`;
 const BAN = Prisma.sql`CASE WHEN ${IS_BANNED} THEN 'banned' END`;
 
+/** Users are locked in one order. */
+const IN_ORDER = Prisma.sql`ORDER BY project_id, auth_method, auth_value_key`;
+
 const IS_USER_OF_KEY = Prisma.sql`u.project_id = k.project_id AND u.auth_method = k.auth_method AND u.auth_value_key = k.auth_value_key`;
 
 /** Registers or counts. */
@@ -106,19 +114,20 @@ const writeUsers = (keys: Prisma.Sql) => Prisma.sql`
         last_login = greatest(existing.last_login, excluded.last_login),
         login_count = least(existing.login_count::bigint + 1, 2147483647)`;
 
-/** Users are locked in one order. */
 const WRITTEN_USERS = Prisma.sql`
     u AS (
-      ${writeUsers(Prisma.sql`k
-      WHERE refusal IS NULL AND earlier IS NULL
-      ORDER BY project_id, auth_method, auth_value_key`)}
+      ${writeUsers(Prisma.sql`k WHERE refusal IS NULL AND earlier IS NULL ${IN_ORDER}`)}
       RETURNING *, xmax = 0 AS created
     )`;
 
-/** A lone login that only registers or counts, in two thirds of the time. There is no row where it is refused. */
-const loneStatement = (keys: Prisma.Sql) => Prisma.sql`
-    ${writeUsers(Prisma.sql`${keys} WHERE ${IS_BANNED} IS NULL`)}
-    RETURNING 1 AS "keyIndex", NULL AS refusal, ${NO_ANSWER} AS earlier, ${shownColumns('existing')}, xmax = 0 AS created`;
+/**
+ * Logins that only register or count: without a join, in a tenth less time, and a lone one in two thirds of it. There is no row of a login that
+ * is refused. A row has no place of its key (`placesOf`).
+ */
+const plainStatement = (keys: Prisma.Sql, isLone: boolean) => Prisma.sql`
+    ${writeUsers(Prisma.sql`${keys} WHERE ${IS_BANNED} IS NULL ${isLone ? Prisma.empty : IN_ORDER}`)}
+    RETURNING existing.project_id AS "projectId", existing.auth_value_key AS "authValueKey",
+      NULL AS refusal, ${NO_ANSWER} AS earlier, ${shownColumns('existing')}, xmax = 0 AS created`;
 
 /** Links the accounts that are new. The login wallet becomes external where it was linked as custodial. */
 const ADDED_ACCOUNTS = Prisma.sql`
@@ -149,7 +158,7 @@ interface Parts {
   readonly waits: boolean;
 }
 
-function loginStatement({ links, retries, waits }: Parts): KeyedRead<Login, LoginRow> {
+function loginStatement({ links, retries, waits }: Parts): KeyedRead<Login, WrittenRow> {
   const columns = {
     project_id: ['int', ({ projectId }) => projectId],
     ...PROFILE_COLUMNS,
@@ -159,7 +168,7 @@ function loginStatement({ links, retries, waits }: Parts): KeyedRead<Login, Logi
   const written = [WRITTEN_USERS, ...(links ? [ADDED_ACCOUNTS] : []), ...(retries ? [STORED_ANSWERS] : [])];
   return keyedStatement(columns, (given, isLone) => {
     const keys = waits ? given : Prisma.sql`${SHORT_LOCK_LIMIT}, ${given}`;
-    if (isLone && !links && !retries) return loneStatement(keys);
+    if (!links && !retries) return plainStatement(keys, isLone);
     return Prisma.sql`
     WITH k AS MATERIALIZED (
       SELECT k.*, ${links && !isLone ? REFUSAL : BAN} AS refusal, ${retries ? EARLIER : NO_ANSWER} AS earlier
@@ -179,14 +188,28 @@ const STATEMENTS = EITHER.map((links) =>
  * of two first logins at the same time, the unique index of current identities makes the later one count as a login.
  *
  * No two logins may have an identity, an external id or an idempotency key in common. Unless it `waits`, it waits for a lock only for a moment
- * (55P03). A lone login may have no row: it is banned.
+ * (55P03). Returns a row for each login, in their order; null for one that is banned.
  */
-export function recordLogins(db: Queryable, logins: readonly Login[], waits: boolean): Promise<KeyedRow<LoginRow>[]> {
+export async function recordLogins(
+  db: Queryable,
+  logins: readonly Login[],
+  waits: boolean,
+): Promise<(LoginRow | null)[]> {
   const links = logins.some(({ profile }) => profile.accounts.length > 0 || profile.externalId !== null);
   const retries = logins.some(({ retry }) => retry !== null);
-  const statement = STATEMENTS[Number(links)]?.[Number(retries)]?.[Number(waits)] as KeyedRead<Login, LoginRow>;
-  return statement(db, logins);
+  const statement = STATEMENTS[Number(links)]?.[Number(retries)]?.[Number(waits)] as KeyedRead<Login, WrittenRow>;
+  const rows = await statement(db, logins);
+  if (logins.length === 1) return [rows[0] ?? null];
+  const found = new Array<LoginRow | null>(logins.length).fill(null);
+  const places = links || retries ? null : placesOf(logins);
+  for (const row of rows) found[places?.get(identityOf(row.projectId, row)) ?? row.keyIndex - 1] = row;
+  return found;
 }
+
+const identityOf = (projectId: number, { authMethod, authValueKey }: Pick<Profile, 'authMethod' | 'authValueKey'>) =>
+  `${projectId} ${authMethod} ${authValueKey}`;
+const placesOf = (logins: readonly Login[]) =>
+  new Map(logins.map(({ projectId, profile }, place) => [identityOf(projectId, profile), place]));
 
 /** The user of an earlier login, also if they were removed since; null if they were erased. */
 export async function findRegistered(db: Queryable, projectId: number, id: number): Promise<User | null> {

@@ -67,11 +67,10 @@ function changesOf({ projectId, profile, retry }: Login): string[] {
 /** Records logins by one statement: a row, or why it was refused, for each of them. */
 async function writeLogins(db: Queryable, logins: readonly Login[], waits: boolean): Promise<(LoginRow | AppError)[]> {
   const rows = await recordLogins(db, logins, waits);
-  if (rows.length === 0) return [refusalOf('banned')];
-  const outcomes = new Array<LoginRow | AppError>(logins.length);
-  for (const row of rows)
-    outcomes[row.keyIndex - 1] = row.refusal === null || row.earlier !== null ? row : refusalOf(row.refusal);
-  return outcomes;
+  return rows.map((row) => {
+    if (row === null) return refusalOf('banned');
+    return row.refusal === null || row.earlier !== null ? row : refusalOf(row.refusal);
+  });
 }
 
 /** Logins, registration, and the bans that refuse both. */
