@@ -300,7 +300,7 @@ export interface Plan {
 
 const BOUNDS: Record<Step['mode'], string> = {
   'in one transaction': `waits at most ${LOCK_MS} ms for a lock, and holds it for at most ${STATEMENT_MS} ms a statement`,
-  'in batches': `waits at most ${LOCK_MS} ms for a row, and holds it for at most ${STATEMENT_MS} ms; again until no row is left`,
+  'in batches': `waits at most ${LOCK_MS} ms for a row, and holds it for at most ${STATEMENT_MS} ms; again, after as long a pause, until no row is left`,
   'without a transaction': 'takes as long as the table is large; reads and writes go on',
 };
 

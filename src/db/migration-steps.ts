@@ -90,10 +90,14 @@ export async function runStep(run: Run, { name }: Migration, step: Step, done: (
 async function runBatches(run: Run, what: string, sql: string): Promise<void> {
   const startedAt = performance.now();
   const tell = seldom(run.tell);
-  let [rows, changed] = [0, 0];
+  let [rows, changed, tookMs] = [0, 0, 0];
   do {
+    // For as long as it worked, PostgreSQL is left to the requests.
+    await sleep(tookMs, undefined, { signal: run.signal });
     await inTransaction(run, what, async () => {
+      const begunAt = performance.now();
       changed = (await run.client.query(sql)).rowCount ?? 0;
+      tookMs = performance.now() - begunAt;
     });
     rows += changed;
     tell(`${what}: ${rows} rows, ${seconds(startedAt)}`, true);

@@ -124,6 +124,18 @@ test('a step in batches commits each of them', async () => {
   expect(await readRow('SELECT count(*)::int AS things FROM things WHERE size IS NULL')).toEqual({ things: 0 });
 });
 
+test('between its batches a step leaves the database alone for as long as each took', async () => {
+  const began = 'ALTER TABLE things ADD COLUMN began timestamptz, ADD COLUMN ended timestamptz;';
+  const batch = `UPDATE things SET size = 1, began = statement_timestamp(), ended = clock_timestamp()
+    WHERE id IN (SELECT id FROM things, (SELECT pg_sleep(0.1)) AS waited WHERE size IS NULL ORDER BY id LIMIT 1000);`;
+  await writeMigration('2_sizes', `-- step: adds columns\n${began}\n\n-- step in batches: slowly\n${batch}`);
+  await run();
+  const { rows } = await db.pool.query(`
+    SELECT began - lag(max(ended)) OVER (ORDER BY began) >= 0.9 * lag(max(ended) - began) OVER (ORDER BY began) AS "isFree"
+    FROM things GROUP BY began ORDER BY began`);
+  expect(rows).toEqual([{ isFree: null }, { isFree: true }, { isFree: true }]);
+});
+
 test('a broken index, which an interrupted step has left, is dropped and made again', async () => {
   await db.pool.query("UPDATE things SET name = 'thing 1' WHERE id = 2");
   await writeMigration(

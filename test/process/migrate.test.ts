@@ -103,7 +103,7 @@ ${NAME}
     takes as long as the table is large; reads and writes go on
   gives everybody a size (in batches)
     locks users (ROW EXCLUSIVE)
-    waits at most 300 ms for a row, and holds it for at most 450 ms; again until no row is left
+    waits at most 300 ms for a row, and holds it for at most 450 ms; again, after as long a pause, until no row is left
   demands a size (in one transaction)
     locks users (ACCESS EXCLUSIVE)
     waits at most 300 ms for a lock, and holds it for at most 450 ms a statement
