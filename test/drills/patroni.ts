@@ -43,6 +43,8 @@ export interface Member {
   readonly State: string;
 }
 
+const tailOf = (file: string) => readFileSync(file, 'utf8').slice(-2_000);
+
 const LIMIT = { timeout: 120_000, interval: 200 };
 
 export async function startPatroni() {
@@ -147,15 +149,19 @@ export async function startPatroni() {
 
   /** Waits until one node leads, one standby is synchronous and every node runs. Returns the leader, that standby and the other one. */
   async function healthy(): Promise<{ leader: NodeName; standby: NodeName; other: NodeName }> {
-    const found = await vi.waitUntil(async () => {
-      const all = await members();
+    let all: Member[] = [];
+    const find = async () => {
+      all = await members();
       const leader = all.find(({ Role }) => Role === 'Leader')?.Member;
       const standby = all.find(({ Role }) => Role === 'Sync Standby')?.Member;
       const run = all.filter(({ State }) => ['running', 'streaming'].includes(State));
       const other = all.find(({ Member: name }) => name !== leader && name !== standby)?.Member;
       return leader && standby && other && run.length === NAMES.length && { leader, standby, other };
-    }, LIMIT);
-    return found;
+    };
+    return vi.waitUntil(find, LIMIT).catch(() => {
+      const logs = ['etcd', ...NAMES].map((name) => `${name}.log: ${tailOf(join(folder, `${name}.log`))}`);
+      throw new Error([`The cluster is not healthy: ${JSON.stringify(all)}`, ...logs].join('\n'));
+    });
   }
 
   const leader = async () => (await members()).find(({ Role }) => Role === 'Leader')?.Member;
