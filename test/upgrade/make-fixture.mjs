@@ -97,7 +97,7 @@ async function fill(settings, sql) {
   const query = join(folder, 'count.graphql');
   writeFileSync(query, 'query Count { users { totalCount } }');
   await run('document', 'add', '--project', one.app_id, query);
-  await run('operator', 'add', 'bob', '--role', 'support');
+  await run('operator', 'add', 'bob', '--role', 'support', '--project', one.app_id);
   await run('dashboard', '--operator', 'bob');
   // A day that is crowded enough for slices, and each kind of user.
   const users = Array.from({ length: 2_200 }, (_, index) => ({
@@ -123,9 +123,11 @@ async function fill(settings, sql) {
       ],
     },
     { ban: { auth_method: 'email', auth_value: 'eve@example.com' } },
+    { ban: { auth_method: 'email', auth_value: 'mallory@example.com', reason: 'spam', expires_at: '2100-01-01' } },
   ]);
   await importLines(one.app_id, [{ ...users[5], external_id: 'crm-2' }], '--on-conflict', 'update');
   await importLines(two.app_id, users.slice(0, 10));
+  await run('user', 'note', '--project', one.app_id, '1', '--add', 'Called about the invoice.');
 
   await serve(async (url) => {
     for (const path of ['/good', '/gone', '/broken'])
@@ -171,12 +173,15 @@ async function fill(settings, sql) {
   for (const statement of [
     "UPDATE operators SET subject = 'https://id.example.com 1' WHERE name = 'bob'",
     "INSERT INTO operator_sessions (operator_id, token_hash, expires_at, user_agent) SELECT id, sha256('session'), '2026-01-01T12:00Z', 'a browser' FROM operators WHERE name = 'bob'",
+    "INSERT INTO operator_passkeys (operator_id, name, host, credential_id, public_key, counter, last_used_at) SELECT id, 'a key', 'localhost', 'id', 'key', 1, now() FROM operators WHERE name = 'bob'",
+    "INSERT INTO operator_sessions (operator_id, token_hash, expires_at, user_agent, passkey_id) SELECT operator_id, sha256('by passkey'), '2100-01-01', 'a browser', id FROM operator_passkeys",
+    "INSERT INTO passkey_challenges (challenge_hash, session_id, expires_at) SELECT sha256('challenge'), id, '2100-01-01' FROM operator_sessions WHERE passkey_id IS NOT NULL",
     "UPDATE operator_log SET request_id = 'a request' WHERE id = 1",
     "UPDATE operators SET last_seen_at = '2026-01-01T00:00Z' WHERE name = 'bob'",
     `WITH old AS (DELETE FROM changes WHERE id < 2000 RETURNING project_id, id)
      INSERT INTO changes_pruned (project_id, through) SELECT project_id, max(id) FROM old GROUP BY project_id`,
     "INSERT INTO project_moves (project_id, step, other, mark) SELECT id, 'copying', 'another', 1 FROM projects WHERE name = 'Two'",
-    'UPDATE webhooks SET leased_by = $$a process that died$$, leased_until = now() WHERE failures > 0',
+    'UPDATE webhooks SET leased_by = $$a process that died$$, leased_until = now(), resend_after = now() WHERE failures > 0',
     // As a restore does: the next start begins another timeline.
     'VACUUM FULL changes_feed',
   ])
