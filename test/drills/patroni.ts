@@ -43,6 +43,8 @@ export interface Member {
   readonly State: string;
 }
 
+const PATRONICTL_MS = 30_000;
+
 const tailOf = (file: string) => readFileSync(file, 'utf8').slice(-2_000);
 
 const LIMIT = { timeout: 120_000, interval: 200 };
@@ -141,6 +143,8 @@ export async function startPatroni() {
       ...user,
       cwd: folder,
       env: { PATH: process.env['PATH'] ?? '', HOME: folder, LC_ALL: 'C.UTF-8', LANG: 'C.UTF-8' },
+      // Without etcd it would try for ever.
+      timeout: PATRONICTL_MS,
     });
     return stdout;
   }
