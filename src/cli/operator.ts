@@ -28,12 +28,12 @@ const operatorJson = ({ name, role, projects }: KnownOperator) => ({
 const inWords = (projects: readonly string[] | null) =>
   projects === null ? 'in all projects' : `in ${projects.join(', ') || 'no project'}`;
 
-/** Warns where no admin of all projects is left: then nobody can add or change operators on the page. */
+/** Warns after the last admin of all projects is gone: nobody can then add or change operators in the dashboard. */
 async function warnWithoutAdmin({ services, operator }: OperationContext, io: Io): Promise<void> {
   const all = await services.operators.listOperators(operator);
   if (all.some(({ role, projects }) => role === 'admin' && projects === null)) return;
   io.notice(
-    `No admin of all projects is left: nobody can change operators on the page. To make one, run ${COMMAND} operator update NAME --role admin --all-projects, or ${COMMAND} operator add NAME --role admin`,
+    `No admin of all projects is left: nobody can change operators in the dashboard. To make one, run ${COMMAND} operator update NAME --role admin --all-projects, or ${COMMAND} operator add NAME --role admin`,
   );
 }
 

@@ -12,6 +12,10 @@ export interface Identity {
   readonly authValueKey: string;
 }
 
+/** A text that no other identity has: no method contains a space. */
+export const identityText = ({ authMethod, authValueKey }: Pick<Identity, 'authMethod' | 'authValueKey'>) =>
+  `${authMethod} ${authValueKey}`;
+
 /** What an operator says of a ban. Without an end it stays until it is lifted. */
 export interface BanTerms {
   readonly reason: string | null;

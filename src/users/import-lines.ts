@@ -3,6 +3,7 @@ import type { Queryable } from '../db/statements.js';
 import {
   type BanRecord,
   externalIdTaken,
+  identityText,
   MAX_ACCOUNTS,
   tooManyAccounts,
   type UserRecord,
@@ -247,23 +248,21 @@ async function withoutOverfull<Line extends UserLine & Difference>(
   return overfull.size === 0 ? lines : lines.filter((line) => !overfull.has(line));
 }
 
-const identityOf = ({ record }: UserLine) => `${record.authMethod} ${record.authValueKey}`;
-
 /** A character for each byte. */
 const digestOf = (line: UserLine) =>
-  createHash('sha256').update(identityOf(line)).digest().toString('latin1', 0, DIGEST_BYTES);
+  createHash('sha256').update(identityText(line.record)).digest().toString('latin1', 0, DIGEST_BYTES);
 
 /** The batch cut where an identity comes again: no line overtakes another, whose user may have to give up an external id first. */
 function runsOfDistinctIdentities(batch: readonly UserLine[]): UserLine[][] {
   const runs: UserLine[][] = [];
   let known = new Set<string>();
   for (const parsed of batch) {
-    if (runs.length === 0 || known.has(identityOf(parsed))) {
+    if (runs.length === 0 || known.has(identityText(parsed.record))) {
       runs.push([]);
       known = new Set();
     }
     runs.at(-1)?.push(parsed);
-    known.add(identityOf(parsed));
+    known.add(identityText(parsed.record));
   }
   return runs;
 }
@@ -276,7 +275,7 @@ function byDistinctIdentity(batch: readonly UserLine[]): UserLine[][] {
   const parts: UserLine[][] = [];
   const occurrences = new Map<string, number>();
   for (const parsed of batch) {
-    const identity = identityOf(parsed);
+    const identity = identityText(parsed.record);
     const occurrence = occurrences.get(identity) ?? 0;
     occurrences.set(identity, occurrence + 1);
     const part = parts[occurrence];

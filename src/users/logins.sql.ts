@@ -6,7 +6,7 @@ import {
   type Queryable,
   SHORT_LOCK_LIMIT,
 } from '../db/statements.js';
-import { type LinkedAccount, MAX_ACCOUNTS, type Profile } from '../domain/identities.js';
+import { identityText, type LinkedAccount, MAX_ACCOUNTS, type Profile } from '../domain/identities.js';
 import type { LoginFields, User } from '../domain/users.js';
 import {
   EARLIER,
@@ -202,14 +202,12 @@ export async function recordLogins(
   if (logins.length === 1) return [rows[0] ?? null];
   const found = new Array<LoginRow | null>(logins.length).fill(null);
   const places = links || retries ? null : placesOf(logins);
-  for (const row of rows) found[places?.get(identityOf(row.projectId, row)) ?? row.keyIndex - 1] = row;
+  for (const row of rows) found[places?.get(`${row.projectId} ${identityText(row)}`) ?? row.keyIndex - 1] = row;
   return found;
 }
 
-const identityOf = (projectId: number, { authMethod, authValueKey }: Pick<Profile, 'authMethod' | 'authValueKey'>) =>
-  `${projectId} ${authMethod} ${authValueKey}`;
 const placesOf = (logins: readonly Login[]) =>
-  new Map(logins.map(({ projectId, profile }, place) => [identityOf(projectId, profile), place]));
+  new Map(logins.map(({ projectId, profile }, place) => [`${projectId} ${identityText(profile)}`, place]));
 
 /** The user of an earlier login, also if they were removed since; null if they were erased. */
 export async function findRegistered(db: Queryable, projectId: number, id: number): Promise<User | null> {

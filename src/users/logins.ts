@@ -10,6 +10,7 @@ import {
   externalIdTaken,
   type GivenBanTerms,
   type Identity,
+  identityText,
   type ListedBan,
   type Profile,
   parseIdentity,
@@ -58,7 +59,7 @@ function refusalOf(refusal: NonNullable<LoginRow['refusal']>): AppError {
 
 /** What no two logins of a statement may have in common. */
 function changesOf({ projectId, profile, retry }: Login): string[] {
-  const changes = [`${projectId} identity ${profile.authMethod} ${profile.authValueKey}`];
+  const changes = [`${projectId} identity ${identityText(profile)}`];
   if (profile.externalId !== null) changes.push(`${projectId} external id ${profile.externalId}`);
   if (retry !== null) changes.push(`${projectId} key ${retry.key}`);
   return changes;

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createDatabase } from './data.mjs';
 import { load } from './load.mjs';
-import { startServer, userdir } from './processes.mjs';
+import { createSeeded, startServer } from './processes.mjs';
 import { median } from './report.mjs';
 import { WRITES } from './writes.mjs';
 
@@ -26,10 +26,7 @@ const serverUrl = process.env['TEST_DATABASE_URL'];
 async function start(title, url) {
   const dataDir = await mkdtemp(join(tmpdir(), 'userdir-bench-'));
   const server = await startServer('ours', { ours: url, dataDir }, POOL);
-  const run = (...args) => userdir(url, args, { DATA_DIR: dataDir });
-  const { app_id: appId, app_secret: appSecret } = await run('project', 'create', '--name', 'Logins');
-  await run('seed', '--project', appId, '--users', String(USERS));
-  const headers = { 'service-app-id': appId, 'service-app-secret': appSecret, 'content-type': 'application/json' };
+  const headers = await createSeeded(url, 'Logins', USERS, { DATA_DIR: dataDir });
   const pages = Array.from({ length: 40 }, (_, n) => 1 + n * Math.floor(USERS / PAGE / 40));
   const users = [];
   for (const page of pages) {
@@ -48,10 +45,10 @@ const questions = WRITES.filter(({ name }) =>
   ['GraphQL login of a user who exists', 'GraphQL first login'].includes(name),
 );
 
-function send({ url, headers, users }, { name, ask, draw, numbersOf, expected }, connections) {
-  const isFirst = name === 'GraphQL first login';
-  const items = isFirst ? draw() : users;
-  const target = { url, headers, requests: items.map(ask.ours), numbers: isFirst ? numbersOf() : undefined, expected };
+/** Newcomers are drawn; the others are users of the project. */
+function send({ url, headers, users }, { ask, draw, numbersOf, expected }, connections) {
+  const items = numbersOf === undefined ? users : draw();
+  const target = { url, headers, requests: items.map(ask.ours), numbers: numbersOf?.(), expected };
   return load('wrk', { ...target, connections, seconds: SECONDS });
 }
 

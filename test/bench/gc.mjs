@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { createDatabase } from './data.mjs';
 import { findGenerator, load } from './load.mjs';
-import { COMMAND, oursEnv, userdir } from './processes.mjs';
+import { COMMAND, createSeeded, oursEnv } from './processes.mjs';
 
 /*
  * `node test/bench/gc.mjs [dist ...]`, after `npm run build` and `npm ci --prefix test/bench`: garbage collection of
@@ -59,9 +59,7 @@ async function start(cli, env) {
 const generator = await findGenerator();
 const database = await createDatabase(SERVER_URL, `userdir_gc_${process.pid}`, cleanup);
 try {
-  const { app_id: appId, app_secret: appSecret } = await userdir(database, ['project', 'create', '--name', 'gc']);
-  await userdir(database, ['seed', '--project', appId, '--users', String(USERS)]);
-  const headers = { 'service-app-id': appId, 'service-app-secret': appSecret };
+  const headers = await createSeeded(database, 'gc', USERS);
   const requests = Array.from({ length: 500 }, (_, index) => ({
     method: 'GET',
     path: `/server/users/${1 + ((index * 7) % USERS)}`,

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { prepareData } from './data.mjs';
 import { load } from './load.mjs';
-import { startServer, userdir } from './processes.mjs';
+import { createSeeded, startServer } from './processes.mjs';
 import { headersFor } from './questions.mjs';
 import { stormsOn } from './storms.mjs';
 
@@ -133,8 +133,8 @@ async function startStormed({ options, keepServer, url }) {
   const dataDir = await mkdtemp(join(tmpdir(), 'userdir-bench-'));
   const server = await startServer('ours', { ours: url, dataDir }, options.pool);
   const entry = keepServer(server);
-  const run = (args) => userdir(url, args, { DATA_DIR: dataDir });
-  const [storming, calm] = [await createSeeded(run, 'Storm', STORM_USERS), await createSeeded(run, 'Neighbour', 200)];
+  const create = (name, users) => createSeeded(url, name, users, { DATA_DIR: dataDir });
+  const [storming, calm] = [await create('Storm', STORM_USERS), await create('Neighbour', 200)];
   const { result } = await (
     await fetch(`${server.url}/server/users?limit=1&page=${STORM_USERS}`, { headers: storming })
   ).json();
@@ -176,13 +176,6 @@ async function openStreams(url, headers, { count, request: { method, path, body 
       agent.destroy();
     },
   };
-}
-
-/** Creates a project with users; returns its credential headers. */
-async function createSeeded(run, name, users) {
-  const { app_id: appId, app_secret: appSecret } = await run(['project', 'create', '--name', name]);
-  await run(['seed', '--project', appId, '--users', String(users)]);
-  return { 'service-app-id': appId, 'service-app-secret': appSecret, 'content-type': 'application/json' };
 }
 
 /** Repeats one request, one at a time, for this many seconds; returns the latencies of answers with status 200. */

@@ -41,6 +41,14 @@ export async function userdir(databaseUrl, args, extra = {}) {
   return JSON.parse(run.stdout);
 }
 
+/** Creates a project with users; returns its credential headers. */
+export async function createSeeded(databaseUrl, name, users, extra = {}) {
+  const run = (args) => userdir(databaseUrl, args, extra);
+  const { app_id: appId, app_secret: appSecret } = await run(['project', 'create', '--name', name]);
+  await run(['seed', '--project', appId, '--users', String(users)]);
+  return { 'service-app-id': appId, 'service-app-secret': appSecret, 'content-type': 'application/json' };
+}
+
 /** Starts a process and adds it to the list of processes to end. */
 export function startProcess(args, env, stdio = ['ignore', 'pipe', 'inherit']) {
   const child = spawn(process.execPath, args, { env, stdio });

@@ -12,7 +12,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { createDatabase } from './data.mjs';
 import { findGenerator, load } from './load.mjs';
-import { oursEnv, ROOT, startProcess, userdir } from './processes.mjs';
+import { createSeeded, oursEnv, ROOT, startProcess } from './processes.mjs';
 import { stormsOn } from './storms.mjs';
 
 const SERVER = process.env.TEST_DATABASE_URL;
@@ -31,8 +31,8 @@ for (const dist of process.argv.length > 2 ? process.argv.slice(2) : [`${ROOT}di
 async function measureBuild(dist) {
   const cleanup = [];
   const url = await createDatabase(SERVER, `userdir_bench_${randomUUID().slice(0, 8)}`, cleanup);
-  const storming = await createSeeded(url, 'Storm');
-  const calm = await createSeeded(url, 'Calm');
+  const storming = await createSeeded(url, 'Storm', USERS);
+  const calm = await createSeeded(url, 'Calm', USERS);
   const env = oursEnv(url);
   const args = ['--trace-gc', '--trace-gc-nvp', '--import', PROBE, `${dist}/cli.js`, 'serve', '--json'];
   const { child, ended } = startProcess(args, env, ['ignore', 'pipe', 'pipe']);
@@ -78,10 +78,4 @@ async function measureBuild(dist) {
   child.kill('SIGTERM');
   await ended;
   for (const undo of cleanup.reverse()) await undo();
-}
-
-async function createSeeded(url, name) {
-  const { app_id: appId, app_secret: appSecret } = await userdir(url, ['project', 'create', '--name', name]);
-  await userdir(url, ['seed', '--project', appId, '--users', String(USERS)]);
-  return { 'service-app-id': appId, 'service-app-secret': appSecret, 'content-type': 'application/json' };
 }

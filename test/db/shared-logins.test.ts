@@ -41,6 +41,7 @@ const login: fc.Arbitrary<Login> = fc.record({
 const plain: fc.Arbitrary<Login> = login.map(({ project, name, email }) => {
   return { project, name, email, accounts: [0, 0], key: null };
 });
+const historyOf = (one: fc.Arbitrary<Login>) => fc.array(one, { minLength: 1, maxLength: 40 });
 interface Login {
   readonly project: number;
   readonly name: string;
@@ -104,7 +105,7 @@ test('logins at once end as one after the other', async () => {
   let logins = 0;
   await fc.assert(
     fc.asyncProperty(
-      fc.oneof(fc.array(login, { minLength: 1, maxLength: 40 }), fc.array(plain, { minLength: 1, maxLength: 40 })),
+      fc.oneof(historyOf(login), historyOf(plain)),
       fc.subarray(NAMES, { maxLength: 1 }),
       async (given, banned) => {
         const [alone, together] = await Promise.all([makeProjects(banned), makeProjects(banned)]);
