@@ -28,7 +28,7 @@ import { createSpool } from './users/spool.js';
 import { createStatistics, createTotals } from './users/totals.js';
 import { createTransfers } from './users/transfers.js';
 import { createAccounts, createUsers } from './users/users.js';
-import { createReceipts, createWallets } from './users/wallets.js';
+import { createWallets } from './users/wallets.js';
 
 /** The database and its services, without GraphQL and REST. The server and the commands share it. */
 export interface Context {
@@ -69,10 +69,7 @@ export interface ContextOptions extends DatabaseOptions {
 }
 
 /** The settings of the services. */
-export type ServicesConfig = Pick<
-  Config,
-  'db' | 'changesRetentionMs' | 'receiptKeys' | 'publicUrl' | 'webhooksAllowPrivate'
->;
+export type ServicesConfig = Pick<Config, 'db' | 'changesRetentionMs' | 'publicUrl' | 'webhooksAllowPrivate'>;
 
 /** How many connections a thread of its own has, if the first one has `poolSize`. */
 export function poolSizeOfServing(poolSize: number): number {
@@ -205,10 +202,9 @@ export type Services = ReturnType<typeof createServices>;
 
 /** Everything that the two interfaces and the command can do with one database. */
 function createServices(db: Database, config: ServicesConfig, onFailure: OnFailure = () => undefined) {
-  const { changesRetentionMs, receiptKeys: keys, publicUrl: issuer, webhooksAllowPrivate: allowPrivate } = config;
+  const { changesRetentionMs, publicUrl, webhooksAllowPrivate: allowPrivate } = config;
   // PostgreSQL needs no data directory.
   const spool = createSpool(config.db.engine === 'embedded' ? join(config.db.dataDir, 'spool') : tmpdir());
-  const receipts = createReceipts({ keys, issuer });
   const totals = createTotals(db, onFailure);
   const projects = createProjects(db, randomBytes, onFailure);
   const changes = createChanges(db, changesRetentionMs, onFailure);
@@ -227,9 +223,8 @@ function createServices(db: Database, config: ServicesConfig, onFailure: OnFailu
     statistics: createStatistics(db, totals),
     accounts: createAccounts(db),
     notes: createNotes(db),
-    receipts,
-    docsOf: docsAt(issuer),
-    wallets: createWallets(db, receipts),
+    docsOf: docsAt(publicUrl),
+    wallets: createWallets(db),
     requestHours,
     logins: createLogins(db, totals, requestHours),
     endedBans: createEndedBans(db, onFailure),

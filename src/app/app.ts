@@ -24,7 +24,7 @@ import {
   setCommonHeaders,
 } from '../http/failures.js';
 import { createLifetimes, createStreams, type StreamLimits } from '../http/lifetime.js';
-import { type DemoCredentials, frontPagePlugin, healthPlugin, servePublicKeys } from '../http/public-routes.js';
+import { type DemoCredentials, frontPagePlugin, healthPlugin } from '../http/public-routes.js';
 import { limitRates } from '../http/rate-limit.js';
 import { createRecentRequests, type RecentRequests, recordRequests } from '../http/recent-requests.js';
 import { type LoggedOperation, logRequests, type MeasuredCost, traceRequests } from '../http/request-log.js';
@@ -170,7 +170,6 @@ export async function createServer({
     return authenticate(...caller);
   };
   await serveOpenApi(app, VERSION, demoCredentials);
-  servePublicKeys(app, services.receipts);
   await app.register(restPlugin, { prefix: '/server', services, authenticate: authenticateWhenOpen });
   await app.register(changesPlugin, { changes: services.changes, authenticate: authenticateWhenOpen, streams });
   await app.register(verdictsPlugin, {

@@ -13,7 +13,7 @@ import {
   walletObject,
 } from '../domain/wallets.js';
 import { fromUnknown, redact } from '../errors.js';
-import { fileArgument, jsonReportOption, openInput, option, projectOption } from './arguments.js';
+import { fileArgument, jsonReportOption, openInput, projectOption } from './arguments.js';
 import { countBytes, type Io, type OperationContext } from './operation.js';
 import type { CommandContext } from './run.js';
 import { counted } from './terminal.js';
@@ -43,13 +43,8 @@ export function addWalletCommands(program: Command, { define }: CommandContext):
       'wallet verify --project app_1 wallets.ndjson > verdicts.ndjson',
       'wallet verify --project app_1 - < addresses.txt',
     ],
-    takes: [
-      fileArgument(),
-      projectOption(),
-      option('--receipts', 'add a signed receipt to each verdict; needs RECEIPT_KEY or RECEIPT_KEY_FILE'),
-      jsonReportOption(),
-    ],
-    params: (_file, { project, receipts = false }) => ({ project, withReceipts: receipts }),
+    takes: [fileArgument(), projectOption(), jsonReportOption()],
+    params: (_file, { project }) => ({ project }),
     input: (file: string) => openInput(file, 'wallets'),
     unit: 'lines',
     interrupted: 'Interrupted. The lines that were not written are not verified.',
@@ -77,13 +72,13 @@ interface WalletLine {
 
 async function verifyWallets(
   { services, operator }: OperationContext,
-  params: { project: string; withReceipts: boolean },
+  params: { project: string },
   { input, write, progress, signal }: Io,
 ): Promise<Report> {
   const scope = await services.projects.getScope(params.project, operator);
   const report: Report = { verified: 0, not_owned: 0, malformed: 0, errors: [] };
   const { chunks, fraction } = countBytes(input);
-  const verdicts = inOrder(walletLines(chunks), (lines) => verifyLines(services, scope, lines, params));
+  const verdicts = inOrder(walletLines(chunks), (lines) => verifyLines(services, scope, lines));
   for await (const answered of verdicts) {
     signal.throwIfAborted();
     for (const each of answered) count(report, each);
@@ -97,16 +92,10 @@ interface AnsweredLine extends WalletLine {
   readonly verdict: WalletVerdict;
 }
 
-async function verifyLines(
-  services: Services,
-  scope: ProjectScope,
-  lines: WalletLine[],
-  options: { withReceipts: boolean },
-): Promise<AnsweredLine[]> {
+async function verifyLines(services: Services, scope: ProjectScope, lines: WalletLine[]): Promise<AnsweredLine[]> {
   const { verdicts } = await services.wallets.verifyWallets(
     scope,
     lines.map(({ wallet }) => wallet),
-    options,
   );
   return lines.map((line, place) => ({ ...line, verdict: verdicts[place] as WalletVerdict }));
 }

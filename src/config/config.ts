@@ -95,8 +95,6 @@ function configOf(values: SettingValues) {
     dashboard: values.DASHBOARD ?? isPrivate,
     /** Without a slash at the end; null for the address on which it listens. */
     publicUrl: values.PUBLIC_URL === undefined ? null : new URL(values.PUBLIC_URL).origin,
-    /** The first one signs. Empty for no receipts. */
-    receiptKeys: values.RECEIPT_KEY ?? [],
     /** The name of the person who runs a command; null for the name of the system user. */
     operator: values.OPERATOR ?? null,
     /** Null for no single sign-on. */

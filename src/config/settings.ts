@@ -1,7 +1,6 @@
 import { isIP } from 'node:net';
 import { availableParallelism } from 'node:os';
 import { z } from 'zod';
-import { parseReceiptKeys } from './secret-files.js';
 
 /**
  * Every setting, declared once: how it is read, what it accepts, its default and what it does. `parseConfig` reads by
@@ -99,17 +98,6 @@ const workers: Kind<number> = {
     z.literal('auto').transform(() => Math.min(availableParallelism(), MAX_WORKERS)),
     wholeNumber(1, MAX_WORKERS).schema,
   ]),
-};
-
-const ed25519Keys = 'one or more Ed25519 private keys, in PEM (PKCS#8) or as a JWK set, each of them once';
-const receiptKeys: Kind<NonNullable<ReturnType<typeof parseReceiptKeys>>> = {
-  accepts: ed25519Keys,
-  schema: z.string().transform((given, context) => {
-    const keys = parseReceiptKeys(given);
-    if (keys !== null) return keys;
-    context.addIssue(ed25519Keys);
-    return z.NEVER;
-  }),
 };
 
 /** The values of a claim that give each role. */
@@ -269,14 +257,7 @@ export const DECLARATIONS = {
     ...url('http', 'https'),
     default: null,
     absent: '`HOST` and `PORT`, over http',
-    does: 'Where browsers reach the service, such as `https://users.example.com`. Links to the dashboard begin with it, single sign-on returns to it, and errors name the address of their documentation with it. Only if it is set, it is the issuer of receipts.',
-  },
-  RECEIPT_KEY: {
-    ...receiptKeys,
-    default: null,
-    absent: 'no receipts',
-    does: 'The keys for [receipts](operating.md#receipts-of-verdicts). The first one signs, and all are published at `/.well-known/jwks.json`.',
-    secret: true,
+    does: 'Where browsers reach the service, such as `https://users.example.com`. Links to the dashboard begin with it, single sign-on returns to it, and errors name the address of their documentation with it.',
   },
   OPERATOR: {
     ...text('1 to 64 letters, digits and . _ @ + -'),

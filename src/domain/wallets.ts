@@ -136,8 +136,6 @@ export interface WalletVerdict {
   readonly owner: WalletOwner | null;
   /** Only of a malformed wallet. */
   readonly reason: string | null;
-  /** The signed verdict (users/wallets.ts); null where it was not asked for. */
-  readonly receipt: string | null;
 }
 
 export interface WalletVerdicts {
@@ -191,16 +189,14 @@ export function readWalletObject({ address, user_id }: z.output<typeof walletObj
 }
 
 /** A verdict as REST and the command give it. */
-export function formatVerdict({ owner, reason, receipt: signed }: WalletVerdict) {
+export function formatVerdict({ owner, reason }: WalletVerdict) {
   if (reason !== null) return { verdict: 'MALFORMED' as const, reason };
-  const receipt = signed === null ? {} : { receipt: signed };
-  if (owner === null) return { verdict: 'NOT_OWNED' as const, ...receipt };
+  if (owner === null) return { verdict: 'NOT_OWNED' as const };
   return {
     verdict: 'VERIFIED' as const,
     user_id: owner.userId,
     network: owner.network,
     wallet_type: owner.walletType,
     auth_method: owner.authMethod,
-    ...receipt,
   };
 }

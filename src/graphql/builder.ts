@@ -108,6 +108,4 @@ export const SURCHARGES = {
   sdl: 100,
   /** One of many addresses is parsed and looked up. */
   wallet: 2,
-  /** A verdict is signed. */
-  receipt: 12,
 } as const;

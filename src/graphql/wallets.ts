@@ -10,7 +10,6 @@ import {
   type WalletVerdict,
 } from '../domain/wallets.js';
 import { costs } from '../engine/cost.js';
-import { selects } from '../engine/nodes.js';
 import { AppError } from '../errors.js';
 import { builder, networkEnum, SURCHARGES, walletTypeEnum } from './builder.js';
 import { orNull, required, valuesOf } from './shared.js';
@@ -18,10 +17,6 @@ import { orNull, required, valuesOf } from './shared.js';
 // As in REST, null is an error and never "not pinned": it is what a caller sends who has lost the id.
 const requiredUserId = userId('userId');
 const pinnedUserId = requiredUserId.optional();
-
-/** Signed by the root field if it is selected, because a field below the root must not be a promise (compiled.ts). */
-const RECEIPT_DESCRIPTION =
-  'The signed decision, a JWS (Ed25519) of the type `wallet-verification+jwt`, valid for five minutes, also where the decision is a no. Its keys are at `/.well-known/jwks.json`. An error where the service signs no receipts.';
 
 /** The fields of the owner of an address; `isOfVerdict`: they say that they are null unless the wallet is verified. */
 function ownerFields(
@@ -49,24 +44,17 @@ function ownerFields(
   };
 }
 
-const verificationType = builder
-  .objectRef<{ owner: WalletOwner | null; receipt: string | null }>('WalletVerification')
-  .implement({
-    description: 'The result of `verifyWallet`. When `exists` is false, every other field except `receipt` is null.',
-    fields: (t) => ({
-      exists: t.boolean({
-        description:
-          'The decision: true when the address belongs to a current user of the project and, where `userId` was given, to that user.',
-        resolve: ({ owner }) => owner !== null,
-      }),
-      ...ownerFields(t, false),
-      receipt: t.exposeString('receipt', {
-        nullable: true,
-        description: RECEIPT_DESCRIPTION,
-        extensions: costs({ surcharge: SURCHARGES.receipt }),
-      }),
+const verificationType = builder.objectRef<{ owner: WalletOwner | null }>('WalletVerification').implement({
+  description: 'The result of `verifyWallet`. When `exists` is false, every other field is null.',
+  fields: (t) => ({
+    exists: t.boolean({
+      description:
+        'The decision: true when the address belongs to a current user of the project and, where `userId` was given, to that user.',
+      resolve: ({ owner }) => owner !== null,
     }),
-  });
+    ...ownerFields(t, false),
+  }),
+});
 
 const verdictEnum = builder.enumType('WalletVerdictKind', {
   description: 'The decision about a wallet.',
@@ -90,11 +78,6 @@ const verdictType = builder.objectRef<WalletVerdict & { readonly asOf: string }>
       type: 'DateTime',
       description:
         'The instant of the decision, the same for all of an answer, by the clock of the database: all that was committed before it counts.',
-    }),
-    receipt: t.exposeString('receipt', {
-      nullable: true,
-      description: `${RECEIPT_DESCRIPTION} Null for a malformed wallet.`,
-      extensions: costs({ surcharge: SURCHARGES.receipt }),
     }),
   }),
 });
@@ -152,12 +135,10 @@ builder.queryFields((t) => ({
       }),
     },
     extensions: costs({ surcharge: SURCHARGES.search }),
-    resolve: async (_root, args, { scope, services }, info) => {
+    resolve: async (_root, args, { scope, services }) => {
       const address = requireAddress('address', args.address);
       const question = { address, userId: parse(pinnedUserId, args.userId) ?? null };
-      const sign = selects(info, 'WalletVerification.receipt') ? services.receipts.begin(scope) : null;
-      const owner = await services.wallets.findOwner(scope, question);
-      return { owner, receipt: sign === null ? null : await sign(question, owner) };
+      return { owner: await services.wallets.findOwner(scope, question) };
     },
   }),
   verifyWallets: t.field({
@@ -172,13 +153,12 @@ builder.queryFields((t) => ({
       rows: { of: ['inputs'], otherwise: 0, atMost: MAX_WALLETS },
       items: { of: ['inputs'], each: SURCHARGES.wallet },
     }),
-    resolve: async (_root, { inputs }, { scope, services }, info) => {
+    resolve: async (_root, { inputs }, { scope, services }) => {
       if (inputs.length > MAX_WALLETS)
         throw new AppError('BAD_USER_INPUT', `inputs: got ${inputs.length}, expected at most ${MAX_WALLETS}.`);
       const { asOf, verdicts } = await services.wallets.verifyWallets(
         scope,
         inputs.map(({ address, userId: pinned }) => readWallet(requiredUserId, { address, userId: pinned })),
-        { withReceipts: selects(info, 'WalletVerdict.receipt') },
       );
       return verdicts.map((verdict) => ({ ...verdict, asOf }));
     },

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify';
+import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
 import type { Credentials } from '../domain/projects.js';
 import { AppError, COMMAND, unavailable } from '../errors.js';
 import { logIds } from './request-log.js';
@@ -203,20 +203,3 @@ export const healthPlugin: FastifyPluginAsync<HealthOptions> = async (app, { che
     return { status: 'ready', ...describe() };
   });
 };
-
-/** For how long a verifier may keep the keys. A new key must be published for longer before it signs. */
-const MAX_AGE_SECONDS = 300;
-
-/** Publishes the keys of receipts at /.well-known/jwks.json, if there are any. */
-export function servePublicKeys(
-  app: FastifyInstance,
-  receipts: { readonly isOn: boolean; publicKeys(): Promise<unknown> },
-): void {
-  if (!receipts.isOn) return;
-  // So that no request waits for it.
-  app.addHook('onReady', async () => void (await receipts.publicKeys()));
-  app.get('/.well-known/jwks.json', { schema: { hide: true } }, async (_request, reply) => {
-    reply.header('cache-control', `public, max-age=${MAX_AGE_SECONDS}`);
-    return receipts.publicKeys();
-  });
-}

@@ -76,16 +76,15 @@ const foreignAddress = z
 
 export const verification = z.union([ownedAddress, foreignAddress]);
 
-const receipt = z.string().optional().meta({ description: 'The signed verdict, a JWS, if receipts were asked for.' });
 const verifiedWallet = ownedAddress
   .omit({ exists: true })
-  .extend({ verdict: z.literal('VERIFIED'), receipt })
+  .extend({ verdict: z.literal('VERIFIED') })
   .meta({
     id: 'VerifiedWallet',
     description: 'The address belongs to a current user and, where one was given, to that one.',
   });
 const unownedWallet = z
-  .object({ verdict: z.literal('NOT_OWNED'), receipt })
+  .object({ verdict: z.literal('NOT_OWNED') })
   .meta({ id: 'UnownedWallet', description: 'The address does not belong to such a user.' });
 const malformedWallet = z
   .object({ verdict: z.literal('MALFORMED'), reason: z.string().meta({ description: 'Why the wallet is malformed.' }) })

@@ -120,9 +120,8 @@ export interface AnsweredVerdicts extends PlainData {
 
 /** Twice as much as the longest wallets need. */
 const BODY_LIMIT_BYTES = 262_144;
-/** So many look-ups in one statement, or so many signatures, are about the work of one user. */
+/** So many look-ups in one statement are about the work of one user. */
 const WALLETS_PER_UNIT = 8;
-const RECEIPTS_PER_UNIT = 4;
 /** So many wallets usually need. The rest of the weight is added when they have been counted. */
 const BYTES_PER_UNIT = 64 * WALLETS_PER_UNIT;
 /** A body of more bytes is heavy. */
@@ -134,20 +133,15 @@ const verdictsBody = z.strictObject(
       .array(walletObject, { error: says('wallets', 'a list of objects, each with an address') })
       .max(MAX_WALLETS)
       .meta({ description: `The wallets to verify, at most ${MAX_WALLETS}.` }),
-    receipts: z
-      .boolean({ error: says('receipts', 'true or false') })
-      .default(false)
-      .meta({ description: 'Whether each verdict has a signed receipt. Refused where the service signs none.' }),
   },
-  { error: objectError('body', BODY_FORM, 'wallets and receipts') },
+  { error: objectError('body', BODY_FORM, 'wallets') },
 );
 const VERDICTS_KEYS = [...Object.keys(verdictsBody.shape), ...VERIFY_KEYS];
 const nameIgnored = namesIgnoredParameters({});
 type VerdictsBody = z.output<typeof verdictsBody>;
 
-function weightOf({ wallets, receipts }: VerdictsBody): number {
-  const lookups = Math.floor(wallets.length / WALLETS_PER_UNIT);
-  return 1 + lookups + (receipts ? Math.floor(wallets.length / RECEIPTS_PER_UNIT) : 0);
+function weightOf({ wallets }: VerdictsBody): number {
+  return 1 + Math.floor(wallets.length / WALLETS_PER_UNIT);
 }
 
 /** The weight of a request of which only the length is known. */
@@ -171,7 +165,7 @@ export function createVerdicts({ wallets }: Pick<Services, 'wallets'>) {
     const body = readVerdictsBody(json);
     addWeight(Math.max(0, weightOf(body) - weightOfBytes(json)));
     const questions = body.wallets.map(readWalletObject);
-    const { asOf, verdicts: found } = await wallets.verifyWallets(scope, questions, { withReceipts: body.receipts });
+    const { asOf, verdicts: found } = await wallets.verifyWallets(scope, questions);
     return { message: 'Wallets verified.', result: { as_of: asOf, verdicts: found.map(formatVerdict) } };
   }
   const encoder = new TextEncoder();

@@ -1,5 +1,3 @@
-import { createPublicKey, type KeyObject } from 'node:crypto';
-import type { JWK } from 'jose';
 import { createBatchedRead, type KeyedRow } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
 import { fewAtATime, oneAtATime } from '../db/one-at-a-time.js';
@@ -7,7 +5,6 @@ import { LARGEST_ID } from '../domain/filters.js';
 import type { ProjectScope } from '../domain/projects.js';
 import type { WalletOwner } from '../domain/users.js';
 import type { MalformedWallet, WalletQuestion, WalletVerdict, WalletVerdicts } from '../domain/wallets.js';
-import { AppError } from '../errors.js';
 import { findOwnersOfBatch, findWalletOwners, type VerdictRow, type WalletKey, type WalletRow } from './wallets.sql.js';
 
 /** How many links of an address a shared statement reads. */
@@ -23,7 +20,7 @@ interface ManyWallets {
 }
 
 /** Whether an address belongs to a current user. Callers decide by it whether to transfer money. */
-export function createWallets(db: Database, receipts: Receipts) {
+export function createWallets(db: Database) {
   const owners = createBatchedRead({
     name: 'wallet owners',
     read: (keys: readonly WalletKey[]) => findOwnersOfBatch(db, keys),
@@ -69,10 +66,8 @@ export function createWallets(db: Database, receipts: Receipts) {
     async verifyWallets(
       scope: ProjectScope,
       wallets: readonly (WalletQuestion | MalformedWallet)[],
-      { withReceipts = false } = {},
     ): Promise<WalletVerdicts> {
       const projectId = scope.projectIdFor('verify');
-      const sign = withReceipts ? receipts.begin(scope) : null;
       const verdicts = wallets.map((wallet): WalletVerdict => ('reason' in wallet ? malformed(wallet) : NOT_OWNED));
       const asked: number[] = [];
       const keys = wallets.flatMap((wallet, place): WalletKey[] => {
@@ -88,7 +83,7 @@ export function createWallets(db: Database, receipts: Receipts) {
         if (owner !== null) verdicts[asked[row.keyIndex - 1] as number] = { ...NOT_OWNED, verdict: 'VERIFIED', owner };
         asOf = row.asOf ?? asOf;
       }
-      return { asOf, verdicts: sign === null ? verdicts : await signAll(sign, wallets, verdicts) };
+      return { asOf, verdicts };
     },
 
     /** The current user to whom the address belongs, or null; only `userId` where given (spec, "POST /server/wallets/verify"). */
@@ -106,103 +101,11 @@ function ownerOf(row: VerdictRow | undefined): WalletOwner | null {
   return row === undefined || row.userId === null ? null : (row as WalletOwner);
 }
 
-const NOT_OWNED: WalletVerdict = { verdict: 'NOT_OWNED', owner: null, reason: null, receipt: null };
+const NOT_OWNED: WalletVerdict = { verdict: 'NOT_OWNED', owner: null, reason: null };
 
 const malformed = ({ reason }: MalformedWallet): WalletVerdict => ({ ...NOT_OWNED, verdict: 'MALFORMED', reason });
-
-/** How many receipts are begun in one turn of the event loop: they take about a millisecond of it. */
-const RECEIPTS_AT_ONCE = 25;
-
-/** The verdicts with receipts, except for malformed wallets. Threads sign; the event loop goes on meanwhile. */
-async function signAll(
-  sign: SignReceipt,
-  wallets: readonly (WalletQuestion | MalformedWallet)[],
-  verdicts: readonly WalletVerdict[],
-): Promise<WalletVerdict[]> {
-  const signed: WalletVerdict[] = [];
-  for (let start = 0; start < verdicts.length; start += RECEIPTS_AT_ONCE) {
-    const part = verdicts.slice(start, start + RECEIPTS_AT_ONCE).map(async (verdict, place) => {
-      const wallet = wallets[start + place] as WalletQuestion | MalformedWallet;
-      return 'reason' in wallet ? verdict : { ...verdict, receipt: await sign(wallet, verdict.owner) };
-    });
-    signed.push(...(await Promise.all(part)));
-  }
-  return signed;
-}
 
 /** The rows without an owner whose address has more links. */
 function undecided(rows: readonly KeyedRow<WalletRow>[]): KeyedRow<WalletRow>[] {
   return rows.filter(({ lastLink }) => lastLink !== null);
-}
-
-export interface ReceiptOptions {
-  /** The first one signs, and all are published. Empty where no receipts are signed. */
-  readonly keys: readonly KeyObject[];
-  /** Where the service is reached, which is the issuer; null for none. */
-  readonly issuer: string | null;
-}
-
-/** Signs the answer to a question: the user to whom the address belongs, or null. The result is null where it cannot be signed. */
-export type SignReceipt = (question: WalletQuestion, owner: WalletOwner | null) => Promise<string | null>;
-
-export type Receipts = ReturnType<typeof createReceipts>;
-
-const ALGORITHM = 'EdDSA';
-const TYPE = 'wallet-verification+jwt';
-const LIFETIME_SECONDS = 300;
-
-/** Signed verdicts on wallets (JWS), which others can check with the published keys. */
-export function createReceipts({ keys, issuer }: ReceiptOptions) {
-  const [signingKey] = keys;
-  let opened: ReturnType<typeof openKeys> | undefined;
-  const open = () => {
-    opened ??= openKeys(keys);
-    return opened;
-  };
-
-  return {
-    isOn: keys.length > 0,
-
-    /** The public keys as a JWK set (RFC 7517). */
-    publicKeys: async () => ({ keys: (await open()).publicKeys }),
-
-    /** To be called before the wallets are read: a receipt is valid from then on, and its verdict may be newer. BAD_USER_INPUT. */
-    begin(scope: ProjectScope): SignReceipt {
-      if (signingKey === undefined)
-        throw new AppError(
-          'BAD_USER_INPUT',
-          'receipts: this service signs none, because its operator has set neither RECEIPT_KEY nor RECEIPT_KEY_FILE; expected a request without them.',
-        );
-      const iat = Math.floor(Date.now() / 1_000);
-      return async ({ address, userId }, owner) => {
-        // Such an ID is not known in full.
-        if (userId !== null && userId > LARGEST_ID) return null;
-        const { SignJWT, publicKeys } = await open();
-        const claims = {
-          ...(issuer !== null && { iss: issuer }),
-          aud: scope.appId,
-          iat,
-          exp: iat + LIFETIME_SECONDS,
-          address: address.key,
-          network: address.network,
-          verdict: owner === null ? 'NOT_OWNED' : 'VERIFIED',
-          ...(owner !== null && { user_id: String(owner.userId) }),
-          // Without it, a "no" about one user would read as a "no" about all.
-          ...(userId !== null && { for_user_id: String(userId) }),
-        };
-        const header = { alg: ALGORITHM, typ: TYPE, kid: publicKeys[0]?.kid as string };
-        return new SignJWT(claims).setProtectedHeader(header).sign(signingKey);
-      };
-    },
-  };
-}
-
-async function openKeys(keys: readonly KeyObject[]) {
-  // Loaded only where it is used, because it takes time and memory.
-  const { calculateJwkThumbprint, SignJWT } = await import('jose');
-  const publicKeys = keys.map(async (key): Promise<JWK> => {
-    const jwk = createPublicKey(key).export({ format: 'jwk' }) as JWK;
-    return { ...jwk, kid: await calculateJwkThumbprint(jwk), alg: ALGORITHM, use: 'sig' };
-  });
-  return { SignJWT, publicKeys: await Promise.all(publicKeys) };
 }

@@ -115,9 +115,6 @@ describe('the cost of an operation', () => {
     // Of many wallets, each costs 2, and 1 for each field of its verdict.
     [26, `${VERIFY_MANY} { asOf verdict userId } }`, { wallets: Array(3).fill({ address: 'x' }) }],
     [13, `${VERIFY_MANY} { verdict reason } }`, { wallets: [] }],
-    // A receipt costs 12 more.
-    [59, `${VERIFY_MANY} { verdict receipt } }`, { wallets: Array(3).fill({ address: 'x' }) }],
-    [25, '{ verifyWallet(address: "x") { exists receipt } }'],
     [0, 'query ($n: Int!) { users(first: $n) { nodes { id } } }', { n: 'many' }],
     // Fragments count at each spread. Fields that a directive skips count too.
     [

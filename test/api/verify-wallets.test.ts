@@ -167,7 +167,7 @@ test.each<[body: unknown, error: string | RegExp]>([
     { wallets: [{ address: MINE, userId: 1 }] },
     'wallets[0]: got the unknown key "userId", expected only address and user_id.',
   ],
-  [{ wallets: [], more: 1 }, 'body: got the unknown key "more", expected only wallets and receipts.'],
+  [{ wallets: [], more: 1 }, 'body: got the unknown key "more", expected only wallets.'],
 ])('%j is refused', async (body, error) => {
   expect(expectError(await overRest(body), 400)).toEqual(
     typeof error === 'string' ? error : expect.stringMatching(error),

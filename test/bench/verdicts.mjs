@@ -3,10 +3,10 @@
  *
  *   TEST_DATABASE_URL=postgres://… node test/bench/verdicts.mjs
  *
- * over REST, over GraphQL, with signed receipts, and by `userdir wallet verify`, with its memory. Four fifths of the addresses are owned, and
+ * over REST, over GraphQL, and by `userdir wallet verify`, with its memory. Four fifths of the addresses are owned, and
  * every tenth wallet names a user. USERS, SECONDS, CONNECTIONS and LINES change the size.
  */
-import { generateKeyPairSync, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import http from 'node:http';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -45,7 +45,6 @@ async function makeBatches({ ours, projectId }) {
 
 const interfaces = {
   REST: { path: '/wallets/verify', bodyOf: (wallets) => ({ wallets }) },
-  'REST with receipts': { path: '/wallets/verify', bodyOf: (wallets) => ({ wallets, receipts: true }) },
   GraphQL: {
     path: '/graphql',
     bodyOf: (wallets) => ({
@@ -152,8 +151,7 @@ try {
   const options = { serverUrl: SERVER, users: USERS, smallProjects: 1, needsPeers: false, log };
   const data = await prepareData(options, cleanup);
   const batches = await makeBatches(data);
-  const key = generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' });
-  const server = await startServer('ours', data, 10, { RECEIPT_KEY: key });
+  const server = await startServer('ours', data, 10);
   cleanup.push(server.stop);
   for (const [name, each] of Object.entries(interfaces))
     process.stdout.write(`${JSON.stringify({ interface: name, ...(await measure(server, data, each, batches)) })}\n`);

@@ -313,8 +313,8 @@ describe('list parameters', () => {
       (await empty.rest('/changes?after=now&types=user.created', asJson)).headers.has('userdir-ignored-parameters'),
     ).toBe(false);
     for (const wallets of [[], [{ address: stellarAddress(0) }], Array(100).fill({ address: stellarAddress(0) })]) {
-      const verified = await empty.rest('/wallets/verify?receipt=true&', jsonPost({ wallets }));
-      expect([verified.status, verified.headers.get('userdir-ignored-parameters')]).toEqual([200, 'receipt']);
+      const verified = await empty.rest('/wallets/verify?signed=true&', jsonPost({ wallets }));
+      expect([verified.status, verified.headers.get('userdir-ignored-parameters')]).toEqual([200, 'signed']);
     }
     const malformed = await empty.rest('/wallets/verify?userId=54', jsonPost({}));
     expect([malformed.status, malformed.headers.get('userdir-ignored-parameters')]).toEqual([400, 'userId']);
@@ -360,7 +360,7 @@ describe('user id in a path', () => {
 describe('verify body', () => {
   test.each([
     ['/server/wallets/verify', { address: stellarAddress(1) }, ['user_id', 'address']],
-    ['/wallets/verify', { wallets: [{ address: stellarAddress(1) }] }, ['user_id', 'address', 'wallets', 'receipts']],
+    ['/wallets/verify', { wallets: [{ address: stellarAddress(1) }] }, ['user_id', 'address', 'wallets']],
   ])('a key of the body in the URL is 400, because an ignored pin would widen the question: %s', async (...route) => {
     const [path, body, keys] = route;
     expect((await empty.rest(path, jsonPost(body))).status).toBe(200);

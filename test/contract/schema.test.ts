@@ -38,10 +38,9 @@ const FIXED = buildSchema(`
   type User { id: ID!  authMethod: String!  loginMethod: LoginMethod!  authValue: String!  wallet: String
               createdAt: DateTime!  lastLogin: DateTime  loginCount: Int!  accounts: [Account!]! }
   type Account { id: ID!  network: Network!  publicKey: String!  walletType: WalletType! }
-  type WalletVerification { exists: Boolean!  userId: ID  network: Network  walletType: WalletType  authMethod: String
-                            receipt: String }
+  type WalletVerification { exists: Boolean!  userId: ID  network: Network  walletType: WalletType  authMethod: String }
   type WalletVerdict { verdict: WalletVerdictKind!  reason: String  userId: ID  network: Network  walletType: WalletType
-                       authMethod: String  asOf: DateTime!  receipt: String }
+                       authMethod: String  asOf: DateTime! }
   input WalletInput { address: String!  userId: ID }
   enum WalletVerdictKind { VERIFIED NOT_OWNED MALFORMED }
   type UserConnection { edges: [UserEdge!]!  nodes: [User!]!  pageInfo: PageInfo!  totalCount: Int! }

@@ -24,7 +24,6 @@ test('the default is the embedded database in ./data on loopback, with GraphiQL 
     demo: true,
     dashboard: true,
     publicUrl: null,
-    receiptKeys: [],
     operator: null,
     oidc: null,
     trustProxy: false,
@@ -101,7 +100,6 @@ test('every setting is read', () => {
     demo: true,
     dashboard: true,
     publicUrl: 'https://users.example.com',
-    receiptKeys: [],
     operator: 'ada',
     oidc: {
       issuer: 'https://login.example.com',
@@ -183,8 +181,6 @@ test('an empty variable counts as absent', () => {
     'OTEL_EXPORTER_OTLP_TRACES_HEADERS',
     'DATABASE_URL_FILE',
     'REDIS_URL_FILE',
-    'RECEIPT_KEY',
-    'RECEIPT_KEY_FILE',
     'OTEL_EXPORTER_OTLP_HEADERS_FILE',
     'OTEL_EXPORTER_OTLP_TRACES_HEADERS_FILE',
   );

@@ -1,4 +1,3 @@
-import { generateKeyPairSync } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -48,41 +47,6 @@ describe('the embedded database', () => {
     expect(faultsOf({ EMBEDDED: 'off' })).toEqual(['DATABASE_URL must be set, because EMBEDDED is off.']);
     expect(faultsOf({ EMBEDDED: 'perhaps' })).toEqual(['EMBEDDED must be "on" or "off".']);
     expect(parseConfig({ EMBEDDED: 'on', DATABASE_URL: URL_TEXT }).db.engine).toBe('postgres');
-  });
-});
-
-describe('RECEIPT_KEY_FILE', () => {
-  const pem = (kind: 'ed25519' | 'ed448' = 'ed25519') =>
-    String(generateKeyPairSync(kind as 'ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }));
-  const jwk = () => generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' });
-  const publicJwk = () => generateKeyPairSync('ed25519').publicKey.export({ format: 'jwk' });
-
-  test.each<[string, number, () => string]>([
-    ['one key in PEM', 1, () => pem()],
-    ['several keys in PEM', 2, () => `${pem()}\n${pem()}`],
-    ['a JWK', 1, () => JSON.stringify(jwk())],
-    ['a JWK set', 2, () => JSON.stringify({ keys: [jwk(), jwk()] })],
-  ])('holds %s', (_, count, make) => {
-    const { receiptKeys } = parseConfig({ RECEIPT_KEY_FILE: fileOf(make()) });
-    expect(receiptKeys.map(({ type, asymmetricKeyType }) => `${type} ${asymmetricKeyType}`)).toEqual(
-      Array(count).fill('private ed25519'),
-    );
-  });
-
-  const twice = pem();
-  test.each<[string, () => string]>([
-    ['anything', () => 'hush'],
-    ['another kind of key', () => pem('ed448')],
-    ['a public key', () => JSON.stringify(publicJwk())],
-    ['an empty set', () => '{"keys":[]}'],
-    ['a key twice', () => twice + twice],
-    ['a broken key', () => pem().replace('MC4CAQAwBQYDK2Vw', 'MC4CAQAwBQYDK2Vx')],
-    ['text beside the key', () => `hush ${pem()}`],
-    ['JSON that is cut off', () => '{"keys":'],
-  ])('is refused with %s, without repeating it', (_, make) => {
-    expect(faultsOf({ RECEIPT_KEY_FILE: fileOf(make()) })).toEqual([
-      'RECEIPT_KEY_FILE must hold one or more Ed25519 private keys, in PEM (PKCS#8) or as a JWK set, each of them once.',
-    ]);
   });
 });
 

@@ -1,5 +1,5 @@
 import type { Signal } from '@preact/signals';
-import { cloneElement, type ComponentChildren, type VNode } from 'preact';
+import { type ComponentChildren, cloneElement, type VNode } from 'preact';
 import { useId } from 'preact/hooks';
 import { closeDialog, Dialog, type DialogProps, opened } from './dialog.js';
 import { formatBucket } from './format.js';

@@ -1,11 +1,11 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
+import { openDialog } from './dialog.js';
 import { FormDialog, TextField } from './form.js';
 import { graphql, may, me, type ResultOf, send, useAction, useQuery } from './graphql.js';
-import { Button, Empty, Time, Value } from './parts.js';
-import { openDialog } from './dialog.js';
-import { beginPasskey, config, hasPasskeys, loadConfig, makePasskey, PasskeysElsewhere } from './passkey-ceremonies.js';
 import { queryOr } from './operators.js';
+import { Button, Empty, Time, Value } from './parts.js';
+import { beginPasskey, config, hasPasskeys, loadConfig, makePasskey, PasskeysElsewhere } from './passkey-ceremonies.js';
 import { ListScreen } from './screen.js';
 
 const PASSKEYS = graphql(`query Passkeys { passkeys { id operator name host createdAt lastUsedAt } }`);
