@@ -6,7 +6,7 @@ import { VERSION } from '../config/build.js';
 import type { Config } from '../config/config.js';
 import type { Context } from '../context.js';
 import type { Check } from '../dashboard/builder.js';
-import { type AskForRequests, MAX_REQUEST_ID } from '../domain/requests.js';
+import { MAX_REQUEST_ID } from '../domain/requests.js';
 import { type DocsOf, redact, unavailable } from '../errors.js';
 import { graphqlPlugin } from '../graphql/plugin.js';
 import { guidesPlugin } from '../guides/guides.js';
@@ -34,7 +34,6 @@ import { serveOpenApi } from '../rest/openapi.js';
 import { restPlugin } from '../rest/plugin.js';
 import { verdictsPlugin } from '../rest/wallets.js';
 import type { Logger } from '../telemetry/logger.js';
-import type { Measurements } from '../telemetry/metrics.js';
 import type { RequestTrace } from '../telemetry/request-trace.js';
 import { figuresOf } from './figures.js';
 import { createSecondThread } from './second-thread.js';
@@ -49,10 +48,6 @@ export interface ServerOptions {
   readonly examine?: () => Promise<Check[]>;
   readonly admission?: AdmissionOptions;
   readonly timeouts?: Timeouts;
-  /** In a worker: rejects unless all workers can answer requests. The primary process serves the metrics then. */
-  readonly checkWorkers?: () => Promise<void>;
-  /** In a worker: asks all workers which requests they remember. */
-  readonly askForRequests?: AskForRequests;
   readonly streamLimits?: StreamLimits | undefined;
 }
 
@@ -89,8 +84,6 @@ export async function createServer({
   examine = async () => [],
   admission: admissionOptions = ADMISSION,
   timeouts = TIMEOUTS,
-  checkWorkers,
-  askForRequests,
   streamLimits,
 }: ServerOptions): Promise<FastifyInstance> {
   const { services } = context;
@@ -149,10 +142,9 @@ export async function createServer({
   if (config.metricsPort !== null) {
     // Loaded only where it is used, because it takes time and memory.
     const { measure, serveMetrics } = await import('../telemetry/metrics.js');
-    const metrics = measure(app, figuresOf(context, admission, streams, secondThread));
-    app.decorate('readMetrics', metrics.json);
+    const readMetrics = measure(app, figuresOf(context, admission, streams, secondThread));
     const address = { host: config.host, port: config.metricsPort };
-    if (checkWorkers === undefined) serveWhileListening(app, () => serveMetrics(address, metrics.text));
+    serveWhileListening(app, () => serveMetrics(address, readMetrics));
   }
   app.addHook('onClose', () => secondThread.close());
   app.setErrorHandler(sendFailure);
@@ -199,7 +191,7 @@ export async function createServer({
     const status = createStatus({ admission, pool: context.db.pool, isEmbedded, examine });
     await app.register(dashboardPlugin, {
       ...{ config, services, status, runWithAdmission, lifetimes, requireOpen },
-      askForRequests: askForRequests ?? (async (question) => [recent.read(question)]),
+      askForRequests: async (question) => [recent.read(question)],
     });
   }
   await app.register(guidesPlugin, { graphiql: config.graphiql, demoCredentials });
@@ -209,20 +201,13 @@ export async function createServer({
     version: VERSION,
     demoCredentials,
   });
-  const requireUsable = () => {
+  const checkReady = async () => {
     if (context.fault !== null) throw unavailable(context.fault);
-  };
-  app.decorate('checkReady', async () => {
-    requireUsable();
     if (isClosing() || !context.isOpen) throw new Error('The service is starting or closing.');
     await withReadyTimeout(context.db.check());
-  });
+  };
   await app.register(healthPlugin, {
-    // What this worker knows of the database says more than that a worker is missing.
-    checkReady: async () => {
-      requireUsable();
-      await (checkWorkers ?? app.checkReady)();
-    },
+    checkReady,
     describe: () => ({ version: VERSION, schema: context.release.schema }),
   });
   return app;
@@ -312,14 +297,10 @@ declare module 'fastify' {
     docsOf: DocsOf;
     /** From now on the service is not ready, and each connection that it has ends with its next answer. It accepts new ones. */
     drain(): void;
-    /** Resolves when no new connections are accepted. `turn` lets the process that accepts them take what waits; by default it is this one. */
-    stopListening(turn?: () => Promise<unknown>): Promise<void>;
-    /** Rejects while this process cannot answer requests. */
-    checkReady(): Promise<void>;
-    /** The URL of the metrics, once the server listens. Absent without METRICS_PORT, and in a worker. */
+    /** Resolves when no new connections are accepted. */
+    stopListening(): Promise<void>;
+    /** The URL of the metrics, once the server listens. Absent without METRICS_PORT. */
     metricsUrl?: string;
-    /** The metrics of this process. Absent without METRICS_PORT. */
-    readMetrics?(): Promise<Measurements>;
     /** The requests that this process remembers. Absent without the dashboard. */
     readRequests?: RecentRequests['read'];
   }

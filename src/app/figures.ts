@@ -5,7 +5,7 @@ import type { Streams } from '../http/lifetime.js';
 import type { Figure } from '../telemetry/metrics.js';
 import type { SecondThread } from './second-thread.js';
 
-type Given = Pick<Figure, 'label' | 'info' | 'aggregator'>;
+type Given = Pick<Figure, 'label' | 'info'>;
 type Make = (name: string, help: string, read: Figure['read'], given?: Given) => Figure;
 
 const counter: Make = (name, help, read, given) => ({ kind: 'counter', name, help, read, ...given });
@@ -32,7 +32,6 @@ export function figuresOf(
       () => 1,
       {
         info: () => ({ version: VERSION, schema: context.release.schema ?? '' }),
-        aggregator: 'max',
       },
     ),
     gauge(
@@ -56,14 +55,12 @@ export function figuresOf(
       'userdir_changes_lag_seconds',
       'For how long there have been committed changes that readers do not see yet.',
       changes.lagSeconds,
-      { aggregator: 'max' },
     ),
     gauge('userdir_changes_streams', 'Open streams of changes.', streams.count),
     gauge(
       'userdir_changes_oldest_transaction_seconds',
       'The age of the oldest open transaction that has written changes, and so holds up the feed.',
       async () => (await changes.findOldestWriter().catch(() => null))?.seconds ?? 0,
-      { aggregator: 'max' },
     ),
     counter(
       'userdir_webhook_attempts_total',
@@ -75,7 +72,6 @@ export function figuresOf(
       'userdir_webhook_lag_seconds',
       'The age of the oldest change that an enabled webhook has not been sent.',
       async () => (await findWebhooks()).lagSeconds,
-      { aggregator: 'max' },
     ),
     gauge(
       'userdir_webhooks',
@@ -84,7 +80,7 @@ export function figuresOf(
         const { enabled, failing, paused, disabled } = await findWebhooks();
         return { enabled, failing, paused, disabled };
       },
-      { label: 'state', aggregator: 'max' },
+      { label: 'state' },
     ),
     counter(
       'userdir_second_thread_requests_total',
@@ -116,12 +112,11 @@ function engineFigures(usage: Context['db']['engineUsage']): Figure[] {
 
 function replicaFigures({ usage }: NonNullable<Context['db']['replica']>): Figure[] {
   return [
-    gauge('userdir_replica_used', 'Workers that read lists on the standby now.', () => Number(usage().isUsed)),
+    gauge('userdir_replica_used', '1 if lists are read on the standby now, else 0.', () => Number(usage().isUsed)),
     gauge(
       'userdir_replica_lag_seconds',
       'For how long the standby is not known to have everything.',
       () => usage().lagSeconds,
-      { aggregator: 'max' },
     ),
     counter(
       'userdir_replica_reads_total',

@@ -1,10 +1,19 @@
-import type { Started } from '../app/channel.js';
 import type { Config } from '../config/config.js';
 import type { Credentials } from '../domain/projects.js';
 import { COMMAND } from '../errors.js';
+import type { DemoCredentials } from '../http/public-routes.js';
 import { counted } from './terminal.js';
 
-/** What the start of a server prints, once. */
+/** What a server prints when it answers requests. */
+export interface Started {
+  readonly url: string;
+  /** In demo mode a link that logs in. Null without a dashboard. */
+  readonly dashboardUrl: string | null;
+  readonly metricsUrl: string | undefined;
+  readonly demo: ReturnType<DemoCredentials>;
+  /** How many projects there are. */
+  readonly projects: number;
+}
 
 export function printBanner(started: Started, config: Config, asJson: boolean): void {
   process.stdout.write(asJson ? jsonBanner(started) : banner(started, config));
@@ -20,7 +29,6 @@ function banner({ url, dashboardUrl, metricsUrl, demo, projects }: Started, conf
   const metrics = metricsUrl === undefined ? '' : `\n    Metrics     ${metricsUrl}`;
   const graphiql = config.graphiql ? ' (GraphiQL in a browser)' : '';
   const database = config.db.engine === 'embedded' ? `embedded, in ${config.db.dataDir}` : 'PostgreSQL';
-  const workers = config.workers === 1 ? '' : `\n    Workers     ${config.workers}`;
   const withoutDemo =
     projects === 0
       ? `There is no project yet. Create one: ${COMMAND} project create --name NAME`
@@ -49,7 +57,7 @@ ${firstRequest(url, demo)}
     Guides      ${url}/docs
     REST        ${url}/server (all routes: ${url}/docs/reference)
     Health      ${url}/readyz${metrics}
-    Database    ${database}${workers}
+    Database    ${database}
 ${credentials}
 `;
 }

@@ -29,7 +29,7 @@ import { counted, explainFailure } from './terminal.js';
 
 export interface ExaminationParams {
   readonly engine: 'embedded' | 'postgres';
-  /** How many connections to PostgreSQL the service opens, with all its workers. Those to a pooler are the pooler's. */
+  /** How many connections to PostgreSQL a process of the service opens. Those to a pooler are the pooler's. */
   readonly connections: number;
   /** Whether DATABASE_DIRECT_URL is set. */
   readonly hasDirectUrl: boolean;
@@ -38,14 +38,14 @@ export interface ExaminationParams {
 }
 
 /** What to examine in the database of a configuration. */
-export function examinationOf({ db, workers }: Config, totals: boolean): ExaminationParams {
+export function examinationOf({ db }: Config, totals: boolean): ExaminationParams {
   if (db.engine === 'embedded') return { engine: db.engine, connections: 1, hasDirectUrl: false, totals };
-  // Of each worker: the pools of two threads, and connections that listen for changed secrets, publish changes, and of each thread
+  // The pools of two threads, and connections that listen for changed secrets, publish changes, and of each thread
   // vacuum and watch the replication. A pooler has the pools.
   const outside = db.replicaUrl === undefined ? 4 : 6;
   const pools = db.poolSize + poolSizeOfServing(db.poolSize);
   const hasDirectUrl = db.directUrl !== undefined;
-  const connections = (outside + (hasDirectUrl ? 0 : pools)) * workers;
+  const connections = outside + (hasDirectUrl ? 0 : pools);
   return { engine: db.engine, connections, hasDirectUrl, totals };
 }
 
@@ -163,9 +163,9 @@ async function checkConnections(db: Database, needed: number): Promise<Outcome> 
     `SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int AS allowed,
             (SELECT count(*)::int FROM pg_stat_activity WHERE backend_type = 'client backend') AS used`,
   );
-  const found = `${used} of ${allowed} in use; the service opens up to ${needed}`;
+  const found = `${used} of ${allowed} in use; each process of the service opens up to ${needed}`;
   if (Number(allowed) - Number(used) >= needed) return passed(found);
-  return warning(found, 'Raise max_connections, or lower DATABASE_POOL_SIZE or WORKERS.');
+  return warning(found, 'Raise max_connections, or lower DATABASE_POOL_SIZE.');
 }
 
 const MIGRATED = 'SELECT count(*)::text AS migrations FROM _prisma_migrations';

@@ -1,4 +1,3 @@
-import cluster from 'node:cluster';
 import { type Command, CommanderError } from 'commander';
 import { ConfigError, findMisspelt } from '../config/config.js';
 import { nameProject } from './arguments.js';
@@ -34,8 +33,6 @@ export async function runProgram(program: Command): Promise<void> {
   }
   // Unread standard input would keep the process alive.
   process.stdin.unref?.();
-  // The connection of a worker to the primary process too.
-  cluster.worker?.disconnect();
 }
 
 function report(error: unknown): number {

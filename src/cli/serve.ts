@@ -2,27 +2,26 @@ import { mkdir } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import type { Command } from 'commander';
-import type { Started } from '../app/channel.js';
-import { alone, connectToPrimary, type Supervisor } from '../app/worker.js';
+import type { FastifyInstance } from 'fastify';
 import { type Closer, runThenClose } from '../closers.js';
 import { VERSION } from '../config/build.js';
 import { type Config, findMisspelt, LOOPBACK, parseConfig } from '../config/config.js';
 import type { Context } from '../context.js';
 import { HeldUpError, isUnreachable, RefusedError } from '../db/failures.js';
 import { LOCK_WAIT_MS } from '../db/lock.js';
-import type { OutdatedError } from '../db/release.js';
 import type { Operator } from '../domain/operators.js';
 import type { Credentials } from '../domain/projects.js';
 import { AppError } from '../errors.js';
 import type { Logger } from '../telemetry/logger.js';
 import { addCommand, jsonOption } from './arguments.js';
-import { printBanner } from './banner.js';
+import { printBanner, type Started } from './banner.js';
 import { controlSocketPath, removeControlSocket, serveControlSocket } from './control-socket.js';
 import { makeLink } from './dashboard.js';
 import { openDemo } from './demo.js';
 import type { Finding } from './doctor-server.js';
 import type { Operations } from './operation.js';
-import { type CommandContext, dashboardUrlOf, operatorOf, ReportedFailure } from './run.js';
+import { type CommandContext, dashboardUrlOf, operatorOf } from './run.js';
+import { untilSignal } from './signals.js';
 import { withAdvice } from './terminal.js';
 
 export const SETTINGS_HELP = `
@@ -47,18 +46,8 @@ export function addServeCommand(program: Command, { env, operations }: CommandCo
     const config = parseConfig(env);
     const { createLogger } = await import('../telemetry/logger.js');
     const log = createLogger(config.logLevel);
-    const primary = connectToPrimary(log);
-    if (primary === null) for (const warning of findMisspelt(env)) log.warn(warning);
-    const announce = (started: Started) => printBanner(started, config, json === true);
-    if (primary !== null) await serve(config, log, operations, primary).finally(primary.leave);
-    else if (config.workers === 1) await serve(config, log, operations, alone(config, log, announce));
-    else {
-      const { serveWithWorkers } = await import('../app/primary.js');
-      const code = await serveWithWorkers(config, log, shutdownMs(config), announce).catch((error) => {
-        throw explainListenFailure(error, config);
-      });
-      if (code !== 0) throw new ReportedFailure(code);
-    }
+    for (const warning of findMisspelt(env)) log.warn(warning);
+    await serve(config, log, operations, (started) => printBanner(started, config, json === true));
     log.info('Stopped.');
   });
 }
@@ -72,17 +61,21 @@ const GC_FLAGS = '--no-allocation-site-pretenuring';
 
 /** How long closing may take beyond the longest request: http/connections.ts needs two seconds of it, on a machine that is not busy. */
 const SHUTDOWN_GRACE_MS = 5_000;
-const shutdownMs = ({ requestTimeoutMs }: Config) => requestTimeoutMs + SHUTDOWN_GRACE_MS;
 
-/** Serves until it has to stop; resolves when everything is closed. */
-async function serve(config: Config, log: Logger, operations: Operations, supervisor: Supervisor): Promise<void> {
+/** Serves until it has to stop; resolves when everything is closed. Calls `announce` when it answers requests. */
+async function serve(
+  config: Config,
+  log: Logger,
+  operations: Operations,
+  announce: (started: Started) => void,
+): Promise<void> {
   const isEmbedded = config.db.engine === 'embedded';
   // Imported here, because every other command starts in half the time without the HTTP server.
   const [{ createServer }, { createContext }] = await Promise.all([import('../app/app.js'), import('../context.js')]);
   setFlagsFromString(GC_FLAGS);
   const controlSocket = isEmbedded ? controlSocketPath(config.dataDir) : undefined;
   const lost = new AbortController();
-  let outdated: OutdatedError | null = null;
+  const outdated = new AbortController();
   const context = createContext(config, {
     command: 'userdir serve',
     lockWaitMs: LOCK_WAIT_MS,
@@ -92,8 +85,8 @@ async function serve(config: Config, log: Logger, operations: Operations, superv
     onDoubt: (sentence) => log.warn(sentence),
     onMigrating: (sentence, isDetail) => (isDetail ? log.debug(sentence) : log.info(sentence)),
     onOutdated: (error) => {
-      outdated = error;
-      supervisor.outdated(error.message);
+      log.error(error.message);
+      outdated.abort(error);
     },
     onIdleError: (err) => log.warn({ err }, 'A connection to the database broke and will be replaced.'),
     onReplica: (err) =>
@@ -112,8 +105,6 @@ async function serve(config: Config, log: Logger, operations: Operations, superv
       config,
       log,
       context,
-      ...(supervisor.checkReady && { checkWorkers: supervisor.checkReady }),
-      ...(supervisor.askForRequests && { askForRequests: supervisor.askForRequests }),
       // A page contains a secret in demo mode only: with the embedded database, on a loopback address, under the name of this machine
       // (the scripts of another site could read the page), and not through a proxy, whose clients are unknown.
       examine: async () => {
@@ -136,9 +127,11 @@ async function serve(config: Config, log: Logger, operations: Operations, superv
     closers.push(() => server.close());
     // Before listening, so that a second server reports who holds the data directory, not that the port is in use.
     await context.lockDataDirectory();
-    const url = await server.listen({ host: config.host, port: config.port });
-    supervisor.serve(server);
-    const stopped = Promise.race([supervisor.untilStopped(), untilAborted(lost.signal)]);
+    // Fastify hands them on to Node.js, and its types do not know the last one.
+    const address = { host: config.host, port: config.port, reusePort: config.reusePort };
+    const url = await server.listen(address);
+    const drained = untilSignal(log, outdated.signal).then(() => drain(server, config));
+    const stopped = Promise.race([drained, untilAborted(lost.signal)]);
     // Awaited below; until then a rejection must not count as unhandled.
     stopped.catch(() => undefined);
     if (await openWhenReachable(context, log, url, stopped)) {
@@ -164,7 +157,7 @@ async function serve(config: Config, log: Logger, operations: Operations, superv
       demo = await openDemo(context.services, config.dataDir, config.demo);
       // In demo mode with a link that logs in, so that a first start needs no other command.
       const link = demo && dashboardUrl && (await linkOf(context, operatorOf(config), dashboardUrl));
-      await supervisor.started({
+      announce({
         url,
         dashboardUrl: link ?? dashboardUrl,
         metricsUrl: server.metricsUrl,
@@ -174,7 +167,7 @@ async function serve(config: Config, log: Logger, operations: Operations, superv
     }
     await stopped;
     await server.stopListening();
-    if (outdated !== null) throw outdated;
+    outdated.signal.throwIfAborted();
   }
   const work = () =>
     serveUntilStopped()
@@ -182,13 +175,20 @@ async function serve(config: Config, log: Logger, operations: Operations, superv
         throw lost.signal.aborted ? lost.signal.reason : explainListenFailure(error, config);
       })
       .finally(() => {
-        const timeoutMs = shutdownMs(config);
+        const timeoutMs = config.requestTimeoutMs + SHUTDOWN_GRACE_MS;
         force = setTimeout(() => {
           log.error(`Requests did not finish within ${timeoutMs} ms. Ending them.`);
           process.exit(1);
         }, timeoutMs);
       });
   await runThenClose(work, closers);
+}
+
+/** Answers that it is not ready, for as long as a balancer needs to notice. */
+async function drain(server: FastifyInstance, { shutdownDelayMs }: Config): Promise<void> {
+  if (shutdownDelayMs === 0) return;
+  server.drain();
+  await sleep(shutdownDelayMs);
 }
 
 const CHECK_STATES = { passed: 'ok', warning: 'warning', failed: 'problem' } as const;
@@ -253,8 +253,7 @@ function explainListenFailure(error: unknown, { host, metricsPort, port: httpPor
   } = error as NodeJS.ErrnoException & { hostname?: string; port?: number };
   const setting = port === metricsPort ? 'METRICS_PORT' : 'PORT';
   if (code === 'ENOTFOUND' && hostname === host) return new Error(`HOST ${host} is not an address of this machine.`);
-  // In a worker, the primary process binds the port.
-  if (syscall !== 'listen' && syscall !== 'bind') return error;
+  if (syscall !== 'listen') return error;
   if (code === 'EADDRINUSE')
     return new Error(`Port ${port} on ${host} is in use by another process; set ${setting} to a free one.`);
   if (code === 'EACCES')

@@ -48,7 +48,7 @@ export function parseConfig(env: Environment): Config {
     ...files.faults,
     ...read.faults,
     ...missingDatabase(given, read.values),
-    ...needlessWorkers(given, read.values),
+    ...unsharedPort(read.values),
     ...excessiveLag(given, read.values),
     ...incompleteOidc(given),
   ];
@@ -83,7 +83,7 @@ function configOf(values: SettingValues) {
   return {
     host: values.HOST,
     port: values.PORT,
-    workers: values.WORKERS,
+    reusePort: values.REUSE_PORT,
     db,
     /** Where the embedded database, its lock and the demo credentials are kept (absolute). */
     dataDir,
@@ -160,13 +160,14 @@ function missingDatabase(given: Environment, { EMBEDDED }: Partial<SettingValues
   return [{ setting, sentence }];
 }
 
-/** The embedded database has one process. */
-function needlessWorkers(given: Environment, { WORKERS }: Partial<SettingValues>): Fault[] {
-  const text = given['WORKERS'] || '1';
-  if (isGiven(given, 'DATABASE_URL') || text === '1' || WORKERS === undefined) return [];
-  const sentence =
-    'WORKERS must be 1 with the embedded database, which one process can open. Set DATABASE_URL to use more.';
-  return [{ setting: 'WORKERS', sentence }];
+/** Node.js shares a port from this version on. */
+const SHARES_PORTS = [23, 1] as const;
+
+function unsharedPort({ REUSE_PORT }: Partial<SettingValues>): Fault[] {
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
+  if (!REUSE_PORT || major > SHARES_PORTS[0] || (major === SHARES_PORTS[0] && minor >= SHARES_PORTS[1])) return [];
+  const sentence = `REUSE_PORT needs Node.js ${SHARES_PORTS.join('.')} or newer; this is ${process.versions.node}.`;
+  return [{ setting: 'REUSE_PORT', sentence }];
 }
 
 /** Requests for the present end of the feed of changes wait for so long. */

@@ -1,5 +1,4 @@
 import { isIP } from 'node:net';
-import { availableParallelism } from 'node:os';
 import { z } from 'zod';
 
 /**
@@ -91,15 +90,6 @@ function isNetwork(part: string): boolean {
   return family !== 0 && rest.length === 0 && bitsFit;
 }
 
-const MAX_WORKERS = 64;
-const workers: Kind<number> = {
-  accepts: `a whole number from 1 to ${MAX_WORKERS} or "auto"`,
-  schema: z.union([
-    z.literal('auto').transform(() => Math.min(availableParallelism(), MAX_WORKERS)),
-    wholeNumber(1, MAX_WORKERS).schema,
-  ]),
-};
-
 /** The values of a claim that give each role. */
 const roles: Kind<Readonly<Record<'admin' | 'support' | 'viewer', readonly string[]>>> = {
   accepts: '`role=value` pairs separated by commas',
@@ -158,7 +148,7 @@ export const DECLARATIONS = {
   DATABASE_POOL_SIZE: {
     ...wholeNumber(1, 1000),
     default: '10',
-    does: 'How many PostgreSQL connections each worker has. They stay open. When heavy requests get a second thread, the worker opens half as many more. Each worker also opens up to four connections to `DATABASE_DIRECT_URL`: one listens for revoked secrets, one publishes changes, and one for each thread sometimes vacuums. With `DATABASE_REPLICA_URL`, there is one more for each thread, and the same number plus one to the standby.',
+    does: 'How many PostgreSQL connections a process has. They stay open. When heavy requests get a second thread, it opens half as many more. It also opens up to four connections to `DATABASE_DIRECT_URL`: one listens for revoked secrets, one publishes changes, and one for each thread sometimes vacuums. With `DATABASE_REPLICA_URL`, there is one more for each thread, and the same number plus one to the standby.',
   },
   DATABASE_POOL_TIMEOUT_MS: {
     ...wholeNumber(100, 600_000),
@@ -176,10 +166,10 @@ export const DECLARATIONS = {
     does: 'The address to listen on. `0.0.0.0` listens on all.',
   },
   PORT: { ...wholeNumber(0, 65535), default: '4000', does: 'The port to listen on. `0` takes a free one.' },
-  WORKERS: {
-    ...workers,
-    default: '1',
-    does: 'How many processes answer requests. `auto` takes one for each core of the machine. More than one needs `DATABASE_URL`.',
+  REUSE_PORT: {
+    ...switchValue,
+    default: 'off',
+    does: 'Whether several processes of this machine listen on the same port, and the system gives each new connection to one of them. It needs `DATABASE_URL` and Node.js 23.1 or newer.',
   },
   TRUST_PROXY: {
     ...trustProxy,
@@ -199,7 +189,7 @@ export const DECLARATIONS = {
   SECOND_THREAD: {
     ...oneOf('auto', 'off'),
     default: 'auto',
-    does: 'Whether heavy requests (GraphQL that is not known to be light, verdicts on many wallets) are answered in a thread of their own, so that they do not keep other projects waiting. With `auto` each worker starts it when a project sends one beside others, and ends it after five idle minutes. It takes 50 to 150 MiB of memory.',
+    does: 'Whether heavy requests (GraphQL that is not known to be light, verdicts on many wallets) are answered in a thread of their own, so that they do not keep other projects waiting. With `auto` a process starts it when a project sends one beside others, and ends it after five idle minutes. It takes 50 to 150 MiB of memory.',
   },
   SHUTDOWN_DELAY_MS: {
     ...wholeNumber(0, 600_000),

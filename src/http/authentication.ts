@@ -3,13 +3,12 @@ import { isIPv6 } from 'node:net';
 import { crc32 } from 'node:zlib';
 import type { onRequestHookHandler, preHandlerHookHandler } from 'fastify';
 import ipaddr from 'ipaddr.js';
-import { RateLimiterRes } from 'rate-limiter-flexible';
+import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
 import { isTooLong } from '../domain/input-limits.js';
 import type { Credentials, Permission, ProjectScope } from '../domain/projects.js';
 import { AppError } from '../errors.js';
 import { UNAUTHENTICATED } from './admission.js';
 import { refuseMalformedUrl } from './failures.js';
-import { createLimiter } from './rate-limit.js';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -143,7 +142,7 @@ export function createFailureLimit(
   whose: string,
   what = 'failed authentications',
 ): (key: string) => Promise<void> {
-  const failures = createLimiter({ keyPrefix: `${what} ${whose}`, points, duration: 60 });
+  const failures = new RateLimiterMemory({ keyPrefix: `${what} ${whose}`, points, duration: 60 });
   return async (key) => {
     await failures.consume(crc32(key) % BUCKETS).catch((rejection: unknown) => {
       if (!(rejection instanceof RateLimiterRes)) throw rejection;

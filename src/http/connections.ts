@@ -87,8 +87,8 @@ export function closeInOrder(app: FastifyInstance, requestTimeoutMs: number): ()
   app.decorate('drain', () => {
     old ??= new Set(connections);
   });
-  app.decorate('stopListening', (turn: () => Promise<unknown> = nextTurn) => {
-    stopped ??= stopListening(turn);
+  app.decorate('stopListening', () => {
+    stopped ??= stopListening();
     return stopped;
   });
   app.addHook('preClose', async () => {
@@ -103,14 +103,14 @@ export function closeInOrder(app: FastifyInstance, requestTimeoutMs: number): ()
    * A connection that waits to be accepted when the listener closes is reset. So all are accepted first, and no answer ends a connection
    * meanwhile, whose client would connect again.
    */
-  async function stopListening(turn: () => Promise<unknown>): Promise<void> {
+  async function stopListening(): Promise<void> {
     if (!app.server.listening) return;
     held = [];
     for (let looks = 0, before = -1; looks < LOOKS && before !== accepted; looks += 1) {
       before = accepted;
       await sleep(QUIET_MS);
       // Timers come before new connections in a turn of the event loop.
-      await turn();
+      await nextTurn();
     }
     app.server.close();
   }

@@ -1,14 +1,6 @@
-import cluster from 'node:cluster';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { Redis } from 'ioredis';
-import {
-  type IRateLimiterOptions,
-  RateLimiterCluster,
-  RateLimiterClusterMaster,
-  RateLimiterMemory,
-  RateLimiterRedis,
-  RateLimiterRes,
-} from 'rate-limiter-flexible';
+import { RateLimiterMemory, RateLimiterRedis } from 'rate-limiter-flexible';
 import { AppError } from '../errors.js';
 import type { Logger } from '../telemetry/logger.js';
 
@@ -36,7 +28,7 @@ export async function limitRates(app: FastifyInstance, config: RateLimits, log: 
   const { requestsPerMinute, redisUrl } = config;
   // Projects have different limits, so the limiter only counts.
   const budget = { points: Number.MAX_SAFE_INTEGER, duration: WINDOW_S, keyPrefix: 'userdir:requests' };
-  let limiter: ReturnType<typeof createLimiter> | RateLimiterRedis = createLimiter(budget);
+  let limiter: RateLimiterMemory | RateLimiterRedis = new RateLimiterMemory(budget);
   if (redisUrl !== undefined) {
     const storeClient = await connectRedis(redisUrl, log);
     app.addHook('onClose', () => storeClient.disconnect());
@@ -91,36 +83,4 @@ async function connectRedis(url: string, log: Logger): Promise<Redis> {
     isAway = false;
   });
   return client;
-}
-
-/** What is allowed: `points` in `duration` seconds. `keyPrefix` tells limits apart. */
-type Limit = Readonly<Required<Pick<IRateLimiterOptions, 'keyPrefix' | 'points' | 'duration'>>>;
-
-/** Counts in this process or, in a worker, in the primary process: all workers of a service share a limit. */
-export function createLimiter(limit: Limit): RateLimiterMemory | RateLimiterCluster {
-  return cluster.isWorker ? new SharedLimiter(limit) : new RateLimiterMemory(limit);
-}
-
-/** To be called in the primary process, before it starts workers. */
-export function shareLimits(): void {
-  new RateLimiterClusterMaster();
-}
-
-/** A primary process that does not count in time is not waited for: the worker counts by itself. */
-const PRIMARY_TIMEOUT_MS = 3_000;
-
-class SharedLimiter extends RateLimiterCluster {
-  readonly #own: RateLimiterMemory;
-
-  constructor(limit: Limit) {
-    super({ ...limit, timeoutMs: PRIMARY_TIMEOUT_MS });
-    this.#own = new RateLimiterMemory(limit);
-  }
-
-  override consume(...args: Parameters<RateLimiterMemory['consume']>): Promise<RateLimiterRes> {
-    return super.consume(...args).catch((rejection: unknown) => {
-      if (rejection instanceof RateLimiterRes) throw rejection;
-      return this.#own.consume(...args);
-    });
-  }
 }

@@ -1,6 +1,6 @@
 import type { AddressInfo } from 'node:net';
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
-import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { type BatchSize, batchChannel } from './request-trace.js';
 
 /** A metric that is read when Prometheus asks. */
@@ -13,8 +13,6 @@ export interface Figure {
   readonly label?: string;
   /** The labels of a figure that says something of the process by them; its number is 1. */
   readonly info?: () => Readonly<Record<string, string>>;
-  /** How those of several workers become one; without it, their sum. */
-  readonly aggregator?: 'sum' | 'max';
 }
 
 type Reading = number | Readonly<Record<string, number>>;
@@ -24,9 +22,6 @@ const DURATIONS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2
 const BATCH_SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_000];
 /** As many operations are counted by their name; callers can make up any number of them. */
 const MAX_OPERATIONS = 100;
-
-/** All metrics of a process as plain JSON, which a worker sends to the primary process. */
-export type Measurements = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
 /**
  * Measures what `app` does, and reads `figures`. Load this module only where metrics are wanted. The only label that comes from a request is
@@ -38,7 +33,7 @@ export function measure(app: FastifyInstance, figures: readonly Figure[]) {
   measureRequests(app, register);
   measureBatches(app, register);
   for (const figure of figures) readFigure(figure, register);
-  return { text: () => register.metrics(), json: () => register.getMetricsAsJSON() };
+  return () => register.metrics();
 }
 
 /** Serves metrics for Prometheus on their own port. */
@@ -54,20 +49,6 @@ export async function serveMetrics(address: { host: string; port: number }, read
     url: `http://${family === 'IPv6' ? `[${host}]` : host}:${port}/metrics`,
     close: () => listener.close(),
   };
-}
-
-/** Only these go on from where an ended process has left them. */
-const COUNTED = ['counter', 'histogram', 'summary'];
-
-/**
- * The metrics of several processes as those of one: counters, histograms and most gauges are sums, times of the event loop are
- * averages. What processes have counted that have ended is kept, in the one entry of `ended` that this leaves.
- */
-export async function addUp(current: readonly Measurements[], ended: Measurements[]): Promise<string> {
-  const counted = ended.map((each) => each.filter(({ type }) => COUNTED.includes(String(type))));
-  const kept = await AggregatorRegistry.aggregate(counted).getMetricsAsJSON();
-  ended.splice(0, counted.length, kept);
-  return AggregatorRegistry.aggregate([...current, kept]).metrics();
 }
 
 function measureRequests(app: FastifyInstance, register: Registry): void {
@@ -132,9 +113,9 @@ function measureBatches(app: FastifyInstance, register: Registry): void {
   app.addHook('onClose', async () => void batchChannel.unsubscribe(measure));
 }
 
-function readFigure({ kind, name, help, read, label, info, aggregator = 'sum' }: Figure, register: Registry): void {
+function readFigure({ kind, name, help, read, label, info }: Figure, register: Registry): void {
   const labelNames = info === undefined ? [label ?? []].flat() : Object.keys(info());
-  const given = { name, help, labelNames, aggregator, registers: [register], collect };
+  const given = { name, help, labelNames, registers: [register], collect };
   const metric = kind === 'counter' ? new Counter(given) : new Gauge(given);
 
   async function collect(): Promise<void> {

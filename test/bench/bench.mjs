@@ -12,7 +12,6 @@ import { measureOverload } from './overload.mjs';
 import { addBuilds, likeOf, SERVERS, startServer } from './processes.mjs';
 import { drawItems, headersFor, SCENARIOS, seededRandom } from './questions.mjs';
 import { isInvalid, median, printScenario, verdicts } from './report.mjs';
-import { measureWorkers } from './workers.mjs';
 import { copyForWrites, databaseOf, drawWrites } from './write-data.mjs';
 import { WRITES } from './writes.mjs';
 
@@ -40,7 +39,7 @@ const HELP = `npm run bench -- [options]
   --awake              keep the processors of a virtual machine from sleeping, which distorts the figures of one connection
   --out FILE           also write everything as JSON
   --smoke              tiny data, short measurements: does it all still work?
-  --only FIGURE        instead of the comparison: startup, depth (--sizes LIST), import or first-import (--lines N), tallies, overload, workers or
+  --only FIGURE        instead of the comparison: startup, depth (--sizes LIST), import or first-import (--lines N), tallies, overload or
                        growth (--sizes LIST, --embedded for the embedded database)
 `;
 
@@ -310,7 +309,6 @@ const FIGURES = {
   growth: async (bench) => (await import('./growth.mjs')).measureGrowth(bench),
   tallies: measureTallies,
   overload: measureOverload,
-  workers: measureWorkers,
 };
 
 async function main() {

@@ -25,7 +25,7 @@ describe.skipIf(missingPrograms.length > 0)('a service on a PostgreSQL under Pat
       DEMO: 'off',
     };
     project = await userdirJson(settings, ['project', 'create', '--name', 'Drill']);
-    server = await startServer({ ...settings, WORKERS: '2' });
+    server = await startServer(settings);
   });
   afterAll(async () => {
     await server?.stop();

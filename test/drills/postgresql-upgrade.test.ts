@@ -8,6 +8,7 @@ import { promisify } from 'node:util';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { Json } from '../support/app.js';
+import { type Balancer, HAPROXY, SHUTDOWN_DELAY_MS, startBalancer } from '../support/balancer.js';
 import { ROOT } from '../support/checkout.js';
 import { BIN, type Cluster, createCluster, freePort, hasPostgres } from '../support/cluster.js';
 import { type Credentials, type RunningServer, type Settings, startServer, userdirJson } from '../support/command.js';
@@ -18,7 +19,6 @@ import { RETRYABLE, startLoad } from '../support/writers.js';
 /** A PostgreSQL is replaced by one of another major version while it is used, and comes back, with the files of docs/upgrade. */
 
 const SCRIPT = join(ROOT, 'docs/upgrade/postgresql.sh');
-const HAPROXY = '/usr/sbin/haproxy';
 /** The folder of the programs of PostgreSQL 18, as `test/support/postgres.sh 18 FOLDER` makes it. */
 const { POSTGRES_18, UPGRADE_USERS = '20000' } = process.env;
 const canRun = POSTGRES_18 !== undefined && hasPostgres && existsSync(HAPROXY) && existsSync('/usr/bin/socat');
@@ -35,8 +35,10 @@ describe.skipIf(!canRun)('a service whose PostgreSQL is replaced by a newer one'
   const socket = join(folder, 'haproxy.sock');
   const urlFile = join(folder, 'database-url');
   let clusters: Record<Name, Cluster>;
-  let balancer: ChildProcess;
-  let server: RunningServer;
+  /** In front of PostgreSQL. */
+  let proxy: ChildProcess;
+  let balancer: Balancer;
+  let places: { readonly port: number; server: RunningServer }[];
   let receiver: Receiver;
   let project: Credentials;
   let questions: Question[];
@@ -44,9 +46,12 @@ describe.skipIf(!canRun)('a service whose PostgreSQL is replaced by a newer one'
   beforeAll(async () => {
     mkdirSync(folder);
     clusters = { old: await createCluster(SETTINGS), new: await createCluster(SETTINGS, POSTGRES_18) };
-    writeFileSync(urlFile, await startBalancer());
+    writeFileSync(urlFile, await startProxy());
     receiver = await startReceiver();
-    server = await startServer({ ...OTHERS, DATABASE_URL_FILE: urlFile, DATA_DIR: folder, WORKERS: '2' });
+    const ports = [await freePort(), await freePort()] as const;
+    places = [];
+    for (const port of ports) places.push({ port, server: await start(port) });
+    balancer = await startBalancer(folder, ports);
     project = await userdirJson(settingsOf('old'), ['project', 'create', '--name', 'Drill']);
     await userdirJson(settingsOf('old'), ['seed', '--project', project.app_id, '--users', UPGRADE_USERS]);
     const [wallet] = await query(clusters.old, 'SELECT user_id, public_key FROM accounts ORDER BY id LIMIT 1');
@@ -60,16 +65,35 @@ describe.skipIf(!canRun)('a service whose PostgreSQL is replaced by a newer one'
     ];
   });
   afterAll(async () => {
-    await server?.stop();
+    await Promise.all((places ?? []).map(({ server }) => server.stop()));
     await receiver?.close();
-    balancer?.kill();
+    balancer?.process.kill();
+    proxy?.kill();
     await clusters?.old.drop();
     await clusters?.new.drop();
     await rm(folder, { recursive: true });
   });
 
+  const start = (port: number) =>
+    startServer({
+      ...OTHERS,
+      DATABASE_URL_FILE: urlFile,
+      DATA_DIR: folder,
+      PORT: String(port),
+      SHUTDOWN_DELAY_MS: String(SHUTDOWN_DELAY_MS),
+    });
+
+  /** Restarts one process after the other, as the unit of docs/failover is restarted. */
+  async function restartAll(): Promise<void> {
+    for (const place of places) {
+      await place.server.stop();
+      place.server = await start(place.port);
+      await balancer.bothUp();
+    }
+  }
+
   /** Returns the URL of the database behind it. */
-  async function startBalancer(): Promise<string> {
+  async function startProxy(): Promise<string> {
     const port = await freePort();
     const config = join(folder, 'haproxy.cfg');
     const text = readFileSync(join(ROOT, 'docs/upgrade/haproxy.cfg'), 'utf8')
@@ -78,7 +102,7 @@ describe.skipIf(!canRun)('a service whose PostgreSQL is replaced by a newer one'
       .replace('pg15.example.com:5432', new URL(clusters.old.url).host)
       .replace('pg18.example.com:5432', new URL(clusters.new.url).host);
     writeFileSync(config, text);
-    balancer = spawn(HAPROXY, ['-db', '-f', config], { stdio: 'ignore' });
+    proxy = spawn(HAPROXY, ['-db', '-f', config], { stdio: 'ignore' });
     const url = new URL(clusters.old.url);
     url.port = String(port);
     return url.href;
@@ -108,7 +132,7 @@ describe.skipIf(!canRun)('a service whose PostgreSQL is replaced by a newer one'
   const WAYS = {
     haproxy: (from: Name, to: Name) =>
       `echo "disable server database/${from}; enable server database/${to}; shutdown sessions server database/${from}" | socat - UNIX-CONNECT:${socket}`,
-    file: (_: Name, to: Name) => `echo '${clusters[to].url}' >${urlFile} && kill -HUP ${server.process.pid}`,
+    file: (_: Name, to: Name) => `echo '${clusters[to].url}' >${urlFile}`,
   };
 
   /** Expects that nothing is lost or skipped while the service goes from one server to the other. Returns what happened. */
@@ -131,14 +155,19 @@ describe.skipIf(!canRun)('a service whose PostgreSQL is replaced by a newer one'
     ]);
     receiver.expectSecret(path, webhook.secret);
     const [{ newest }] = await query(clusters[from], 'SELECT max(id)::int AS newest FROM users');
-    const follower = await startFollower(server.url, project);
-    const load = startLoad(server.url, project, 4);
-    const readers = startReaders(server.url, project, questions);
+    const follower = await startFollower(balancer.url, project);
+    const load = startLoad(balancer.url, project, 4);
+    const readers = startReaders(balancer.url, project, questions);
     await sleep(STEADY_MS);
     const started = performance.now();
     await before?.();
     const copied = performance.now();
-    await runScript(from, to, 'switch', 'sh', '-c', WAYS[way](from, to));
+    const switching = runScript(from, to, 'switch', 'sh', '-c', WAYS[way](from, to));
+    if (way === 'file') {
+      await vi.waitUntil(() => readFileSync(urlFile, 'utf8').trim() === clusters[to].url, { timeout: 60_000 });
+      await restartAll();
+    }
+    await switching;
     const switched = performance.now();
     await vi.waitUntil(() => load.successes.some((at) => at > switched + STEADY_MS), { timeout: 60_000 });
     const written = await load.stop();
@@ -186,7 +215,7 @@ describe.skipIf(!canRun)('a service whose PostgreSQL is replaced by a newer one'
 
   test('gives up a switch whose target does not keep up, and goes on', async () => {
     await query(clusters.new, 'SET TRANSACTION READ WRITE; ALTER SUBSCRIPTION userdir_upgrade DISABLE');
-    const load = startLoad(server.url, project, 2);
+    const load = startLoad(balancer.url, project, 2);
     await sleep(STEADY_MS);
     await expect(runScript('old', 'new', 'switch', 'false')).rejects.toThrow('FROM takes writes again.');
     const before = performance.now();

@@ -1,15 +1,12 @@
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { rename, rm, symlink } from 'node:fs/promises';
+import { existsSync, mkdirSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { promisify } from 'node:util';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { VERSION } from '#dist/config/build.js';
 import type { Json } from '../support/app.js';
-import { ROOT } from '../support/checkout.js';
+import { type Balancer, HAPROXY, SHUTDOWN_DELAY_MS, startBalancer } from '../support/balancer.js';
 import { type Cluster, createCluster, freePort, hasPostgres } from '../support/cluster.js';
 import {
   type Command,
@@ -30,7 +27,6 @@ import { startLoad } from '../support/writers.js';
 
 /** Two processes behind HAProxy go to another release one after the other, under load, while its migration runs; and back, where the schema allows it. */
 
-const HAPROXY = '/usr/sbin/haproxy';
 const canRun = hasPostgres && existsSync(HAPROXY) && existsSync('/usr/bin/socat');
 /** By hand, UPGRADE_USERS=10000000. */
 const { UPGRADE_USERS = '100000' } = process.env;
@@ -69,12 +65,10 @@ interface Step {
 
 describe.skipIf(!canRun)('two processes behind HAProxy', () => {
   const folder = join(tmpdir(), `userdir-rolling-${process.pid}`);
-  const socket = join(folder, 'haproxy.sock');
   let newer: Release;
   let newest: Release;
   let cluster: Cluster;
-  let balancer: ChildProcess;
-  let url: string;
+  let balancer: Balancer;
   let settings: Settings;
   let places: { readonly port: number; server: RunningServer }[];
   let receiver: Receiver;
@@ -96,19 +90,19 @@ describe.skipIf(!canRun)('two processes behind HAProxy', () => {
       LOG_LEVEL: 'fatal',
       DEMO: 'off',
       WEBHOOKS_ALLOW_PRIVATE: 'on',
-      // HAProxy looks every second, and leaves a server after two looks.
-      SHUTDOWN_DELAY_MS: '3000',
+      SHUTDOWN_DELAY_MS: String(SHUTDOWN_DELAY_MS),
     };
     project = await userdirJson(settings, ['project', 'create', '--name', 'Drill']);
     await userdirJson(settings, ['seed', '--project', project.app_id, '--users', UPGRADE_USERS]);
     receiver = await startReceiver();
     places = [];
-    for (const port of [await freePort(), await freePort()]) places.push({ port, server: await start(port) });
-    url = await startBalancer();
+    const ports = [await freePort(), await freePort()] as const;
+    for (const port of ports) places.push({ port, server: await start(port) });
+    balancer = await startBalancer(folder, ports);
   });
   afterAll(async () => {
     await Promise.all((places ?? []).map(({ server }) => server.stop()));
-    balancer?.kill();
+    balancer?.process.kill();
     await receiver?.close();
     await cluster?.drop();
     newer?.remove();
@@ -117,35 +111,6 @@ describe.skipIf(!canRun)('two processes behind HAProxy', () => {
   });
 
   const start = (port: number, command?: Command) => startServer({ ...settings, PORT: String(port) }, command);
-
-  /** With the file of docs/cells, in which the first cell has two processes. */
-  async function startBalancer(): Promise<string> {
-    const port = await freePort();
-    const text = readFileSync(join(ROOT, 'docs/cells/haproxy.cfg'), 'utf8')
-      .replaceAll('/etc/haproxy/', `${folder}/`)
-      .replace('/run/haproxy/admin.sock', socket)
-      .replace('bind :8080', `bind 127.0.0.1:${port}`)
-      .replace('cell1a.example.com:4000', `127.0.0.1:${places[0]?.port}`)
-      .replace('cell1b.example.com:4000', `127.0.0.1:${places[1]?.port}`)
-      .replaceAll(/cell2[ab]\.example\.com:4000/g, '127.0.0.1:1');
-    writeFileSync(join(folder, 'haproxy.cfg'), text);
-    for (const map of ['cells.map', 'held.map']) writeFileSync(join(folder, map), '');
-    balancer = spawn(HAPROXY, ['-db', '-f', join(folder, 'haproxy.cfg')], { stdio: 'ignore' });
-    const balanced = `http://127.0.0.1:${port}`;
-    await bothUp();
-    return balanced;
-  }
-
-  /** Until HAProxy sends requests to both. */
-  async function bothUp(): Promise<void> {
-    const countUp = async () => {
-      const shown = await promisify(execFile)('sh', ['-c', `echo 'show stat' | socat - UNIX-CONNECT:${socket}`]).catch(
-        () => null,
-      );
-      return shown?.stdout.match(/^cell1,[ab],.*,UP,/gm)?.length;
-    };
-    await vi.waitUntil(async () => (await countUp()) === 2, PATIENCE);
-  }
 
   async function runJson(...args: string[]): Promise<Json> {
     const { code, stdout, stderr } = await outcomeOf(spawnUserdir(settings, [...args, '--json'], command));
@@ -177,7 +142,7 @@ describe.skipIf(!canRun)('two processes behind HAProxy', () => {
     for (const place of places) {
       expect((await place.server.stop()).code).toBe(0);
       place.server = await start(place.port, command);
-      await bothUp();
+      await balancer.bothUp();
     }
     return { what: 'replaces processes', since };
   }
@@ -186,7 +151,8 @@ describe.skipIf(!canRun)('two processes behind HAProxy', () => {
    * Does `work` under load, of which nothing fails, nothing is lost, and nothing is skipped. Returns what happened. A request that waits for
    * longer than the statement timeout fails; how long the slowest took depends on the machine, and is only told.
    */
-  async function underLoad(name: string, work: () => Promise<Step[]>, at = url): Promise<string> {
+  async function underLoad(name: string, work: () => Promise<Step[]>): Promise<string> {
+    const at = balancer.url;
     const path = `/${name}`;
     const [{ newest }] = await query('SELECT max(id)::int AS newest FROM users');
     const words = ['--project', project.app_id, '--types', 'user.created', '--url', receiver.url(path)];
@@ -248,33 +214,6 @@ describe.skipIf(!canRun)('two processes behind HAProxy', () => {
     await annotate(await underLoad('older', async () => [await replaceAll()]));
   });
 
-  test('workers go to the newer release by SIGHUP, and back', async ({ annotate }) => {
-    const current = join(folder, 'current');
-    /** As one would: the new name replaces the old one at once. */
-    async function pointTo(release: string): Promise<void> {
-      await symlink(release, `${current}.new`);
-      await rename(`${current}.new`, current);
-    }
-    await pointTo(ROOT);
-    const server = await startServer({ ...settings, WORKERS: '2', LOG_LEVEL: 'info' }, [
-      process.execPath,
-      join(current, 'dist/cli.js'),
-    ]);
-    /** Replaces the workers by those of a release. */
-    async function replaceBy({ folder: release, version }: Pick<Release, 'folder' | 'version'>): Promise<Step> {
-      const since = performance.now();
-      await pointTo(release);
-      server.process.kill('SIGHUP');
-      const answers = async () =>
-        Promise.all(Array.from({ length: 10 }, async () => (await fetch(`${server.url}/readyz`)).json()));
-      await vi.waitUntil(async () => (await answers()).every((answer: Json) => answer.version === version), PATIENCE);
-      return { what: `workers of ${version}`, since };
-    }
-    const work = async () => [await replaceBy(newer), await replaceBy({ folder: ROOT, version: VERSION })];
-    const happened = await underLoad('workers', work, server.url).finally(() => server.stop());
-    await annotate(happened);
-  });
-
   test('go to a release that leaves older ones behind, which end by themselves', async ({ annotate }) => {
     const [first, second] = places as [(typeof places)[0], (typeof places)[0]];
     const happened = await underLoad('newest', async () => {
@@ -284,7 +223,7 @@ describe.skipIf(!canRun)('two processes behind HAProxy', () => {
       expect((await second.server.outcome).code).toBe(3);
       command = newest.command;
       second.server = await start(second.port, newest.command);
-      await bothUp();
+      await balancer.bothUp();
       return [{ what: 'replaces processes', since }];
     });
     await annotate(happened);

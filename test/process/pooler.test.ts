@@ -108,7 +108,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPgBouncer())('behind PgBoun
     env = { ...database.env, DATABASE_URL: pooled.href, DATABASE_DIRECT_URL: direct.href };
     await startBouncer();
     project = await userdirJson(env, ['project', 'create', '--name', 'Pooled']);
-    server = await startServer({ ...env, DEMO: 'off', WORKERS: '2', WEBHOOKS_ALLOW_PRIVATE: 'on' });
+    server = await startServer({ ...env, DEMO: 'off', WEBHOOKS_ALLOW_PRIVATE: 'on' });
   });
   afterAll(async () => {
     await server?.stop();

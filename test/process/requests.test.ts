@@ -1,15 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
-import { afterAll, afterEach, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import type { Json } from '../support/app.js';
 import { type Credentials, type RunningServer, type Settings, startServer, userdirJson } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
 
 /** The last requests of a project and its tallies, where several processes answer, and where they end. */
 
-const isPostgres = inject('engine') === 'postgres';
-const LONG = { timeout: 120_000, interval: 50 };
 let database: TestDatabase;
 let project: Credentials;
 let server: RunningServer | null = null;
@@ -72,60 +69,9 @@ async function logIn() {
   };
 }
 
-const workersOf = (pid = 0) =>
-  readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
-
-describe.runIf(isPostgres)('with two workers', () => {
-  test('each tells what all remember, and how many answered where one hangs', async () => {
-    project = await userdirJson(database.env, ['project', 'create', '--name', 'Test']);
-    const { process: primary, stop } = await start({ WORKERS: '2' });
-    const ids = Array.from({ length: 12 }, () => randomUUID());
-    for (const [index, id] of ids.entries())
-      expect((await ask(index % 2 ? '/server/users/12345' : '/server/users/count', id)).status).toBe(
-        index % 2 ? 404 : 200,
-      );
-    const dashboard = await logIn();
-    const recent = async (args: string) =>
-      (
-        await dashboard(
-          `{ project(appId: "${project.app_id}") { recentRequests(${args}) { workers answered requests { requestId status } } } }`,
-        )
-      ).project.recentRequests;
-    const all = await vi.waitUntil(async () => {
-      const found = await recent('first: 100');
-      return found.requests.length === 12 && found;
-    }, LONG);
-    expect(all).toMatchObject({ workers: 2, answered: 2 });
-    expect(all.requests.map(({ requestId }: Json) => requestId).toSorted()).toEqual(ids.toSorted());
-    const { requests: failed } = await recent('failed: true');
-    expect(failed.map(({ status }: Json) => status)).toEqual(Array(6).fill(404));
-    for (const id of ids) {
-      expect(await dashboard(`{ projectOfRequest(requestId: "${id}") }`)).toEqual({ projectOfRequest: project.app_id });
-      expect((await recent(`requestId: "${id}"`)).requests).toHaveLength(1);
-    }
-    const [hanging = 0] = workersOf(primary.pid);
-    process.kill(hanging, 'SIGSTOP');
-    try {
-      // A stopped worker is given a connection, which is not answered.
-      const some = await vi.waitUntil(() => recent('first: 100').catch(() => null), LONG);
-      expect(some).toMatchObject({ workers: 2, answered: 1 });
-      expect(some.requests.length).toBeLessThan(12);
-    } finally {
-      process.kill(hanging, 'SIGCONT');
-    }
-    const { stderr } = await stop();
-    const lines = stderr
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line) as Json);
-    const answering = lines.filter(({ reqId }) => ids.includes(reqId)).map(({ pid }) => pid);
-    expect(new Set(answering).size).toBe(2);
-  });
-});
-
 test('a service that stops has written its tallies', async () => {
   project = await userdirJson(database.env, ['project', 'create', '--name', 'Test']);
-  await start({ WORKERS: isPostgres ? '2' : '1' });
+  await start({});
   for (let index = 0; index < 5; index += 1) await ask('/server/users/count', randomUUID());
   await ask('/server/users/12345', randomUUID());
   expect(await server?.stop()).toMatchObject({ code: 0 });

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { Agent, request } from 'node:http';
 import { connect } from 'node:net';
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest';
 import { type Credentials, type RunningServer, startServer, userdirJson } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
 import { openEvents, subscribe } from '../support/events.js';
@@ -42,19 +42,17 @@ function startClients(url: string) {
   return { outcomes, ended: Promise.all(clients).finally(() => agent.destroy()) };
 }
 
-const isPostgres = inject('engine') === 'postgres';
-// The engine has no part in what one process does; only PostgreSQL can have two.
-const workers = isPostgres ? '2' : '1';
-describe(`a service with ${workers} workers`, () => {
-  test.each(['0', '500'])('resets no request of 16 clients, with SHUTDOWN_DELAY_MS=%s', async (delayMs) => {
-    const server = await start({ WORKERS: workers, SHUTDOWN_DELAY_MS: delayMs });
+test.each(['0', '500'])(
+  'a service that stops resets no request of 16 clients, with SHUTDOWN_DELAY_MS=%s',
+  async (delayMs) => {
+    const server = await start({ SHUTDOWN_DELAY_MS: delayMs });
     const { outcomes, ended } = startClients(server.url);
     await vi.waitUntil(() => (outcomes.get('200') ?? 0) > 64, LIMIT);
     expect(await server.stop()).toMatchObject({ code: 0, signal: null });
     await ended;
     expect([...outcomes.keys()].toSorted()).toEqual(['200', 'ECONNREFUSED']);
-  });
-});
+  },
+);
 
 const ASK = () =>
   `GET /server/users/count HTTP/1.1\r\nHost: localhost\r\nservice-app-id: ${project.app_id}\r\n` +
@@ -75,7 +73,8 @@ async function openConnection({ url }: RunningServer) {
   return connection;
 }
 
-const testOnce = test.runIf(!isPostgres);
+// The engine has no part in what follows.
+const testOnce = test.runIf(inject('engine') === 'embedded');
 
 testOnce(
   'a request on a kept connection is answered when the service does not listen any more, and ends the connection; a silent one is ended and not reset',

@@ -25,12 +25,7 @@ beforeAll(async () => {
   receiver = await startReceiver();
   database = await copyTemplate();
   settings = { ...database.env, DEMO: 'off', WEBHOOKS_ALLOW_PRIVATE: 'on' };
-  // Several processes share the work where they can.
-  server = await startServer({
-    ...settings,
-    METRICS_PORT: '0',
-    ...(inject('engine') === 'postgres' && { WORKERS: '2' }),
-  });
+  server = await startServer({ ...settings, METRICS_PORT: '0' });
 });
 afterAll(async () => {
   await server?.stop();

@@ -1,6 +1,5 @@
 import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
-import { availableParallelism } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
@@ -15,7 +14,7 @@ test('the default is the embedded database in ./data on loopback, with GraphiQL 
   expect(parseConfig({})).toEqual({
     host: '127.0.0.1',
     port: 4000,
-    workers: 1,
+    reusePort: false,
     db: { engine: 'embedded', dataDir: resolve('data') },
     dataDir: resolve('data'),
     logLevel: 'info',
@@ -44,7 +43,6 @@ test('every setting is read', () => {
     parseConfig({
       HOST: '0.0.0.0',
       PORT: '65535',
-      WORKERS: '3',
       DATABASE_URL: 'postgresql://user:secret@db.example/users',
       DATABASE_DIRECT_URL: 'postgres://user:secret@direct.example/users',
       DATABASE_REPLICA_URL: 'postgres://user:secret@standby.example/users',
@@ -82,7 +80,7 @@ test('every setting is read', () => {
   ).toEqual({
     host: '0.0.0.0',
     port: 65535,
-    workers: 3,
+    reusePort: false,
     db: {
       engine: 'postgres',
       url: 'postgresql://user:secret@db.example/users',
@@ -157,7 +155,7 @@ test('an empty variable counts as absent', () => {
     'NODE_ENV',
     'GRAPHIQL',
     'DEMO',
-    'WORKERS',
+    'REUSE_PORT',
     'DATABASE_DIRECT_URL',
     'DATABASE_DIRECT_URL_FILE',
     'DATABASE_REPLICA_URL',
@@ -305,14 +303,13 @@ test('docs/configuration.md matches the declared settings (npm run docs:configur
   expect(await readFile(join(ROOT, 'docs/configuration.md'), 'utf8')).toBe(printed.stdout);
 });
 
-test('WORKERS=auto takes one for each core, and the embedded database refuses more than one on any machine', () => {
+test('REUSE_PORT is refused by a Node.js that cannot share a port', () => {
   const DATABASE_URL = 'postgres://db.example/users';
-  expect(parseConfig({ DATABASE_URL, WORKERS: 'auto' }).workers).toBe(availableParallelism());
-  for (const WORKERS of ['0', '65', 'many', '-1'])
-    expect(faultsOf({ DATABASE_URL, WORKERS })).toEqual(['WORKERS must be a whole number from 1 to 64 or "auto".']);
-  expect(parseConfig({ WORKERS: '1' }).workers).toBe(1);
-  for (const WORKERS of ['2', 'auto'])
-    expect(faultsOf({ WORKERS })).toEqual([
-      'WORKERS must be 1 with the embedded database, which one process can open. Set DATABASE_URL to use more.',
+  const canShare = Number(process.versions.node.split('.')[0]) >= 24;
+  expect(parseConfig({ DATABASE_URL }).reusePort).toBe(false);
+  if (canShare) expect(parseConfig({ DATABASE_URL, REUSE_PORT: 'on' }).reusePort).toBe(true);
+  else
+    expect(faultsOf({ DATABASE_URL, REUSE_PORT: 'on' })).toEqual([
+      `REUSE_PORT needs Node.js 23.1 or newer; this is ${process.versions.node}.`,
     ]);
 });
