@@ -16,6 +16,7 @@ import { COST_PER_UNIT, chargingForRows, declaredCost, type EngineContext } from
 import type { KnownOperation, ReadDocument } from './documents.js';
 import { BAD_REQUEST, blameArgumentOfVariable, type ErrorTerms, nameKeys, toGraphQLErrors } from './errors.js';
 import { beyond, fragmentsOf, LIMITS, limitExceeded } from './limits.js';
+import { requireWrittenValues } from './nodes.js';
 
 /** The parameters of a GraphQL request, from a body or a URL. */
 export interface Parameters {
@@ -284,9 +285,20 @@ class WrapResolvers<Types extends SchemaTypes> extends BasePlugin<Types> {
 export const wrapResolvers = 'wrapResolvers' as const;
 SchemaBuilder.registerPlugin(wrapResolvers, WrapResolvers);
 
+/** The `extensions` of a query that a lost value would widen. Mutations need none. */
+export const NEEDS_VALUES = { needsValues: true };
+
+/** Refuses arguments that have lost their value. */
+function withWrittenValues(resolve: Resolver): Resolver {
+  return (...given) => {
+    requireWrittenValues(given[3]);
+    return resolve(...given);
+  };
+}
+
 /**
- * Charges for lists, makes each root field a step of the request's trace (telemetry/request-trace.ts), and spreads root fields and the
- * events of subscriptions over turns of the event loop.
+ * Charges for lists, refuses arguments that have lost their value, makes each root field a step of the request's trace
+ * (telemetry/request-trace.ts), and spreads root fields and the events of subscriptions over turns of the event loop.
  */
 export const wrapForEngine: WrapResolver = (resolve, field) => {
   const { parentType, name, type } = field;
@@ -296,9 +308,11 @@ export const wrapForEngine: WrapResolver = (resolve, field) => {
       : resolve;
   if (!['Query', 'Mutation', 'Subscription'].includes(parentType)) return charging;
   const step = { kind: 'resolver', name: `${parentType}.${name}` } as const;
+  const isMutation = parentType === 'Mutation';
+  const checked = isMutation || field.extensions?.['needsValues'] ? withWrittenValues(charging) : charging;
   const traced: Resolver =
-    parentType === 'Subscription' ? charging : (...given) => withSpan(step, () => charging(...given));
-  return parentType === 'Mutation' ? onlyOnce(traced) : inSlices(traced);
+    parentType === 'Subscription' ? checked : (...given) => withSpan(step, () => checked(...given));
+  return isMutation ? onlyOnce(traced) : inSlices(traced);
 };
 
 /** The outcome of an execution before this one stands for the work. */

@@ -21,6 +21,7 @@ import {
   type VariableDefinitionNode,
   valueFromAST,
 } from 'graphql';
+import { AppError } from '../errors.js';
 import { MAX_ERRORS } from './limits.js';
 
 /* What is computed once for a node of a document: what its fields return and select, its variables, its arguments. */
@@ -174,4 +175,40 @@ export function argumentsReader(field: GraphQLField<unknown, unknown>, node: Fie
 function constantOf({ args }: GraphQLField<unknown, unknown>, argument: string, value: ValueNode): unknown {
   const type = args.find(({ name }) => name === argument)?.type;
   return type !== undefined && isLeafType(getNullableType(type)) ? valueFromAST(value, type) : undefined;
+}
+
+/** A variable that stands in the arguments of a field, and the path to it, such as `input.email`. */
+type Use = readonly [path: string, variable: string];
+
+const uses = nodeProperty<FieldNode, readonly Use[]>('variables in arguments');
+
+/**
+ * Refuses an argument, or a field of an input object, that is written in the document with a variable that has no value. GraphQL takes it as
+ * absent, and a lost value would then change what is asked.
+ */
+export function requireWrittenValues({ fieldNodes: [node], variableValues }: GraphQLResolveInfo): void {
+  if (node === undefined) return;
+  let written = uses.get(node);
+  if (written === undefined) {
+    written = (node.arguments ?? []).flatMap(({ name, value }) => usesIn(name.value, value));
+    uses.set(node, written);
+  }
+  for (const [path, variable] of written) {
+    if (Object.hasOwn(variableValues, variable)) continue;
+    const message = `${path}: got no value for the variable $${variable}, expected one. If none is meant, leave ${path} out of the document.`;
+    throw new AppError('BAD_USER_INPUT', message);
+  }
+}
+
+function usesIn(path: string, value: ValueNode): Use[] {
+  switch (value.kind) {
+    case 'Variable':
+      return [[path, value.name.value]];
+    case 'ObjectValue':
+      return value.fields.flatMap((field) => usesIn(`${path}.${field.name.value}`, field.value));
+    case 'ListValue':
+      return value.values.flatMap((item, place) => usesIn(`${path}[${place}]`, item));
+    default:
+      return [];
+  }
 }

@@ -78,7 +78,7 @@ builder.queryType({
 });
 builder.mutationType({
   description:
-    'Every field changes the project whose App ID and App Secret come with the request, and nothing else. The App Secret needs the scope `write`.',
+    'Every field changes the project whose App ID and App Secret come with the request, and nothing else. The App Secret needs the scope `write`. An argument that the document has, with a variable that has no value, is refused; null is as absent where a field does not say more.',
 });
 
 builder.scalarType('DateTime', {

@@ -10,6 +10,7 @@ import {
   type WalletVerdict,
 } from '../domain/wallets.js';
 import { costs } from '../engine/cost.js';
+import { NEEDS_VALUES } from '../engine/execution.js';
 import { AppError } from '../errors.js';
 import { builder, networkEnum, SURCHARGES, walletTypeEnum } from './builder.js';
 import { orNull, required, valuesOf } from './shared.js';
@@ -131,10 +132,10 @@ builder.queryFields((t) => ({
       address: t.arg.string(required('A Stellar (`G…`) or Ethereum (`0x…`) address.')),
       userId: t.arg.id({
         description:
-          'The user to whom the address must belong. Leave it out to ask about any user; an explicit null is refused, so that a lost ID cannot widen the question. JSON drops `undefined`: send `userId ?? null`, or declare the variable as `ID!`.',
+          'The user to whom the address must belong. Leave it out of the document to ask about any user; null, or a variable without a value, is refused, so that a lost ID cannot widen the question.',
       }),
     },
-    extensions: costs({ surcharge: SURCHARGES.search }),
+    extensions: { ...NEEDS_VALUES, ...costs({ surcharge: SURCHARGES.search }) },
     resolve: async (_root, args, { scope, services }) => {
       const address = requireAddress('address', args.address);
       const question = { address, userId: parse(pinnedUserId, args.userId) ?? null };
@@ -148,11 +149,14 @@ builder.queryFields((t) => ({
     args: {
       inputs: t.arg({ type: [walletInput], required: true, description: `The wallets, at most ${MAX_WALLETS}.` }),
     },
-    extensions: costs({
-      surcharge: SURCHARGES.search,
-      rows: { of: ['inputs'], otherwise: 0, atMost: MAX_WALLETS },
-      items: { of: ['inputs'], each: SURCHARGES.wallet },
-    }),
+    extensions: {
+      ...NEEDS_VALUES,
+      ...costs({
+        surcharge: SURCHARGES.search,
+        rows: { of: ['inputs'], otherwise: 0, atMost: MAX_WALLETS },
+        items: { of: ['inputs'], each: SURCHARGES.wallet },
+      }),
+    },
     resolve: async (_root, { inputs }, { scope, services }) => {
       if (inputs.length > MAX_WALLETS)
         throw new AppError('BAD_USER_INPUT', `inputs: got ${inputs.length}, expected at most ${MAX_WALLETS}.`);

@@ -9,7 +9,7 @@ const scopeOf = ({ appId }: TestProject) => app.context.services.projects.getSco
 
 const recordLogin = (project: TestProject, input: Json, key?: string) =>
   project.graphql(
-    `mutation ($input: RecordLoginInput!, $key: String) { recordLogin(input: $input, idempotencyKey: $key) {
+    `mutation ($input: RecordLoginInput!, $key: String = null) { recordLogin(input: $input, idempotencyKey: $key) {
       created user { id externalId loginCount wallet }
     } }`,
     { input, key },

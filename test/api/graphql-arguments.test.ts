@@ -1,3 +1,15 @@
+import { readFileSync } from 'node:fs';
+import {
+  buildSchema,
+  type GraphQLArgument,
+  type GraphQLInputField,
+  getNullableType,
+  isEnumType,
+  isInputObjectType,
+  isListType,
+  isNonNullType,
+  isRequiredInputField,
+} from 'graphql';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
@@ -200,6 +212,95 @@ describe('extensions.argument', () => {
     expect(errors?.[0]?.extensions).toEqual(explained('NOT_FOUND'));
   });
 });
+
+describe('a written argument without a value is BAD_USER_INPUT', () => {
+  const lost = (argument: string) => ({
+    message: `${argument}: got no value for the variable $lost, expected one. If none is meant, leave ${argument} out of the document.`,
+    extensions: { ...explained('BAD_USER_INPUT'), argument },
+  });
+  const wallet = `address: "${stellarAddress(1)}"`;
+  const VERIFY = `query ($lost: ID, $yes: Boolean! = true) { verifyWallet(${wallet}, userId: $lost) @include(if: $yes) { exists } }`;
+
+  test.each<[argument: string, query: string]>([
+    ['userId', `query ($lost: ID) { verifyWallet(${wallet}, userId: $lost) { exists } }`],
+    ['userId', `query ($lost: ID) { ...V } fragment V on Query { verifyWallet(${wallet}, userId: $lost) { exists } }`],
+    [
+      'inputs[1].userId',
+      `query ($lost: ID) { verifyWallets(inputs: [{ ${wallet} }, { ${wallet}, userId: $lost }]) { verdict } }`,
+    ],
+  ])('%s of %s, also once it is compiled', async (argument, query) => {
+    for (let time = 0; time < 5; time += 1)
+      expect((await project.graphql(query, { other: 1 })).errors).toMatchObject([lost(argument)]);
+  });
+
+  test('but not of a field that is left out, nor where the variable has a default', async () => {
+    expect(await project.graphql(VERIFY, { yes: false })).toMatchObject({ data: {} });
+    expect((await project.graphql(VERIFY)).errors).toMatchObject([lost('userId')]);
+    expect(await project.graphql(VERIFY.replace('$lost: ID', '$lost: ID = 1'))).toMatchObject({
+      data: { verifyWallet: { exists: false } },
+    });
+  });
+
+  // From the schema, so that a new mutation is tested too.
+  const { mutations, variableUses } = optionalArguments();
+  test.each(variableUses)('of the mutation %s: %s', async (_, argument, query) => {
+    expect((await project.graphql(query)).errors).toMatchObject([lost(argument)]);
+  });
+
+  test('of each mutation, which all take an idempotency key', () => {
+    expect(new Set(variableUses.map(([mutation]) => mutation))).toEqual(new Set(mutations));
+  });
+
+  test('and null is as absent where it widens nothing: the mutation is done', async () => {
+    const { data } = await project.graphql(
+      'mutation ($none: String) { recordLogin(input: { authMethod: "github", authValue: "n", email: $none }, idempotencyKey: $none) { created } }',
+      { none: null },
+    );
+    expect(data).toEqual({ recordLogin: { created: true } });
+  });
+});
+
+/** A request for each argument, and field of an input object, that a mutation need not be given: with a variable there. */
+function optionalArguments() {
+  const schema = buildSchema(readFileSync('schema.graphql', 'utf8'));
+  const mutations = Object.values(schema.getMutationType()?.getFields() ?? {});
+  const variableUses: [mutation: string, argument: string, query: string][] = [];
+  type Input = GraphQLArgument | GraphQLInputField;
+  const required = (inputs: readonly Input[]) => inputs.filter(isRequiredInputField);
+  const inner = ({ type }: Input) => getNullableType(type);
+  const write = (input: Input): string => {
+    const type = inner(input);
+    if (isListType(type)) return '[]';
+    if (isEnumType(type)) return String(type.getValues()[0]?.name);
+    if (isInputObjectType(type)) return writeObject(Object.values(type.getFields()));
+    return String(type) === 'ID' || String(type) === 'String' ? '"1"' : '1';
+  };
+  const writeAll = (inputs: readonly Input[], lost?: Input) =>
+    [
+      ...required(inputs).map((input) => `${input.name}: ${write(input)}`),
+      ...(lost ? [`${lost.name}: $lost`] : []),
+    ].join(', ');
+  const writeObject = (fields: readonly Input[], lost?: Input) => `{ ${writeAll(fields, lost)} }`;
+  for (const { name, args } of mutations) {
+    const add = (path: string, { type }: Input, given: string) =>
+      variableUses.push([name, path, `mutation ($lost: ${type}) { ${name}(${given}) { __typename } }`]);
+    for (const argument of args) {
+      if (!isNonNullType(argument.type)) add(argument.name, argument, writeAll(args, argument));
+      const type = inner(argument);
+      if (!isInputObjectType(type)) continue;
+      const fields = Object.values(type.getFields());
+      for (const field of fields.filter(({ type: of }) => !isNonNullType(of))) {
+        const others = writeAll(args.filter((other) => other !== argument));
+        add(
+          `${argument.name}.${field.name}`,
+          field,
+          `${argument.name}: ${writeObject(fields, field)}${others && `, ${others}`}`,
+        );
+      }
+    }
+  }
+  return { mutations: mutations.map(({ name }) => name), variableUses };
+}
 
 describe('userByIdentity', () => {
   const find = async (authMethod: string, authValue: string, of = project): Promise<Json> => {

@@ -73,11 +73,12 @@ test.each(['null', '0', '-1', '1.5', '"x"', '""'])(
   },
 );
 
-test('verifyWallet searches all users when the userId variable is absent, and refuses null', async () => {
+test('verifyWallet refuses a userId that has lost its value, and searches all users only where the document has none', async () => {
   const query = 'query ($address: String!, $id: ID) { verifyWallet(address: $address, userId: $id) { exists } }';
   const address = stellarAddress(1);
-  expect((await project.graphql(query, { address })).data).toEqual({ verifyWallet: { exists: true } });
+  expect(codesOf(await project.graphql(query, { address }))).toEqual(['BAD_USER_INPUT']);
   expect(codesOf(await project.graphql(query, { address, id: null }))).toEqual(['BAD_USER_INPUT']);
+  expect((await verify(`address: "${address}"`)).data.verifyWallet.exists).toBe(true);
 });
 
 test.each(['', 'hello', stellarAddress(1).toLowerCase(), '0x12', `${stellarAddress(1).slice(0, -1)}A`])(

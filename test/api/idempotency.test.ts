@@ -12,10 +12,10 @@ beforeAll(async () => {
   project = await app.createProject();
 });
 
-const LOGIN = `mutation ($input: RecordLoginInput!, $key: String) {
+const LOGIN = `mutation ($input: RecordLoginInput!, $key: String = null) {
   recordLogin(input: $input, idempotencyKey: $key) { created user { id loginCount accounts { publicKey } } }
 }`;
-const DELETE = 'mutation ($id: ID!, $key: String) { deleteUser(id: $id, idempotencyKey: $key) { id } }';
+const DELETE = 'mutation ($id: ID!, $key: String = null) { deleteUser(id: $id, idempotencyKey: $key) { id } }';
 
 const newcomer = () => {
   serial += 1;

@@ -106,6 +106,13 @@ describe('the answer of the second thread is that of the first one, byte for byt
       ],
     ],
     [
+      'written arguments without a value',
+      () => {
+        const verify = 'verifyWallet(address: "0x1f0d56F79b837F4fa02C038c17b3C37fc7c6332B", userId: $lost) { exists }';
+        return [post({ query: `query ($lost: ID) { ${many(100, (n) => `a${n}: ${verify}`)} }`, variables: {} })];
+      },
+    ],
+    [
       'variables of many bytes',
       () => [
         post({

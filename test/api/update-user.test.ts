@@ -20,7 +20,7 @@ beforeAll(async () => {
   await project.rest(`/server/users/${ids['gone']}`, { method: 'DELETE' });
 });
 
-const UPDATE = `mutation ($id: ID!, $input: UpdateUserInput!, $key: String) {
+const UPDATE = `mutation ($id: ID!, $input: UpdateUserInput!, $key: String = null) {
   updateUser(id: $id, input: $input, idempotencyKey: $key) { user { id authValue email externalId loginCount } }
 }`;
 const update = (name: string, input: Json, key?: string) =>
