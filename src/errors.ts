@@ -150,9 +150,9 @@ export const MEANINGS = {
   UNAVAILABLE: {
     status: 503,
     cause:
-      'the service is starting, stopping or overloaded; or the database cannot be reached; or what the request changes is locked or is being moved. Nothing was done, unless the message says that the connection broke',
+      'the service is starting, stopping or overloaded; or the database cannot be reached; or is full; or what the request changes is locked or is being moved; or the request has waited for too long. Nothing was done, unless the message says that this is unknown',
     remedy: 'wait, and send the request again',
-    retry: `${AFTER}; where the connection broke, ${ONCE}`,
+    retry: `${AFTER}; where the outcome is unknown, ${ONCE}`,
   },
   /** Its message is for the operator, not for the caller. */
   INTERNAL_SERVER_ERROR: {
@@ -221,6 +221,18 @@ export const RETRY_SOON = { 'retry-after': '1' };
 export function unavailable(message: string, cause?: unknown): AppError {
   return new AppError('UNAVAILABLE', message, { cause, headers: RETRY_SOON });
 }
+
+/** Of a request whose outcome is unknown: what its caller may do. */
+export const UNKNOWN_OUTCOME =
+  'What was to be written may or may not have been written: send the request again if it only reads, or if it has an idempotency key.';
+
+/** UNAVAILABLE for what has waited until its time was over, and is not begun any more. */
+export function withdrawn(): AppError {
+  return unavailable(WITHDRAWN);
+}
+
+const WITHDRAWN = 'The request has waited for too long. Nothing was changed. Send the request again.';
+export const isWithdrawn = (error: unknown): boolean => error instanceof AppError && error.message === WITHDRAWN;
 
 /** Any thrown value as an AppError. An unknown one becomes INTERNAL_SERVER_ERROR and keeps its cause for the log. */
 export function fromUnknown(error: unknown): AppError {

@@ -268,6 +268,8 @@ declare module 'fastify' {
     timeoutSlot: number;
     /** Its place in admission; null until it is submitted. */
     queued: QueuedRequest | null;
+    /** Until when what it writes has an answer, by the clock of `performance`. */
+    until: number;
     /** Whether it was answered because its time had run out (http/connections.ts). */
     hasTimedOut: boolean;
     /**
@@ -321,6 +323,7 @@ export function decorateRequests(app: FastifyInstance): void {
     app.decorateRequest(name, null);
   }
   app.decorateRequest('isForSecondThread', false);
+  app.decorateRequest('until', Number.POSITIVE_INFINITY);
   app.decorateRequest('hasTimedOut', false);
   app.decorateRequest('timeoutSlot', NO_SLOT);
 }

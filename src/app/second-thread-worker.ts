@@ -71,6 +71,7 @@ async function handle({ request, task, caller, asked }: Extract<ToThread, { requ
   const requester = {
     id: caller.id,
     scope: services.projects.scopeOfGrant(caller.grant),
+    until: performance.now() + caller.leftMs,
     addWeight(units: number) {
       if (state.isAbandoned) throw abandoned();
       if (units > 0) send({ request, units });

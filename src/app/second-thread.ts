@@ -64,6 +64,8 @@ export interface Caller {
   /** Of the request. */
   readonly id: string;
   readonly grant: ReturnType<Requester['scope']['grant']>;
+  /** How much time it has left, in milliseconds. */
+  readonly leftMs: number;
   /** Whether the cost of the request is measured. */
   readonly isMeasured: boolean;
 }
@@ -188,7 +190,8 @@ export function createSecondThread(
     usedAt = performance.now();
     requests += 1;
     const number = requests;
-    const caller = { id: request.id, grant: request.scope.grant(), isMeasured: request.measuredCost !== null };
+    const leftMs = request.until - performance.now();
+    const caller = { id: request.id, grant: request.scope.grant(), leftMs, isMeasured: request.measuredCost !== null };
     return new Promise((resolve, reject) => {
       if (running === null) return reject(unfinished());
       waiting.set(number, { request, requester: requesterOf(request), resolve, reject });

@@ -70,6 +70,7 @@ export async function examineDatabase(
       'time-zone',
       () => checkSetting(db, 'TimeZone', 'UTC', 'Let the connection pooler pass startup parameters to PostgreSQL.'),
     ],
+    ['schema', () => checkSchema(db)],
     ...(params.engine === 'postgres' ? checksOfPostgres(db, params) : []),
     ['migrations', () => checkMigrations(db)],
   ];
@@ -144,6 +145,12 @@ async function checkClock(db: Database): Promise<Outcome> {
 async function checkSetting(db: Database, name: string, wanted: string, advice: string): Promise<Outcome> {
   const { value = '' } = await queryRow(db, `SELECT current_setting('${name}') AS value`);
   return value === wanted ? passed(value) : failed(`${value}, and it must be ${wanted}`, advice);
+}
+
+async function checkSchema(db: Database): Promise<Outcome> {
+  const { name, path } = await queryRow(db, "SELECT current_schema() AS name, current_setting('search_path') AS path");
+  if (name) return passed(name);
+  return failed(`no schema of the search_path, ${path}, exists`, 'Create the schema, or correct the search_path.');
 }
 
 async function checkWritable(db: Database): Promise<Outcome> {

@@ -179,7 +179,7 @@ export const DECLARATIONS = {
   REQUEST_TIMEOUT_MS: {
     ...wholeNumber(100, 600_000),
     default: '10000',
-    does: 'How long a request may take, in milliseconds. After that it is answered with 500.',
+    does: 'How long a request may take, in milliseconds. After that it is answered with 503.',
   },
   COMPRESSION: {
     ...oneOf('remote', 'on', 'off'),

@@ -9,7 +9,7 @@ import type { ProjectScope } from '../domain/projects.js';
 import type { AskForRequests } from '../domain/requests.js';
 import { extensionsOf } from '../engine/errors.js';
 import { type Parameters, type PreparedRequest, weightOfRequest } from '../engine/execution.js';
-import { AppError, badInput, COMMAND, fromUnknown } from '../errors.js';
+import { AppError, badInput, COMMAND, fromUnknown, withdrawn } from '../errors.js';
 import type { RunWithAdmission } from '../http/admission.js';
 import { refuseMalformedUrl, reportFailure, setCommonHeaders } from '../http/failures.js';
 import { createPlaces, type Lifetimes } from '../http/lifetime.js';
@@ -252,7 +252,11 @@ async function contextOf(
     dashboardUrl: `${originIn(request, config)}/dashboard`,
     report: (failure) => reportFailure(failure, request, 'A resolver of the dashboard failed.'),
     scopeOf: createScopes(services, operator),
-    renew: () => contextOf(request, reply, sessions, options),
+    async renew() {
+      // What its time has not begun is not begun any more.
+      if (request.hasTimedOut) throw withdrawn();
+      return contextOf(request, reply, sessions, options);
+    },
     forgetSession: () => sessions.forget(request, reply),
   };
 }

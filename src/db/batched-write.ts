@@ -1,3 +1,4 @@
+import { isWithdrawn, UNKNOWN_OUTCOME, unavailable, withdrawn } from '../errors.js';
 import {
   type BatchSize,
   batchChannel,
@@ -5,9 +6,12 @@ import {
   type RequestTrace,
   withSharedSpan,
 } from '../telemetry/request-trace.js';
+import type { Database } from './database.js';
 import { isHeldUp, wasUndone } from './failures.js';
+import type { Queryable } from './statements.js';
 
 export interface BatchedWrite<Key extends { readonly projectId: number }, Answer> {
+  readonly db: Pick<Database, 'withdrawable' | 'statementMs'>;
   /** What is written, in the plural: the name in metrics and traces. */
   readonly name: string;
   /**
@@ -20,10 +24,10 @@ export interface BatchedWrite<Key extends { readonly projectId: number }, Answer
   /** How many rows a key may write. */
   readonly weigh: (key: Key) => number;
   /**
-   * Writes keys in one statement, which is one transaction: an answer or an error for each. It throws what undid the statement as a whole. It
-   * waits for a lock only for a moment, unless the key is written alone.
+   * Writes keys in one statement, which is one transaction: an answer or an error for each. It throws what undid the statement as a whole.
+   * Unless it `waits`, it waits for a lock only for a moment.
    */
-  readonly write: (keys: readonly Key[], isAlone: boolean) => Promise<readonly (Answer | Error)[]>;
+  readonly write: (db: Queryable, keys: readonly Key[], waits: boolean) => Promise<readonly (Answer | Error)[]>;
   /** Whether what others have written at the same moment was in the way. A lone key is written once more then, and finds it. */
   readonly isCrossed: (error: unknown) => boolean;
 }
@@ -44,16 +48,27 @@ const ALONE_OF_PROJECT = 2;
 const ALONE = 6;
 /** How long the keys of a project are written alone after one of them has met a lock alone. */
 const ASIDE_MS = 5_000;
+/** How often it is looked for calls whose time is over. */
+const CHECK_MS = 50;
 
 /** A call that is not answered. */
 interface Call<Key, Answer> {
   readonly key: Key;
   readonly changes: readonly string[];
   readonly trace: RequestTrace | undefined;
+  /** Until when it has an answer, by the clock of `performance`. */
+  readonly until: number;
   /** Whether it is written by a statement of its own. */
   isAlone: boolean;
   readonly resolve: (answer: Answer) => void;
   readonly reject: (error: unknown) => void;
+}
+
+/** Calls that share a statement, until it has ended. */
+interface Batch<Key, Answer> {
+  readonly calls: readonly Call<Key, Answer>[];
+  /** Whether the database has it, or may have it. */
+  isSent: boolean;
 }
 
 /**
@@ -65,16 +80,21 @@ interface Call<Key, Answer> {
  * What is wrong with one key is a row of the statement. Where PostgreSQL says that it has undone a statement, such as for a lock, its keys are
  * written again, each alone, in their order; so is a lone key that met a lock. A project whose key meets a lock then is kept apart from the
  * others for a while. Nothing is written again where it is unknown whether it was committed.
+ *
+ * A call is answered when its time is over. One that was not sent by then is never sent; of another one, the answer says that its outcome is
+ * unknown. So a key waits for a lock only where there is time for all of the statement.
  */
 export function createBatchedWrite<Key extends { readonly projectId: number }, Answer>({
+  db,
   name,
   changes,
   groupKey = () => null,
   weigh,
   write,
   isCrossed,
-}: BatchedWrite<Key, Answer>): (key: Key) => Promise<Answer> {
+}: BatchedWrite<Key, Answer>): (key: Key, until: number) => Promise<Answer> {
   let waiting: Call<Key, Answer>[] = [];
+  const underWay = new Set<Batch<Key, Answer>>();
   /** What statements under way change. */
   const changing = new Set<string>();
   /** Statements under way that several keys share, or may share. */
@@ -85,6 +105,7 @@ export function createBatchedWrite<Key extends { readonly projectId: number }, A
   const aside = new Map<number, number>();
   let lastBatch = 0;
   let isScheduled = false;
+  let timer: NodeJS.Timeout | null = null;
 
   const mayShare = () => shared === 0 || (shared < CONCURRENT_STATEMENTS && waiting.length >= FULL_BATCH);
   const mayStartAlone = ({ projectId }: Key) =>
@@ -137,7 +158,15 @@ export function createBatchedWrite<Key extends { readonly projectId: number }, A
   ): Promise<readonly (Answer | Error)[]> {
     for (const call of calls) for (const change of call.changes) changing.add(change);
     const keys = calls.map(({ key }) => key);
-    const work = () => write(keys, isAlone);
+    const batch: Batch<Key, Answer> = { calls, isSent: false };
+    underWay.add(batch);
+    const on = db.withdrawable(() => {
+      if (calls.some(isOver)) return false;
+      batch.isSent = true;
+      return true;
+    });
+    const waits = isAlone && (calls[0]?.until ?? 0) - performance.now() > db.statementMs;
+    const work = () => write(on, keys, waits);
     const again = (error: unknown) => {
       if (keys.length === 1 && isCrossed(error)) return work();
       throw error;
@@ -147,6 +176,7 @@ export function createBatchedWrite<Key extends { readonly projectId: number }, A
     try {
       return await withSharedSpan(traces, { kind: 'batch', name, keys: keys.length }, () => work().catch(again));
     } finally {
+      underWay.delete(batch);
       for (const call of calls) for (const change of call.changes) changing.delete(change);
       ended();
     }
@@ -161,7 +191,8 @@ export function createBatchedWrite<Key extends { readonly projectId: number }, A
     // Only a failure of the statement: what follows its commit must not write it again.
     const answers = await send(calls, false, ended).catch((error) => {
       const isRepeated = calls.length > 1 ? wasUndone(error) : isHeldUp(error);
-      if (isRepeated) waiting = [...calls.map((call) => Object.assign(call, { isAlone: true })), ...waiting];
+      if (isWithdrawn(error)) waiting = [...calls.filter((call) => !isEnded(call)), ...waiting];
+      else if (isRepeated) waiting = [...calls.map((call) => Object.assign(call, { isAlone: true })), ...waiting];
       else for (const { reject } of calls) reject(error);
       return null;
     });
@@ -199,13 +230,34 @@ export function createBatchedWrite<Key extends { readonly projectId: number }, A
     return aside.has(projectId);
   }
 
-  return (key) =>
+  /** Answers the calls whose time is over. */
+  function endCalls(): void {
+    waiting = waiting.filter((call) => !isEnded(call));
+    for (const { calls, isSent } of underWay) for (const call of calls) isEnded(call, isSent);
+    if (timer === null || waiting.length + underWay.size > 0) return;
+    clearInterval(timer);
+    timer = null;
+  }
+
+  return (key, until) =>
     new Promise((resolve, reject) => {
       const isAlone = isAside(key.projectId);
-      waiting.push({ key, changes: changes(key), trace: currentTrace(), isAlone, resolve, reject });
+      const call = { key, changes: changes(key), trace: currentTrace(), until, isAlone, resolve, reject };
+      if (isEnded(call)) return;
+      waiting.push(call);
+      timer ??= setInterval(endCalls, CHECK_MS).unref();
       if (isAlone || mayShare()) schedule();
       if (waiting.length === FIRST_BATCH && mayShare()) queueMicrotask(dispatch);
     });
+}
+
+const isOver = ({ until }: Call<unknown, never>) => until <= performance.now();
+
+/** Whether the time of a call is over, which is answered then. */
+function isEnded(call: Call<unknown, never>, isSent = false): boolean {
+  if (!isOver(call)) return false;
+  call.reject(isSent ? unavailable(`The database has not answered in time. ${UNKNOWN_OUTCOME}`) : withdrawn());
+  return true;
 }
 
 function settle<Answer>({ resolve, reject }: Call<unknown, Answer>, answer: Answer | Error): void {

@@ -6,13 +6,24 @@ import type { DatabaseConfig } from '../config/config.js';
 import { connectionOptions, isDirect, keepConnection, sharesSessions } from './connection.js';
 import { createEmbeddedEngine, type EmbeddedEngine, EmbeddedStream } from './embedded.js';
 import { fromPrisma } from './failures.js';
-import { type Prisma, PrismaClient } from './generated/prisma/client.js';
+import { Prisma, PrismaClient } from './generated/prisma/client.js';
 import { createTimeLimit } from './prepared-statement.js';
 import { createReplica, REPLICA_STATEMENT_MS, type Replica, type ReplicaReads } from './replica.js';
-import { createStatements, createTransactions, type Isolation, type Queryable, statementName } from './statements.js';
+import {
+  createStatements,
+  createTransactions,
+  type Isolation,
+  type Queryable,
+  readValue,
+  statementName,
+} from './statements.js';
 
 /** The database behind one type, for both engines. It answers nothing before `start`. */
 export interface Database extends Queryable {
+  /** The same, for statements that are withdrawn if `mayBegin` says no once there is a connection for them. UNAVAILABLE then. */
+  withdrawable(mayBegin: () => boolean): Queryable;
+  /** How long a statement of a request may take, until it is given up. */
+  readonly statementMs: number;
   /** Starts the embedded engine. The caller has locked its data directory. */
   start(): Promise<void>;
   /** Stops the embedded engine at once (embedded.ts). Does nothing on PostgreSQL. */
@@ -198,7 +209,8 @@ function fromPool(
   { openReplica, ...engine }: Engine,
 ): Database {
   pool.on('error', (error) => options.onIdleError?.(error));
-  const prisma = createPrisma(pool, options);
+  const adapterOptions: AdapterOptions = { statementNameGenerator: ({ sql }) => statementName(sql) };
+  const prisma = createPrisma(pool, adapterOptions, options);
   // The statement that waits reports a broken connection. Without a listener the process would end.
   pool.on('connect', (connection) => connection.on('error', () => undefined));
   const readMs = limitMs + QUERY_TIMEOUT_MARGIN_MS;
@@ -214,15 +226,22 @@ function fromPool(
   };
   const replica = openReplica(primary);
   const models: Database['models'] = (work) =>
-    withRetries(() =>
-      work(prisma).catch((error) => {
+    withRetries(async () => {
+      // Prisma names the schema in its statements; all others leave that to search_path.
+      adapterOptions.schema ??= await readValue<string>(single, Prisma.sql`SELECT current_schema()::text`);
+      return work(prisma).catch((error) => {
         throw fromPrisma(error);
-      }),
-    );
+      });
+    });
 
   return {
     ...engine,
     prisma,
+    withdrawable(mayBegin) {
+      const on = statementsOn(pool, limit, mayBegin);
+      return { query: (sql) => withRetries(() => on.query(sql)) };
+    },
+    statementMs: limitMs === 0 ? 0 : readMs,
     models,
     change: (work) => models((prisma) => prisma.$transaction(work)),
     pool,
@@ -232,12 +251,14 @@ function fromPool(
     requestTransaction: (work, isolation = 'READ COMMITTED') =>
       withRetries(() => inTransaction(isolation, limit, work)),
     async check() {
-      const text = `SELECT current_setting('TimeZone') AS zone, current_setting('server_encoding') AS encoding`;
+      const text = `SELECT current_setting('TimeZone') AS zone, current_setting('server_encoding') AS encoding, current_schema() AS schema,
+        current_setting('search_path') AS path`;
       const { rows } = await pool.query({ text, ...(limitMs > 0 && { query_timeout: readMs }) });
       if (rows[0].zone !== 'UTC')
         throw new Error(`The time zone of database sessions must be UTC, but it is ${rows[0].zone}.`);
       if (rows[0].encoding !== 'UTF8')
         throw new Error(`The encoding of the database must be UTF8, but it is ${rows[0].encoding}.`);
+      if (rows[0].schema === null) throw new Error(`The database has no schema of its search_path, ${rows[0].path}.`);
     },
     async vacuum() {
       await engine.direct.query('VACUUM (ANALYZE) users, accounts, bans, tallies, tally_slices, tally_deltas');
@@ -279,9 +300,11 @@ function keepSession(
   return keepConnection(connection, runIn, (error) => onFailure(error as Error));
 }
 
-function createPrisma(pool: pg.Pool, { onStatement }: DatabaseOptions): PrismaClient {
+type AdapterOptions = NonNullable<ConstructorParameters<typeof PrismaPg>[1]>;
+
+function createPrisma(pool: pg.Pool, adapterOptions: AdapterOptions, { onStatement }: DatabaseOptions): PrismaClient {
   const prisma = new PrismaClient({
-    adapter: new PrismaPg(pool, { statementNameGenerator: ({ sql }) => statementName(sql) }),
+    adapter: new PrismaPg(pool, adapterOptions),
     transactionOptions: { maxWait: EMBEDDED_CONNECT_TIMEOUT_MS, timeout: 30_000 },
     ...(onStatement && { log: [{ emit: 'event', level: 'query' }] as const }),
   });

@@ -1,4 +1,4 @@
-import { AppError, unavailable } from '../errors.js';
+import { AppError, UNKNOWN_OUTCOME, unavailable } from '../errors.js';
 
 /** What a failure of the database means for the caller: whether to try again, and whether it can answer at all. */
 
@@ -41,9 +41,7 @@ function isNotStarted(error: unknown): boolean {
 }
 
 const AWAY = 'The database cannot be reached now. Send the request again.';
-const BROKEN =
-  'The connection to the database broke. What was to be written may or may not have been written: send the request again ' +
-  'if it only reads, or if it has an idempotency key.';
+const BROKEN = `The connection to the database broke. ${UNKNOWN_OUTCOME}`;
 
 /** The codes of node-postgres for what Prisma tells of connections only by words. */
 const CODES_OF_KINDS: Record<string, string> = {
@@ -75,9 +73,23 @@ export function movingProject(cause?: unknown): AppError {
 const LOCKED =
   'What this request needs is locked, by an import or another long change. Nothing was changed. Send the request again.';
 
-/** UNAVAILABLE where the database is away, has become a standby, is not that of the project, or keeps a row locked; other errors as they are. */
+const FULL =
+  'There is no space left on the disk of the database. The transaction was undone: nothing of it was changed. Send the request again when there is space.';
+const SPOOL_FULL =
+  'There is no space left on the disk for what is sent and received. Nothing was changed. Send the request again when there is space.';
+
+/** UNAVAILABLE where a file between the network and the database does not fit on its disk; other errors as they are. */
+export function toSpoolFull(error: unknown): unknown {
+  return isNoSpace(error) ? unavailable(SPOOL_FULL, error) : error;
+}
+
+/**
+ * UNAVAILABLE where the database is away, full, has become a standby, is not that of the project, or keeps a row locked; other errors as they
+ * are.
+ */
 export function toUnavailable(error: unknown): unknown {
   if (isMoving(error)) return movingProject(error);
+  if (isFull(error)) return unavailable(FULL, error);
   if (isLockTimeout(error)) return unavailable(LOCKED, error);
   if (error instanceof AppError || !(isUnreachable(error) || isReadOnly(error))) return error;
   return unavailable(isNotStarted(error) ? AWAY : BROKEN, error);
@@ -96,6 +108,10 @@ export const isMoving = hasCode(/^UD001$/);
 export const isConflict = hasCode(/^(40001|40P01)$/);
 /** The server has become a read-only standby. A new connection may reach the server that took over. */
 export const isReadOnly = hasCode(/^25006$/);
+/** PostgreSQL has undone a statement for which there was no space on its disk. */
+export const isFull = hasCode(/^53100$/);
+/** A file system has no space left, or the quota of the user is used up. */
+const isNoSpace = hasCode(/^(ENOSPC|EDQUOT)$/);
 /** The role lacks a right. */
 export const isNotPermitted = hasCode(/^42501$/);
 /** Another row has the same key. */
@@ -105,7 +121,7 @@ export const isForeignKeyViolation = hasCode(/^23503$/);
 /** SQLSTATE class 22: the database could not accept a value. */
 export const isDataException = hasCode(/^22...$/);
 /** The statement is undone, and the session is as it was before: a new one would have to prepare every statement again. */
-export const leavesSession = hasCode(/^(22...|23...|40...|UD...|55P03|57014)$/);
+export const leavesSession = hasCode(/^(22...|23...|40...|UD...|53100|55P03|57014)$/);
 
 /** This role may not migrate. Somebody else can. */
 export class RefusedError extends Error {

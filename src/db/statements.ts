@@ -2,9 +2,10 @@ import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { threadId } from 'node:worker_threads';
 import pg from 'pg';
+import { withdrawn } from '../errors.js';
 import { currentTrace, withSpan } from '../telemetry/request-trace.js';
 import type { KeyedRow } from './batched-read.js';
-import { isConflict, isMoving, isQueryTimeout, isReadOnly, leavesSession, toUnavailable } from './failures.js';
+import { isConflict, isFull, isMoving, isQueryTimeout, isReadOnly, leavesSession, toUnavailable } from './failures.js';
 import { Prisma } from './generated/prisma/client.js';
 import { type ArrayItem, arrayText, PreparedStatement, type TimeLimit } from './prepared-statement.js';
 
@@ -45,19 +46,24 @@ export type Connection = pg.Pool | pg.PoolClient | pg.Client;
 
 /** The one way by which a statement reaches a connection: tests count it, and traces have a span for it. */
 export function createStatements(onStatement: ((sql: string) => void) | undefined) {
-  return (connection: Connection, limit: TimeLimit | null): Queryable => ({
+  return (connection: Connection, limit: TimeLimit | null, mayBegin?: () => boolean): Queryable => ({
     query<Row>(given: Prisma.Sql | Statement) {
       const statement = 'name' in given ? given : namedStatement(given);
       onStatement?.(statement.text);
-      if (currentTrace() === undefined) return send<Row>(connection, statement, limit);
+      if (currentTrace() === undefined) return send<Row>(connection, statement, limit, mayBegin);
       const step = { kind: 'statement', sql: statement.text } as const;
-      return withSpan(step, () => send<Row>(connection, statement, limit)) as Promise<Row[]>;
+      return withSpan(step, () => send<Row>(connection, statement, limit, mayBegin)) as Promise<Row[]>;
     },
   });
 }
 
 /** A pool gives the statement a connection of its own. A connection that has failed is closed, but not for a statement that was refused. */
-function send<Row>(connection: Connection, { name, text, values }: Statement, limit: TimeLimit | null): Promise<Row[]> {
+function send<Row>(
+  connection: Connection,
+  { name, text, values }: Statement,
+  limit: TimeLimit | null,
+  mayBegin?: () => boolean,
+): Promise<Row[]> {
   return new Promise((resolve, reject) => {
     if (!(connection instanceof pg.Pool)) return run(connection, () => undefined);
     connection.connect((error, client, release) =>
@@ -65,6 +71,11 @@ function send<Row>(connection: Connection, { name, text, values }: Statement, li
     );
 
     function run(client: pg.ClientBase, release: (error?: Error) => void): void {
+      if (mayBegin?.() === false) {
+        reject(withdrawn());
+        release();
+        return;
+      }
       const statement = new PreparedStatement<Row>(name, text, values, (error, rows) => {
         limit?.close(slot);
         release(error === null || leavesSession(error) ? undefined : error);
@@ -164,8 +175,9 @@ export function createTransactions(
         return { undoneBy };
       }
     });
-    if ('undoneBy' in outcome) throw isMoving(outcome.undoneBy) ? toUnavailable(outcome.undoneBy) : outcome.undoneBy;
-    return outcome.result;
+    if (!('undoneBy' in outcome)) return outcome.result;
+    const { undoneBy } = outcome;
+    throw isMoving(undoneBy) || isFull(undoneBy) ? toUnavailable(undoneBy) : undoneBy;
   }
 
   /** Runs `work` again after a deadlock or a serialization failure, which has undone all of it. UNAVAILABLE while the database is away. */

@@ -16,6 +16,8 @@ export interface GraphQLContext extends EngineContext {
   readonly scope: ProjectScope;
   readonly services: Services;
   readonly requestId: string;
+  /** Until when what it writes has an answer, by the clock of `performance`. */
+  readonly until: number;
   readonly again: (outcome?: Outcome) => GraphQLContext;
   /** How long a subscription goes on, and how it reads. Null for any other operation. */
   readonly follower: { readonly signal: AbortSignal; readonly admit: Admit } | null;
@@ -23,7 +25,7 @@ export interface GraphQLContext extends EngineContext {
 
 /** The context of the resolvers of a request, or of an event of a subscription. */
 export function contextOf(
-  { id, scope, addWeight, report }: Requester,
+  { id, scope, until, addWeight, report }: Requester,
   prepared: PreparedRequest | null,
   services: Services,
   follower: GraphQLContext['follower'] = null,
@@ -34,6 +36,7 @@ export function contextOf(
     project: scope.appId,
     services,
     requestId: id,
+    until,
     follower,
     isLarge: prepared !== null && isLarge(prepared),
     charge: countCost(),

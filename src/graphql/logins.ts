@@ -27,9 +27,9 @@ builder.mutationField('deleteUser', (t) =>
       idempotencyKey: t.arg.string({ description: KEY_DESCRIPTION }),
     },
     extensions: costs({ surcharge: SURCHARGES.write }),
-    resolve: async (_root, args, { scope, services, requestId }) => {
+    resolve: async (_root, args, { scope, services, requestId, until }) => {
       const id = parse(idArgument, args.id);
-      await services.users.removeUser(scope, id, requestId, requireKey('idempotencyKey', args.idempotencyKey));
+      await services.users.removeUser(scope, id, requestId, requireKey('idempotencyKey', args.idempotencyKey), until);
       return { id: String(id) };
     },
   }),
@@ -66,10 +66,10 @@ builder.mutationField('updateUser', (t) =>
       idempotencyKey: t.arg.string({ description: KEY_DESCRIPTION }),
     },
     extensions: costs({ surcharge: SURCHARGES.write }),
-    resolve: async (_root, { id, input, idempotencyKey }, { scope, services, requestId }) => {
+    resolve: async (_root, { id, input, idempotencyKey }, { scope, services, requestId, until }) => {
       const key = requireKey('idempotencyKey', idempotencyKey);
       const changes = parseUserChanges(input, camelCase);
-      return { user: await services.users.updateUser(scope, parse(idArgument, id), changes, requestId, key) };
+      return { user: await services.users.updateUser(scope, parse(idArgument, id), changes, requestId, key, until) };
     },
   }),
 );
@@ -143,7 +143,7 @@ builder.mutationField('recordLogin', (t) =>
       surcharge: SURCHARGES.write,
       items: { of: ['input', 'accounts'], each: SURCHARGES.account },
     }),
-    resolve: (_root, { input, idempotencyKey: key }, { scope, services }) =>
-      services.logins.recordLogin(scope, parseProfile(input, camelCase), requireKey('idempotencyKey', key)),
+    resolve: (_root, { input, idempotencyKey: key }, { scope, services, until }) =>
+      services.logins.recordLogin(scope, parseProfile(input, camelCase), requireKey('idempotencyKey', key), until),
   }),
 );

@@ -291,7 +291,7 @@ export function admitRequests(app: FastifyInstance, admission: Admission, unread
 
     function start(): void {
       // The client has gone, or the request has timed out and is answered.
-      if (request.socket.destroyed || reply.sent) {
+      if (!isAwaited(request) || reply.sent) {
         admission.release(queued);
         request.measuredCost?.close();
         return;

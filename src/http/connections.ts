@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
-import { AppError, unavailable } from '../errors.js';
+import { AppError, UNKNOWN_OUTCOME, unavailable, withdrawn } from '../errors.js';
 
 /** What Node keeps in private properties of a connection. */
 interface PrivateState {
@@ -240,9 +240,8 @@ export interface TimeLimits {
 const CHECKS = 20;
 
 /**
- * Answers every request within `timeoutMs` (and at most a twentieth more). A request that waits for the database is answered with
- * INTERNAL_SERVER_ERROR, one whose body does not arrive with REQUEST_TIMEOUT. Work that has started goes on, within the limits of
- * the database. A connection whose answer is not read as a whole within `unreadMs` is ended, even where the client reads a byte
+ * Answers every request within `timeoutMs` (and at most a twentieth more). A request that waits is answered with UNAVAILABLE, one whose body
+ * does not arrive with REQUEST_TIMEOUT. Work that has started goes on, within the limits of the database; writes end before (`until`). A connection whose answer is not read as a whole within `unreadMs` is ended, even where the client reads a byte
  * now and then.
  *
  * One timer checks all requests. Fastify's `handlerTimeout` would cost several microseconds for each request: a timer, a signal
@@ -253,7 +252,8 @@ export function limitRequestTime(app: FastifyInstance, { timeoutMs, unreadMs }: 
   // An answer may be unread for almost one interval when a check sees it for the first time.
   const endUnread = watchUnread(app, unreadMs - 2 * intervalMs);
   const open = createOpenRequests();
-  app.addHook('onRequest', (_request, reply, done) => {
+  app.addHook('onRequest', (request, reply, done) => {
+    request.until = performance.now() + timeoutMs - intervalMs;
     open.add(reply);
     done();
   });
@@ -264,23 +264,28 @@ export function limitRequestTime(app: FastifyInstance, { timeoutMs, unreadMs }: 
 
   function check(): void {
     endUnread();
-    for (const reply of open.arrivedBefore(performance.now() - timeoutMs)) {
+    const overdue = open.arrivedBefore(performance.now() - timeoutMs).map((reply) => {
+      // All before the first answer, with which another request may leave the queue.
+      reply.request.hasTimedOut = true;
+      return { reply, failure: failureOf(reply.request) };
+    });
+    for (const { reply, failure } of overdue) {
       const { request } = reply;
       open.remove(request);
-      request.hasTimedOut = true;
       if (request.socket.destroyed) continue;
-      const hasArrived = request.raw.complete;
       // A connection whose client is still sending cannot be used again.
-      if (!hasArrived) reply.header('connection', 'close');
-      reply.send(hasArrived ? unanswered() : new AppError('REQUEST_TIMEOUT', 'The request did not arrive in time.'));
+      if (!request.raw.complete) reply.header('connection', 'close');
+      reply.send(failure);
       // The handler's own answer would come too late.
       reply.hijack();
     }
   }
 
-  function unanswered(): AppError {
-    const cause = new Error(`It was not answered within ${timeoutMs} ms.`);
-    return new AppError('INTERNAL_SERVER_ERROR', cause.message, { cause });
+  function failureOf({ raw, queued }: FastifyRequest): AppError {
+    if (!raw.complete) return new AppError('REQUEST_TIMEOUT', 'The request did not arrive in time.');
+    if (queued?.state === 'queued') return withdrawn();
+    const words = `The request was not answered within ${timeoutMs} ms.`;
+    return unavailable(`${words} ${UNKNOWN_OUTCOME}`, new Error(words));
   }
 
   const timer = setInterval(check, intervalMs).unref();

@@ -98,6 +98,8 @@ export interface Requester {
   /** Of the request. */
   readonly id: string;
   readonly scope: ProjectScope;
+  /** Until when what it writes has an answer, by the clock of `performance`. */
+  readonly until: number;
   /** Adds units of work (admission.ts) that turned out to be needed. Throws where no client waits for the answer any more. */
   addWeight(units: number): void;
   /** Is told of an error of a resolver as an operator should know of it. */
@@ -108,6 +110,7 @@ export function requesterOf(request: FastifyRequest): Requester {
   return {
     id: request.id,
     scope: request.scope,
+    until: request.until,
     addWeight(units) {
       if (!request.addWeight(units)) throw abandoned();
     },

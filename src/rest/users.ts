@@ -176,8 +176,8 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
         response: { 200: answerWithoutResult('The user is removed.', 'User removed.') },
       },
     },
-    async ({ scope, id, headers, params: { user_id } }) => {
-      await users.removeUser(scope, user_id, id, requireKey('Idempotency-Key', headers['idempotency-key']));
+    async ({ scope, id, headers, until, params: { user_id } }) => {
+      await users.removeUser(scope, user_id, id, requireKey('Idempotency-Key', headers['idempotency-key']), until);
       return { message: 'User removed.' };
     },
   );

@@ -91,10 +91,11 @@ export function createLogins(db: Database, totals: Totals, hours: RequestHours) 
   });
 
   const record = createBatchedWrite<Login, LoginRow>({
+    db,
     name: 'logins',
     changes: changesOf,
     weigh: ({ profile }) => 1 + profile.accounts.length,
-    write: (logins, isAlone) => writeLogins(db, logins, isAlone),
+    write: writeLogins,
     // Of two first logins of a user at once, the later may find the external id taken before the user.
     isCrossed: (error) => isExternalIdTaken(error) || isKeyTaken(error),
   });
@@ -102,20 +103,23 @@ export function createLogins(db: Database, totals: Totals, hours: RequestHours) 
   return {
     /**
      * Registers the identity, or counts a login of it and adds accounts. BANNED; BAD_USER_INPUT if the user would have too
-     * many accounts; CONFLICT if the external id is that of another user, or the user has another one. With a key, a retry is not counted again. It is answered with the user as they are by then, or with
+     * many accounts; UNAVAILABLE if it has no answer at `until`, by the clock of `performance`; CONFLICT if the external id is that of another user, or the user has another one. With a key, a retry is not counted again. It is answered with the user as they are by then, or with
      * NOT_FOUND if they were erased.
      */
     async recordLogin(
       scope: ProjectScope,
       profile: Profile,
       key: string | null = null,
+      until = Number.POSITIVE_INFINITY,
     ): Promise<{ user: User; created: boolean }> {
       const projectId = scope.projectIdFor('write');
       requireFewAccounts(profile);
       // Without an external id it is the request that it was before there were any, so that a retry across an upgrade is known.
       const retry =
         key === null ? null : retryOf(key, ['login', { ...profile, externalId: profile.externalId ?? undefined }]);
-      const row = await record({ projectId, profile, retry }).catch(throwExternalIdError).catch(throwLinkingError);
+      const row = await record({ projectId, profile, retry }, until)
+        .catch(throwExternalIdError)
+        .catch(throwLinkingError);
       if (row.earlier === null) {
         hours.countLogin(scope.appId);
         if (row.created) totals.countChange(projectId);

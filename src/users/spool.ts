@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { toSpoolFull } from '../db/failures.js';
 import type { SpoolFile } from '../domain/import-format.js';
 import { AppError } from '../errors.js';
 
@@ -20,9 +21,9 @@ export function createSpool(dir: string) {
   return {
     /** A file for `work` alone, which is gone when `work` has ended. */
     async withFile<Result>(work: (file: SpoolFile) => Promise<Result>, maxBytes = MAX_SPOOLED_BYTES) {
-      await mkdir(dir, { recursive: true, mode: 0o700 });
+      await mkdir(dir, { recursive: true, mode: 0o700 }).catch(throwFull);
       const path = join(dir, `userdir-${randomUUID()}`);
-      const handle = await open(path, 'wx+', 0o600);
+      const handle = await open(path, 'wx+', 0o600).catch(throwFull);
       let bytes = 0;
       try {
         await rm(path);
@@ -34,7 +35,7 @@ export function createSpool(dir: string) {
             bytes += Buffer.byteLength(chunk);
             if (bytes > maxBytes)
               throw new AppError('PAYLOAD_TOO_LARGE', `input: got more, expected at most ${maxBytes} bytes.`);
-            await handle.appendFile(chunk);
+            await handle.appendFile(chunk).catch(throwFull);
           },
           async *[Symbol.asyncIterator]() {
             for (let position = 0; ; ) {
@@ -50,4 +51,8 @@ export function createSpool(dir: string) {
       }
     },
   };
+}
+
+function throwFull(error: unknown): never {
+  throw toSpoolFull(error);
 }

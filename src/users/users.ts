@@ -102,21 +102,23 @@ export function createUsers(db: Database, totals: Totals) {
   ];
 
   const remove = createBatchedWrite<writes.Removal, writes.RemovalRow>({
+    db,
     name: 'removals',
     changes: changesOf,
     groupKey: ({ projectId }) => projectId,
     weigh: () => 1,
-    write: (removals, isAlone) => writeRemovals(db, removals, isAlone),
+    write: writeRemovals,
     isCrossed: isKeyTaken,
   });
 
   /** Each by a statement of its own: they are rare. Those that meet a lock are as few at a time as other writes. */
   const update = createBatchedWrite<writes.Update, writes.UpdateRow>({
+    db,
     name: 'updates',
     changes: changesOf,
     groupKey: ({ projectId, id }) => `${projectId} ${id}`,
     weigh: () => 1,
-    write: async ([one], isAlone) => [await writes.updateUser(db, one as writes.Update, isAlone)],
+    write: async (on, [one], waits) => [await writes.updateUser(on, one as writes.Update, waits)],
     isCrossed: isKeyTaken,
   });
 
@@ -224,11 +226,17 @@ export function createUsers(db: Database, totals: Totals) {
      * Removes the user from the project, or NOT_FOUND. Of several removals at once exactly one succeeds, except that a retry
      * with the same key succeeds as well. The identity may register again. `requestId` is null for the command.
      */
-    async removeUser(scope: ProjectScope, id: bigint, requestId: string | null, key: string | null = null) {
+    async removeUser(
+      scope: ProjectScope,
+      id: bigint,
+      requestId: string | null,
+      key: string | null = null,
+      until = Number.POSITIVE_INFINITY,
+    ) {
       const actor = scope.actorFor('write', requestId, 'remove');
       if (id > LARGEST_ID) throw noUser(id);
       const retry = key === null ? null : retryOf(key, ['remove', String(id)]);
-      const { isRemoved, earlier } = await remove({ projectId: actor.projectId, actor, id, retry });
+      const { isRemoved, earlier } = await remove({ projectId: actor.projectId, actor, id, retry }, until);
       if (earlier !== null) repeatAnswer(earlier);
       else if (!isRemoved) throw noUser(id);
       else totals.countChange(actor.projectId);
@@ -244,11 +252,12 @@ export function createUsers(db: Database, totals: Totals) {
       changes: UserChanges,
       requestId: string | null,
       key: string | null = null,
+      until = Number.POSITIVE_INFINITY,
     ): Promise<User> {
       const actor = scope.actorFor('write', requestId, 'edit');
       if (id > LARGEST_ID) throw noUser(id);
       const retry = key === null ? null : retryOf(key, ['update', String(id), changes]);
-      const row = await update({ projectId: actor.projectId, actor, id, changes, retry }).catch(
+      const row = await update({ projectId: actor.projectId, actor, id, changes, retry }, until).catch(
         writes.throwExternalIdError,
       );
       if (row.earlier !== null) {

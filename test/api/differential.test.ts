@@ -62,6 +62,7 @@ async function askSecondThread(question: { query: string; variables: object }): 
     {
       id: 'elsewhere',
       scope: await app.context.services.projects.authenticate(project),
+      until: Number.POSITIVE_INFINITY,
       addWeight: () => undefined,
       report: (failure) => expect.unreachable(failure.message),
     },

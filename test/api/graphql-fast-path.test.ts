@@ -74,7 +74,11 @@ test('rows are charged once for a compiled query that GraphQL.js has to execute 
       ...prepareRequest(document, { query, variables: { id }, operationName: undefined }),
       isPlain: true,
     };
-    const context = contextOf({ id: 'a', scope, addWeight, report: () => undefined }, prepared, services);
+    const context = contextOf(
+      { id: 'a', scope, until: Number.POSITIVE_INFINITY, addWeight, report: () => undefined },
+      prepared,
+      services,
+    );
     const body = await answerFast(prepared, context, engine.createDocumentCache());
     return { added, isCompiled: document.operation(undefined)?.run !== null, answer: JSON.parse(body ?? 'null') };
   };

@@ -1,7 +1,12 @@
+import { spawnSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 import type { Json } from '../support/app.js';
-import { type Cluster, createCluster, hasPostgres } from '../support/cluster.js';
+import { type Cluster, createCluster, hasPostgres, unprivilegedUser } from '../support/cluster.js';
 import {
   type Credentials,
   call,
@@ -9,6 +14,7 @@ import {
   recordLogin,
   spawnUserdir,
   startServer,
+  userdir,
   userdirJson,
 } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
@@ -241,6 +247,89 @@ describe.runIf(inject('engine') === 'postgres')('a database that', () => {
     await vi.waitUntil(() => child.exitCode !== null, { timeout: 5_000 });
     expect(child.exitCode).toBe(0);
     await proxy.restore();
+  });
+});
+
+describe.runIf(inject('engine') === 'postgres' && hasPostgres)('a database whose disk is full', () => {
+  test('refuses writes with 503 and the reason, changes nothing, and takes them when there is space', async ({
+    skip,
+  }) => {
+    const cluster = await createCluster();
+    const disk = await mkdtemp(join(tmpdir(), 'userdir-full-'));
+    const { uid = process.getuid?.(), gid = process.getgid?.() } = unprivilegedUser();
+    const isMounted =
+      spawnSync('mount', ['-t', 'tmpfs', '-o', `size=6m,uid=${uid},gid=${gid}`, 'tmpfs', disk]).status === 0;
+    const admin = new pg.Client(cluster.url);
+    try {
+      skip(!isMounted, 'This user cannot make a small disk.');
+      const project: Credentials = await userdirJson({ DATABASE_URL: cluster.url }, [
+        'project',
+        'create',
+        '--name',
+        'Test',
+      ]);
+      await admin.connect();
+      await admin.query(`CREATE TABLESPACE small LOCATION '${disk}'`);
+      await admin.query('ALTER TABLE users SET TABLESPACE small');
+      await admin.query(
+        'CREATE TABLE filler (text text) TABLESPACE small; ALTER TABLE filler ALTER text SET STORAGE PLAIN',
+      );
+      const server = await startServer({ ...LIMITS, DATABASE_URL: cluster.url });
+      const register = (authValue: string) => recordLogin(server.url, project, { authMethod: 'passkey', authValue });
+      const first = (await register('first')).body.data.recordLogin.user;
+      const fill = "INSERT INTO filler SELECT repeat('x', 7000) FROM generate_series(1, 50)";
+      await vi.waitUntil(
+        () =>
+          admin.query(fill).then(
+            () => false,
+            ({ code }) => code === '53100',
+          ),
+        { timeout: 20_000 },
+      );
+      const one = "INSERT INTO filler VALUES (repeat('x', 7000))";
+      await vi.waitUntil(
+        () =>
+          admin.query(one).then(
+            () => false,
+            ({ code }) => code === '53100',
+          ),
+        { timeout: 20_000 },
+      );
+      // Until the page of the first user is full.
+      const refused = await vi.waitUntil(
+        async () => {
+          const answers = await Promise.all(Array.from({ length: 64 }, () => register(randomUUID())));
+          return answers.find(({ status }) => status !== 200);
+        },
+        { timeout: 20_000 },
+      );
+      expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1']);
+      expect(refused.body.errors).toMatchObject([
+        {
+          message: expect.stringMatching(
+            /^There is no space left on the disk of the database\. .* nothing of it was changed/,
+          ),
+          extensions: { code: 'UNAVAILABLE' },
+        },
+      ]);
+      const line = JSON.stringify({ auth_method: 'email', auth_value: 'a@example.com' });
+      const lines = Array.from({ length: 400 }, (_, n) => line.replace('a@', `${n}@`)).join('\n');
+      const args = ['user', 'import', '--project', project.app_id];
+      const imported = await userdir({ DATABASE_URL: cluster.url }, args, lines);
+      expect([imported.code, imported.stderr]).toEqual([1, expect.stringContaining('No space left on device')]);
+      const total = async () => (await call(server.url, project, '/server/users')).body.result.total_user;
+      const before = await total();
+      expect(spawnSync('mount', ['-o', 'remount,size=60m', disk]).status).toBe(0);
+      expect(await userdirJson({ DATABASE_URL: cluster.url }, args, lines)).toMatchObject({ imported: 400 });
+      expect(await total()).toBe(before + 400);
+      expect((await register('first')).body.data.recordLogin.user).toMatchObject({ id: first.id, loginCount: 2 });
+      await server.stop();
+    } finally {
+      await admin.end();
+      await cluster.drop();
+      spawnSync('umount', [disk]);
+      await rm(disk, { recursive: true, force: true });
+    }
   });
 });
 

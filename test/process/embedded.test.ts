@@ -1,4 +1,5 @@
 import { spawn, spawnSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, readdirSync } from 'node:fs';
 import { chmod, mkdir, mkdtemp, readFile, rename, rm, stat } from 'node:fs/promises';
@@ -9,12 +10,14 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 import { runRemotely } from '#dist/cli/control-socket.js';
 import {
   CLI,
   type Credentials,
+  call,
   outcomeOf,
+  recordLogin,
   spawnUserdir,
   startServer,
   userdir,
@@ -83,6 +86,46 @@ describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
       expect(existsSync(join(disk, 'data/pgdata'))).toBe(false);
       expect(mount('remount,size=400m')).toBe(true);
       expect(await userdir(env, ['project', 'list'])).toMatchObject({ code: 0 });
+    } finally {
+      spawnSync('umount', [disk]);
+      await rm(disk, { recursive: true, force: true });
+    }
+  });
+
+  test('whose disk is full refuses writes with 503 and the reason, changes nothing, and takes them when there is space', async ({
+    skip,
+  }) => {
+    const disk = await mkdtemp(join(tmpdir(), 'userdir-full-'));
+    try {
+      const isMounted = spawnSync('mount', ['-o', 'size=90m', '-t', 'tmpfs', 'tmpfs', disk]).status === 0;
+      skip(!isMounted, 'This user cannot make a small disk.');
+      const env = { ...database.env, DATA_DIR: join(disk, 'data'), DEMO: 'off', LOG_LEVEL: 'error' };
+      const project: Credentials = await userdirJson(env, ['project', 'create', '--name', 'Test']);
+      const server = await startServer(env);
+      const register = (authValue: string) => recordLogin(server.url, project, { authMethod: 'passkey', authValue });
+      expect((await register('first')).status).toBe(200);
+      expect(spawnSync('dd', ['if=/dev/zero', `of=${disk}/filler`, 'bs=1k']).status).toBe(1);
+      let registered = 1;
+      const refused = await vi.waitUntil(
+        async () => {
+          const answers = await Promise.all(Array.from({ length: 64 }, () => register(randomUUID())));
+          registered += answers.filter(({ status }) => status === 200).length;
+          return answers.find(({ status }) => status !== 200);
+        },
+        { timeout: 60_000 },
+      );
+      expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1']);
+      expect(refused.body.errors[0]).toMatchObject({
+        message: expect.stringMatching(/^There is no space left on the disk .* nothing of it was changed/),
+        extensions: { code: 'UNAVAILABLE' },
+      });
+      const line = `${' '.repeat(100_000)}{"auth_method":"email","auth_value":"a@example.com"}\n`;
+      const spooled = await userdir(env, ['user', 'import', '--project', project.app_id], line.repeat(20));
+      expect([spooled.code, spooled.stderr]).toEqual([1, expect.stringMatching(/no space left on the disk/)]);
+      await rm(join(disk, 'filler'));
+      expect((await register('first')).body.data.recordLogin.user.loginCount).toBe(2);
+      expect((await call(server.url, project, '/server/users')).body.result.total_user).toBe(registered);
+      expect((await server.stop()).code).toBe(0);
     } finally {
       spawnSync('umount', [disk]);
       await rm(disk, { recursive: true, force: true });

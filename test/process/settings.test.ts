@@ -1,8 +1,9 @@
 import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import pg from 'pg';
 import { expect, inject, test } from 'vitest';
-import { startServer, userdir, userdirJson } from '../support/command.js';
+import { type Credentials, call, recordLogin, startServer, userdir, userdirJson } from '../support/command.js';
 import { copyTemplate, createEmptyDatabase } from '../support/engines.js';
 
 test.runIf(inject('engine') === 'embedded')(
@@ -55,6 +56,42 @@ test.runIf(inject('engine') === 'postgres')(
     const refused = await userdir(settings, ['project', 'list']);
     expect(refused.code).toBe(1);
     expect(refused.stderr).not.toContain('hush-hush');
+    await drop();
+  },
+);
+
+test.runIf(inject('engine') === 'postgres')(
+  'the schema that search_path names first has the tables, for every command and for requests',
+  async () => {
+    const { env, drop } = await createEmptyDatabase();
+    const url = new URL(env['DATABASE_URL'] ?? '');
+    url.searchParams.set('options', '-csearch_path=s1');
+    const settings = { ...env, DEMO: 'off', DATABASE_URL: url.href };
+    for (const args of [['migrate'], ['project', 'create', '--name', 'Test'], ['serve']]) {
+      const { code, stderr } = await userdir({ ...settings, PORT: '0' }, args);
+      expect([code, stderr]).toEqual([1, expect.stringContaining('has no schema of its search_path, s1.')]);
+    }
+    const found = async () =>
+      (await userdir(settings, ['doctor', '--no-totals', '--json'])).stdout.match(
+        /"id":"schema","status":"(\w+)"/,
+      )?.[1];
+    expect(await found()).toBe('failed');
+    const client = new pg.Client(env['DATABASE_URL']);
+    await client.connect();
+    await client.query('CREATE SCHEMA s1');
+    expect(await found()).toBe('passed');
+    await userdirJson(settings, ['migrate']);
+    const project: Credentials = await userdirJson(settings, ['project', 'create', '--name', 'Test']);
+    await userdirJson(settings, ['document', 'list', '--project', project.app_id]);
+    const server = await startServer(settings);
+    await recordLogin(server.url, project, { authMethod: 'passkey', authValue: 'one' });
+    expect((await call(server.url, project, '/server/users')).body.result.total_user).toBe(1);
+    expect((await server.stop()).code).toBe(0);
+    const { rows } = await client.query(
+      "SELECT DISTINCT schemaname FROM pg_tables WHERE tablename IN ('users', 'projects')",
+    );
+    expect(rows).toEqual([{ schemaname: 's1' }]);
+    await client.end();
     await drop();
   },
 );

@@ -219,7 +219,7 @@ export function recordLogin(
   credentials: Credentials,
   input: Record<string, unknown>,
   key: string | null = null,
-): Promise<{ status: number; body: Json }> {
+): ReturnType<typeof call> {
   const body = JSON.stringify({ query: RECORD_LOGIN, variables: { input, key } });
   return call(url, credentials, '/graphql', { method: 'POST', body });
 }

@@ -46,11 +46,16 @@ test.each([
 test.each([
   ['a unique violation', fault({ code: '23505', severity: 'ERROR' })],
   ['a statement timeout', fault({ code: '57014', severity: 'ERROR' })],
-  ['a full disk', fault({ code: '53100', severity: 'ERROR' })],
   ['a malformed message of the protocol', fault({ code: '08P01', severity: 'ERROR' })],
   ['a fault of our own', new TypeError('x is not a function')],
 ])('%s stays as it is', (_what, cause) => {
   expect(toUnavailable(cause)).toBe(cause);
+});
+
+test('a full disk is UNAVAILABLE, and nothing was changed', () => {
+  const { code, headers, message } = toUnavailable(fault({ code: '53100', severity: 'ERROR' })) as AppError;
+  expect([code, headers]).toEqual(['UNAVAILABLE', { 'retry-after': '1' }]);
+  expect(message).toMatch(/^There is no space left on the disk of the database\. .* nothing of it was changed\./);
 });
 
 /** An error of a model, as Prisma throws it. */
