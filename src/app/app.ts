@@ -201,10 +201,18 @@ export async function createServer({
     version: VERSION,
     demoCredentials,
   });
+  let checking: Promise<void> | null = null;
+  /** Requests share a check that is under way: anyone may ask, as often as they like. */
+  function checkDatabase(): Promise<void> {
+    checking ??= withReadyTimeout(context.db.check()).finally(() => {
+      checking = null;
+    });
+    return checking;
+  }
   const checkReady = async () => {
     if (context.fault !== null) throw unavailable(context.fault);
     if (isClosing() || !context.isOpen) throw new Error('The service is starting or closing.');
-    await withReadyTimeout(context.db.check());
+    await checkDatabase();
   };
   await app.register(healthPlugin, {
     checkReady,

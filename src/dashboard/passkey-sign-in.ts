@@ -16,8 +16,6 @@ export interface PasskeySignInOptions {
   readonly sessions: Sessions;
   readonly publicUrl: string | null;
   readonly requireOpen: () => void;
-  /** Runs work in the queue of the dashboard. */
-  readonly run: <Result>(work: () => Promise<Result>) => Promise<Result>;
 }
 
 /**
@@ -43,7 +41,7 @@ const CHALLENGES_A_MINUTE = 20;
 const BODY_LIMIT_BYTES = 20_480;
 
 export function servePasskeySignIn(app: FastifyInstance, options: PasskeySignInOptions): void {
-  const { services, sessions, publicUrl, requireOpen, run } = options;
+  const { services, sessions, publicUrl, requireOpen } = options;
   const countChallenge = createFailureLimit(CHALLENGES_A_MINUTE, 'for this address', 'challenges of passkeys');
   const onRequest = async (request: FastifyRequest) => {
     requireOpen();
@@ -59,7 +57,7 @@ export function servePasskeySignIn(app: FastifyInstance, options: PasskeySignInO
     bodyLimit: 1_024,
     onRequest,
     handler: (request, reply) =>
-      run(async () => {
+      sessions.run(request, async () => {
         await countChallenge(networkOf(request.ip));
         const options = await services.passkeys.beginLogIn(siteOf(publicUrl, request));
         const { name, attributes } = cookieOf(request);
@@ -73,7 +71,7 @@ export function servePasskeySignIn(app: FastifyInstance, options: PasskeySignInO
     bodyLimit: BODY_LIMIT_BYTES,
     onRequest,
     handler: (request, reply) =>
-      run(() => {
+      sessions.run(request, () => {
         const { name, attributes } = cookieOf(request);
         reply.clearCookie(name, attributes);
         const { id, clientDataJSON, authenticatorData, signature, userHandle } = (request.body ?? {}) as Record<

@@ -27,6 +27,7 @@ import {
   requireOwnName,
   type Sessions,
   setPageHeaders,
+  tenantOf,
 } from './session.js';
 import { type RightOf, serveStreams } from './streams.js';
 
@@ -43,15 +44,13 @@ export interface DashboardOptions {
   readonly requireOpen: () => void;
 }
 
-/** All operators are one tenant of the fair queue: they wait for the projects as these wait for each other. */
-const TENANT = 'dashboard';
 const BODY_LIMIT_BYTES = 131_072;
 
 /** The dashboard: its pages, its sessions and the operators’ schema, all below /dashboard. */
 export const dashboardPlugin: FastifyPluginAsync<DashboardOptions> = async (app, options) => {
-  const { config, services, requireOpen } = options;
+  const { config, services, runWithAdmission, requireOpen } = options;
   const place: Place = { host: config.host, publicUrl: config.publicUrl };
-  const sessions = createSessions(services.operators, config.publicUrl);
+  const sessions = createSessions({ operators: services.operators, publicUrl: config.publicUrl, runWithAdmission });
   await readCookies(app);
 
   app.addHook('onRequest', async (request, reply) => {
@@ -75,14 +74,13 @@ export const dashboardPlugin: FastifyPluginAsync<DashboardOptions> = async (app,
       requireOpen();
       refuseForeign(request);
     },
-    handler: (request, reply) => options.runWithAdmission(TENANT, () => sessions.logIn(request, reply)),
+    handler: (request, reply) => sessions.run(request, () => sessions.logIn(request, reply)),
   });
   servePasskeySignIn(app, {
     services,
     sessions,
     publicUrl: config.publicUrl,
     requireOpen,
-    run: (work) => options.runWithAdmission(TENANT, work),
   });
   serveGraphQL(app, sessions, options);
   serveStreams(app, createRightOf(sessions, options), options);
@@ -100,11 +98,11 @@ function originIn({ protocol, host }: FastifyRequest, { publicUrl }: Config): st
 }
 
 function serveGraphQL(app: FastifyInstance, sessions: Sessions, options: DashboardOptions): void {
-  const { services, runWithAdmission, requireOpen } = options;
+  const { services, requireOpen } = options;
   const documents = engine.createDocumentCache();
 
-  function prepare(parameters: Parameters): PreparedRequest {
-    const document = documents.findOrRead(parameters.query, TENANT);
+  function prepare(parameters: Parameters, tenant: string): PreparedRequest {
+    const document = documents.findOrRead(parameters.query, tenant);
     const prepared = engine.prepareRequest(document, parameters);
     if (prepared.operation === null && document.tree !== null) prepared.refusal = [new GraphQLError(NO_OPERATION)];
     return prepared;
@@ -116,7 +114,7 @@ function serveGraphQL(app: FastifyInstance, sessions: Sessions, options: Dashboa
     // Before the body is read.
     onRequest: async (request) => {
       requireOpen();
-      const session = await runWithAdmission(TENANT, () => sessions.require(request));
+      const session = await sessions.identify(request);
       if (!isForeign(request)) return;
       await services.operators.recordRefusal(operatorOf(session), request.id, 'request from another site');
       refuseForeign(request);
@@ -124,13 +122,13 @@ function serveGraphQL(app: FastifyInstance, sessions: Sessions, options: Dashboa
     handler: async (request, reply) => {
       const parameters = readParameters(request.body);
       // Reading the document comes in its turn too. Only then is it known what the operation costs, and so its weight in the queue.
-      const prepared = await runWithAdmission(TENANT, async () => prepare(parameters));
+      const prepared = await sessions.run(request, async () => prepare(parameters, sessions.queueOf(request)));
       const execute = async () => {
         // Again: the operator may have lost the session while the body arrived, or in the queue.
         const context = await contextOf(request, reply, sessions, options);
         return engine.executeRequest(prepared, context);
       };
-      const result = await runWithAdmission(TENANT, execute, weightOfRequest(prepared));
+      const result = await sessions.run(request, execute, weightOfRequest(prepared));
       if (reply.sent) return reply;
       return reply.type('application/json; charset=utf-8').send(JSON.stringify(result));
     },
@@ -181,23 +179,23 @@ function tooManyFollowers(): AppError {
 }
 
 /** The right of an operator in the project of a download or an upload. A refusal is recorded. */
-function createRightOf(sessions: Sessions, { services, requireOpen, runWithAdmission }: DashboardOptions): RightOf {
+function createRightOf(sessions: Sessions, { services, requireOpen }: DashboardOptions): RightOf {
   const transfers = createPlaces(TRANSFERS, tooManyTransfers);
   const followers = createPlaces(FOLLOWERS, tooManyFollowers);
   return async (request, permission, use = 'transfer') => {
     const isTransfer = use === 'transfer';
     requireOpen();
     const { appId } = request.params as { appId: string };
-    const requireSession = () => sessions.require(request, { isUse: isTransfer });
+    const question = { isUse: isTransfer };
     const scopeOf = (session: ActiveSession) =>
       services.projects[isTransfer ? 'getScope' : 'getEnabledScope'](appId, operatorOf(session));
-    const session = await runWithAdmission(TENANT, requireSession);
+    const session = await sessions.identify(request, question);
     refuseForeign(request);
-    const scope = await scopeOf(session);
+    const scope = await sessions.run(request, () => scopeOf(session));
     const recordRefusal = () =>
       services.audit.recordRefusal(scope, request.id, permission === 'operate' ? 'import' : 'export');
     async function permit(): Promise<ProjectScope> {
-      const now = await scopeOf(await requireSession());
+      const now = await scopeOf(await sessions.require(request, question));
       now.projectIdFor(permission);
       return now;
     }
@@ -209,7 +207,7 @@ function createRightOf(sessions: Sessions, { services, requireOpen, runWithAdmis
       permitWithin: async (tx) =>
         services.projects.requireStill(scope, operatorOf(await sessions.require(request, { tx })), permission),
       terms: {
-        tenant: TENANT,
+        tenant: tenantOf(session),
         places: isTransfer ? transfers : followers,
         holder: session.operator,
         permission: `${session.id} ${appId} ${permission} ${use}`,

@@ -1,17 +1,22 @@
 import type {} from '@fastify/cookie';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { LRUCache } from 'lru-cache';
 import { LOOPBACK } from '../config/config.js';
 import type { Services } from '../context.js';
 import { type ActiveSession, type BegunSession, type Operator, RefusedLogIn, SESSION_MS } from '../domain/operators.js';
 import { AppError } from '../errors.js';
-import { createFailureLimit, networkOf } from '../http/authentication.js';
+import { type RunWithAdmission, UNAUTHENTICATED } from '../http/admission.js';
+import { createFailureLimit, FAILURES_OF_ADDRESS, networkOf } from '../http/authentication.js';
 
 /* How an operator logs in and stays so: a link's token becomes a session, and a cookie holds the token of the session. */
 
 /** Failed attempts a minute, from one address. */
 const MAX_FAILURES = 20;
+/** How many cookies a process remembers as those of an operator. */
+const MAX_KNOWN = 10_000;
 
-const MISSING = 'There is no session: sign in by a link of `userdir dashboard`.';
+const noSession = () =>
+  new AppError('UNAUTHENTICATED', 'There is no session: sign in by a link of `userdir dashboard`.');
 
 export function operatorOf({ operator, role, projects }: ActiveSession): Operator {
   return { name: operator, role, projects };
@@ -27,9 +32,21 @@ const BY_PAGE = 'userdir-by-page';
 
 export type Sessions = ReturnType<typeof createSessions>;
 
-/** `publicUrl`: where browsers reach the service, if the settings say it. */
-export function createSessions(operators: Services['operators'], publicUrl: string | null) {
-  const countFailure = createFailureLimit(MAX_FAILURES, 'from this address', 'attempts to sign in');
+/** The queue of an operator. No App ID looks like it. */
+export const tenantOf = ({ operatorId }: Pick<ActiveSession, 'operatorId'>) => `operator ${operatorId}`;
+
+export interface SessionsOptions {
+  readonly operators: Services['operators'];
+  /** Where browsers reach the service, if the settings say it. */
+  readonly publicUrl: string | null;
+  readonly runWithAdmission: RunWithAdmission;
+}
+
+export function createSessions({ operators, publicUrl, runWithAdmission }: SessionsOptions) {
+  const countAttempt = createFailureLimit(MAX_FAILURES, 'from this address', 'attempts to sign in');
+  const countFailure = createFailureLimit(FAILURES_OF_ADDRESS, 'from this address');
+  /** The queues of cookies. What a session may do is not remembered: it is read each time. */
+  const tenants = new LRUCache<string, string>({ max: MAX_KNOWN });
 
   /**
    * The cookie of a session. A browser keeps one with the prefix __Host- only if it is Secure, and for this very host. Over plain
@@ -42,11 +59,43 @@ export function createSessions(operators: Services['operators'], publicUrl: stri
     return { name, attributes: { path: '/', httpOnly: true, secure: isSecure, sameSite: 'strict' } as const };
   }
 
+  const tokenOf = (request: FastifyRequest) => request.cookies[cookieOf(request).name];
+  const keyOf = (request: FastifyRequest) => operators.keyOf(tokenOf(request));
+
+  /** The queue of a request: that of its operator or, where none is known, that of strangers. */
+  const queueOf = (request: FastifyRequest) => tenants.get(keyOf(request) ?? '') ?? UNAUTHENTICATED;
+
+  function run<Result>(request: FastifyRequest, work: () => Promise<Result>, weight?: number): Promise<Result> {
+    return runWithAdmission(queueOf(request), work, weight);
+  }
+
+  /**
+   * The session of a request that has just come. What cannot be a cookie of ours is refused at once. One that is not known waits with those of
+   * all strangers, for a statement that they share. UNAUTHENTICATED; RATE_LIMITED beyond the failures that an address may have.
+   */
+  async function identify(request: FastifyRequest, question?: SessionQuestion): Promise<ActiveSession> {
+    const key = keyOf(request);
+    if (key === null) throw noSession();
+    try {
+      if (!tenants.has(key)) {
+        const operatorId = await run(request, () => operators.findOwner(key));
+        if (operatorId === null) throw noSession();
+        tenants.set(key, tenantOf({ operatorId }));
+      }
+      return await run(request, () => require(request, question));
+    } catch (error) {
+      if (!(error instanceof AppError && error.code === 'UNAUTHENTICATED')) throw error;
+      tenants.delete(key);
+      await countFailure(networkOf(request.ip));
+      throw error;
+    }
+  }
+
   /** The session of a request as it is now, also as a transaction sees it, or UNAUTHENTICATED. */
   async function require(request: FastifyRequest, question?: SessionQuestion): Promise<ActiveSession> {
     const isUse = request.headers[BY_PAGE] === undefined;
-    const session = await operators.findSession(request.cookies[cookieOf(request).name], { isUse, ...question });
-    if (session === null) throw new AppError('UNAUTHENTICATED', MISSING);
+    const session = await operators.findSession(tokenOf(request), { isUse, ...question });
+    if (session === null) throw noSession();
     return session;
   }
 
@@ -65,7 +114,7 @@ export function createSessions(operators: Services['operators'], publicUrl: stri
 
   /** Counts and records an attempt that failed. RATE_LIMITED: beyond the limit it is not recorded, so that the log cannot be filled. */
   async function countRefusal({ ip, id }: FastifyRequest, details?: RefusedLogIn['details']): Promise<void> {
-    await countFailure(networkOf(ip));
+    await countAttempt(networkOf(ip));
     await operators.recordRefusedLogIn(id, details);
   }
 
@@ -83,6 +132,9 @@ export function createSessions(operators: Services['operators'], publicUrl: stri
 
   return {
     cookieOf,
+    queueOf,
+    run,
+    identify,
     require,
     begin,
     enter,

@@ -52,7 +52,7 @@ const MISSING =
   'Credentials are missing: send the headers service-app-id and service-app-secret, or HTTP Basic with the App ID and the App Secret.';
 const IN_HEADER = 'send it in the header';
 /** Allowed failures a minute: from one address, and with one App ID from all addresses. */
-const FAILURES_OF_ADDRESS = 600;
+export const FAILURES_OF_ADDRESS = 600;
 const FAILURES_WITH_APP_ID = 3_000;
 /** Addresses and App IDs are counted by their checksum, so made-up ones cannot fill the memory. */
 const BUCKETS = 65_536;

@@ -1,4 +1,5 @@
-import { Prisma, type Queryable } from '../db/statements.js';
+import type { KeyedRow } from '../db/batched-read.js';
+import { keyedStatement, Prisma, type Queryable } from '../db/statements.js';
 import {
   type ActiveSession,
   type BegunSession,
@@ -141,6 +142,15 @@ const SESSION = Prisma.sql`
 /** A session ends at its end, or when it was not used for a time, also during a transaction, for which now() is its beginning. */
 const NOW = Prisma.sql`statement_timestamp()`;
 const IS_ACTIVE = Prisma.sql`s.expires_at > ${NOW} AND s.last_seen_at > ${NOW} - ${milliseconds(IDLE_MS)}`;
+
+/** The ids of the operators whose active sessions have these tokens, each as its SHA-256 in hexadecimal. */
+export const findOwners = keyedStatement<string, KeyedRow<{ readonly operatorId: number }>>(
+  { token_hash: ['bytea', (tokenHash) => `\\x${tokenHash}`] },
+  (keys) => Prisma.sql`
+    SELECT k.key_index::int AS "keyIndex", s.operator_id AS "operatorId"
+    FROM ${keys} JOIN operator_sessions s ON s.token_hash = k.token_hash
+    WHERE ${IS_ACTIVE}`,
+);
 
 /** The session of a token, if it is active. Its use, if it is one, is recorded, at most once a minute. */
 export async function useSession(

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { createBatchedRead } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
 import { isUniqueViolation } from '../db/failures.js';
 import type { OperatorLogEntry as OperatorLogEntryModel, Prisma } from '../db/generated/prisma/client.js';
@@ -113,6 +114,11 @@ export interface SessionQuestion {
 /** The people who use the dashboard: who they are, how they log in, their sessions, and the log of all that. */
 export function createOperators(db: Database, randomBytes: (size: number) => Buffer) {
   const logActor = (by: Pick<Operator, 'name'>, requestId: string | null) => ({ actor: actorNameOf(by), requestId });
+  const ownerOf = createBatchedRead({
+    name: 'sessions',
+    read: (tokenHashes: readonly string[]) => sql.findOwners(db, tokenHashes),
+    answer: ([row]) => row?.operatorId ?? null,
+  });
   const noSuchOperator = (name: string) => new AppError('NOT_FOUND', `There is no operator ${show(name)}.`);
   const nameIsTaken = (name: string) => new AppError('CONFLICT', `There is an operator ${show(name)} already.`);
 
@@ -314,6 +320,12 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
       if (session) return session;
       throw new AppError('UNAUTHENTICATED', `The operator ${show(operator)} was removed in this moment.`);
     },
+
+    /** What may be remembered of the token of a session; null for what cannot be one. */
+    keyOf: (token: unknown): string | null => hashToken(token)?.toString('hex') ?? null,
+
+    /** The id of the operator whose active session has the token of a key; null if there is none. Many share a statement. */
+    findOwner: ownerOf,
 
     /** The active session of a token, also as a transaction sees it; null for any other. Its use, if it is one, is recorded. */
     async findSession(token: unknown, { tx = db, isUse = true }: SessionQuestion = {}): Promise<ActiveSession | null> {

@@ -390,6 +390,13 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
   },
   operators: {
     findOperator: (db) => operators.findOperator(db, 7),
+    findOwners: (db) =>
+      each([[500], [500, 501]], (numbers) =>
+        operators.findOwners(
+          db,
+          numbers.map((number) => hash(`session ${number}`).toString('hex')),
+        ),
+      ),
     insertLink: (db) => operators.insertLink(db, logActor, 'operator7', hash('new link')),
     insertSession: (db) =>
       each([{ linkHash: hash('link 500') }, { name: 'operator7' }, { passkeyId: 500, counter: 6 }], (logIn) =>
