@@ -245,8 +245,8 @@ const MINUTE_MS = 60_000;
 
 /**
  * The first or the last millisecond of a date or date-time (RFC 3339, section 5.6); null where it is malformed or does not
- * exist. Instants have milliseconds, so a more precise bound moves inwards to the next millisecond. A space before the
- * offset is read as a "+" that was not percent-encoded.
+ * exist. What is finer than a millisecond is cut off: rounded, the last instant of a year would be in the next. A space before
+ * the offset is read as a "+" that was not percent-encoded.
  */
 export function parseDate(text: string, edge: 'first' | 'last'): Date | null {
   const match = RFC_3339.exec(text);
@@ -265,9 +265,7 @@ export function parseDate(text: string, edge: 'first' | 'last'): Date | null {
   if (time.second === 60)
     return (minuteStart + MINUTE_MS) % DAY_MS === 0 ? withinRange(minuteStart + MINUTE_MS - 1) : null;
 
-  const isBetweenMilliseconds = /[1-9]/.test(fraction.slice(3));
-  const milliseconds =
-    Number(fraction.slice(0, 3).padEnd(3, '0')) + (isBetweenMilliseconds && edge === 'first' ? 1 : 0);
+  const milliseconds = Number(fraction.slice(0, 3).padEnd(3, '0'));
   return withinRange(minuteStart + time.second * 1_000 + milliseconds);
 }
 

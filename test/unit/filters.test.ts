@@ -102,17 +102,16 @@ describe('parseDate: a date-time', () => {
     expect(parseDate('2026-01-31T12:00:00 02:00', 'first')).toEqual(new Date('2026-01-31T10:00:00Z'));
   });
 
-  test('finer than a millisecond moves inwards to a whole millisecond; trailing zeros change nothing', () => {
+  test('finer than a millisecond is cut off, also at the end of a year', () => {
     const finer = fc.tuple(upTo(999), fc.stringMatching(/^[0-9]{1,30}$/));
     fc.assert(
       fc.property(realDay, time, finer, (day, at, [milliseconds, rest]) => {
         const known = `${textOf(day)}T${clock(at)}.${String(milliseconds).padStart(3, '0')}`;
-        const floor = Date.parse(`${known}Z`);
-        const isWhole = /^0*$/.test(rest);
-        expectInstant(parseDate(`${known}${rest}Z`, 'first'), isWhole ? floor : floor + 1);
-        expectInstant(parseDate(`${known}${rest}Z`, 'last'), floor);
+        for (const edge of ['first', 'last'] as const)
+          expectInstant(parseDate(`${known}${rest}Z`, edge), Date.parse(`${known}Z`));
       }),
     );
+    expect(parseDate('2025-12-31T23:59:59.9995Z', 'first')?.toISOString()).toBe('2025-12-31T23:59:59.999Z');
   });
 
   test.each([
@@ -184,13 +183,10 @@ describe('parseDate: the limits of the range', () => {
 
   test('the first instant of a date is never after its last', () => {
     fc.assert(
-      fc.property(realDay, fc.option(time, { nil: null }), fc.nat(), (day, at, fraction) => {
+      fc.property(realDay, fc.option(time, { nil: null }), (day, at) => {
         const text = textOf(day) + (at === null ? '' : `T${clock(at)}Z`);
         const first = parseDate(text, 'first')?.getTime() ?? Number.NaN;
         expect(first).toBeLessThanOrEqual(parseDate(text, 'last')?.getTime() ?? Number.NaN);
-        // Creation times are whole milliseconds, so a first bound between two milliseconds moves to the later one.
-        const between = parseDate(`${textOf(day)}T00:00:00.000${fraction}1Z`, 'first')?.getTime() ?? Number.NaN;
-        if (inRange(between)) expect(between).toBe(Date.parse(`${textOf(day)}T00:00:00.001Z`));
       }),
     );
   });
