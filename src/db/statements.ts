@@ -11,6 +11,9 @@ import { type ArrayItem, arrayText, PreparedStatement, type TimeLimit } from './
 
 export { Prisma };
 
+/** This instant, as the columns of instants store it: they would round what is finer than a millisecond, perhaps into the next year. */
+export const THIS_INSTANT = Prisma.sql`date_trunc('milliseconds', now())`;
+
 /** A statement whose text was made before. */
 export interface Statement {
   readonly name: string;
@@ -218,10 +221,14 @@ export type KeyColumns<Key> = Readonly<Record<string, KeyColumn<Key>>>;
 /** Reads the rows of keys: a statement of a batched read (db/batched-read.ts). */
 export type KeyedRead<Key, Row> = (db: Queryable, keys: readonly Key[]) => Promise<KeyedRow<Row>[]>;
 
-/** Stands among the values of a statement for those of a column of its keys. */
+/** Stands among the values of a statement for those of a column of its keys, or for what is made of all keys. */
 class Placeholder<Key> {
-  constructor(readonly ofKey: (key: Key) => ArrayItem) {}
+  constructor(readonly ofKeys: (keys: readonly Key[]) => ArrayItem) {}
 }
+
+/** An array of a statement for keys that is made of all of them, for where `k` cannot be read. */
+export const arrayOfKeys = <Key>(items: (keys: readonly Key[]) => readonly ArrayItem[]) =>
+  new Placeholder<Key>((keys) => arrayText(items(keys))) as unknown as string;
 
 /**
  * A statement for keys, whose text is made once. `build` gets what selects the keys as `k`, with the columns and `k.key_index`, and whether
@@ -235,10 +242,12 @@ export function keyedStatement<Key, Row>(
   build: (from: Prisma.Sql, isLone: boolean) => Prisma.Sql,
 ): KeyedRead<Key, Row> {
   const names = Object.keys(columns);
-  const values = (suffix: string) =>
-    Object.values(columns).map(
-      ([type, value]) => Prisma.sql`${new Placeholder(value) as unknown as string}::${Prisma.raw(type + suffix)}`,
-    );
+  const values = (suffix: '' | '[]') =>
+    Object.values(columns).map(([type, value]) => {
+      const lone = new Placeholder<Key>(([key]) => value(key as Key)) as unknown as string;
+      const many = arrayOfKeys<Key>((keys) => keys.map(value));
+      return Prisma.sql`${suffix === '' ? lone : many}::${Prisma.raw(type + suffix)}`;
+    });
   const one = once(() => {
     const row = values('').map((value, place) => Prisma.sql`${value} AS ${Prisma.raw(names[place] as string)}`);
     return build(Prisma.sql`(SELECT ${Prisma.join(row)}, 1 AS key_index) AS k`, true);
@@ -248,12 +257,10 @@ export function keyedStatement<Key, Row>(
     return build(Prisma.sql`unnest(${Prisma.join(values('[]'))}) WITH ORDINALITY AS ${k}`, false);
   });
   return (db, keys) => {
-    const isLone = keys.length === 1;
-    const statement = isLone ? one() : many();
-    const fill = ({ ofKey }: Placeholder<Key>) => (isLone ? ofKey(keys[0] as Key) : arrayText(keys.map(ofKey)));
+    const statement = keys.length === 1 ? one() : many();
     return db.query({
       ...statement,
-      values: statement.values.map((value) => (value instanceof Placeholder ? fill(value) : value)),
+      values: statement.values.map((value) => (value instanceof Placeholder ? value.ofKeys(keys) : value)),
     });
   };
 }

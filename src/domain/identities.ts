@@ -47,6 +47,8 @@ export interface LinkedAccount {
 
 /** What a login or an import line says of a user, checked and in the form in which it is stored. */
 export interface Profile extends LoginFields {
+  /** The login email for a user who exists: null where nothing is said of it, so that it stays. */
+  readonly saidEmail: string | null;
   readonly accounts: readonly LinkedAccount[];
 }
 
@@ -240,9 +242,12 @@ function foldAuthValue(authMethod: string, authValue: string, name: string): str
 export function parseProfile(input: ProfileInput, spelling: Spelling): Profile {
   const identity = parseIdentity(input, spelling);
   const wallet = parseWallet(input, identity, spelling);
+  const saidEmail = parseSaidEmail(input.email, identity, spelling);
   return {
     ...identity,
-    loginEmail: parseLoginEmail(input.email, identity, spelling),
+    // Where nothing is said of it, the email of a new user is the value if that is an email.
+    loginEmail: saidEmail ?? foldEmail(identity.authValue),
+    saidEmail,
     wallet: wallet?.publicKey ?? null,
     externalId: input.externalId == null ? null : requireExternalId(spelling('external_id'), input.externalId),
     accounts: parseAccounts(input.accounts ?? [], wallet, spelling),
@@ -316,10 +321,10 @@ function parseWallet(input: ProfileInput, identity: Identity, spelling: Spelling
   return wallet;
 }
 
-/** The value of an email login. For any other login the email given, or else its value where that is an email. */
-function parseLoginEmail(email: string | null | undefined, identity: Identity, spelling: Spelling): string | null {
+/** The value of an email login. For any other login the email given. */
+function parseSaidEmail(email: string | null | undefined, identity: Identity, spelling: Spelling): string | null {
   const given = email === null || email === undefined ? null : requireEmail(spelling('email'), email);
-  if (identity.authMethod !== 'email') return given ?? foldEmail(identity.authValue);
+  if (identity.authMethod !== 'email') return given;
   if (given !== null && given !== identity.authValueKey) {
     const form = `the email in ${spelling('auth_value')}, or none`;
     throw badInput(spelling('email'), email, form);

@@ -15,8 +15,12 @@ export interface UserColumn {
   readonly from?: 'login' | 'import';
   /** A login sets it once; a later login with another value fails. An import may replace it. */
   readonly isSetOnce?: true;
-  /** Part of the unique key of current users, so that it never changes. */
+  /** Part of the unique key of current users, or what the key was made of. It never changes: another spelling is the same identity. */
   readonly isIdentity?: true;
+  /** An address, which is the same in another spelling. */
+  readonly isAddress?: true;
+  /** The column of a record that replaces the value of a user who exists, where another value is for new users only. */
+  readonly saidIn?: string;
   readonly isNullable?: true;
   /** Its key in a line of the import format. Absent where it follows from the others. */
   readonly line?: string;
@@ -40,12 +44,12 @@ export const USER_COLUMNS = {
   id: { name: 'id', type: 'bigint', isShown: true },
   projectId: { name: 'project_id', type: 'int' },
   authMethod: { name: 'auth_method', type: 'text', isShown: true, from: 'login', line: 'auth_method', isIdentity: true },
-  authValue: { name: 'auth_value', type: 'text', isShown: true, from: 'login', line: 'auth_value' },
+  authValue: { name: 'auth_value', type: 'text', isShown: true, from: 'login', line: 'auth_value', isIdentity: true },
   authValueKey: { name: 'auth_value_key', type: 'text', from: 'login', isIdentity: true },
   loginMethod: { name: 'login_method', type: 'login_method', isShown: true },
-  loginEmail: { name: 'login_email', type: 'text', isNullable: true, isShown: true, from: 'login', line: 'email' },
-  wallet: { name: 'wallet', type: 'text', isNullable: true, isShown: true, from: 'login', line: 'wallet' },
-  createdAt: { name: 'created_at', type: 'timestamptz', isShown: true, from: 'import', line: 'created_at', ifAbsent: 'now()' },
+  loginEmail: { name: 'login_email', type: 'text', isNullable: true, isShown: true, from: 'login', line: 'email', saidIn: 'said_email' },
+  wallet: { name: 'wallet', type: 'text', isNullable: true, isShown: true, from: 'login', line: 'wallet', isAddress: true },
+  createdAt: { name: 'created_at', type: 'timestamptz', isShown: true, from: 'import', line: 'created_at', ifAbsent: "date_trunc('milliseconds', now())" },
   lastLogin: { name: 'last_login', type: 'timestamptz', isNullable: true, isShown: true, from: 'import', line: 'last_login' },
   loginCount: { name: 'login_count', type: 'int', isShown: true, from: 'import', line: 'login_count', ifAbsent: '0' },
   externalId: { name: 'external_id', type: 'text', isNullable: true, isShown: true, from: 'login', isSetOnce: true, line: 'external_id' },

@@ -1,4 +1,4 @@
-import { keyedStatement, Prisma, type Queryable, SHORT_LOCK_LIMIT } from '../db/statements.js';
+import { keyedStatement, Prisma, type Queryable, SHORT_LOCK_LIMIT, THIS_INSTANT } from '../db/statements.js';
 import type { Position } from '../domain/filters.js';
 import type { Ban, BanRecord, GivenBanTerms, Identity, ListedBan } from '../domain/identities.js';
 import type { Actor } from '../domain/projects.js';
@@ -22,7 +22,7 @@ const CHANGED_BANS = Prisma.sql`
 /** What becomes of a ban `b` whose identity is banned again, with its new reason and end: one that has ended begins again. */
 const bannedAgain = (reason: Prisma.Sql, expiresAt: Prisma.Sql) => Prisma.sql`
       ON CONFLICT (project_id, auth_method, auth_value_key) DO UPDATE SET
-        auth_value = excluded.auth_value, reason = ${reason}, expires_at = ${expiresAt},
+        reason = ${reason}, expires_at = ${expiresAt},
         created_at = CASE WHEN ${IN_FORCE} THEN b.created_at ELSE excluded.created_at END`;
 
 /**
@@ -134,7 +134,7 @@ export async function importBans(db: Queryable, projectId: number, bans: readonl
   const written = await db.query(Prisma.sql`
     INSERT INTO bans AS b (project_id, auth_method, auth_value, auth_value_key, created_at, reason, expires_at)
     SELECT DISTINCT ON ("authMethod", "authValueKey")
-      ${projectId}::int, "authMethod", "authValue", "authValueKey", coalesce("createdAt", now()), reason, "expiresAt"
+      ${projectId}::int, "authMethod", "authValue", "authValueKey", coalesce("createdAt", ${THIS_INSTANT}), reason, "expiresAt"
     FROM ROWS FROM (jsonb_to_recordset(${JSON.stringify(bans)}::jsonb) AS (
       "authMethod" text, "authValue" text, "authValueKey" text, "createdAt" timestamptz, reason text, "expiresAt" timestamptz
     )) WITH ORDINALITY

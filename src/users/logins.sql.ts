@@ -1,10 +1,12 @@
 import {
+  arrayOfKeys,
   type KeyColumns,
   type KeyedRead,
   keyedStatement,
   Prisma,
   type Queryable,
   SHORT_LOCK_LIMIT,
+  THIS_INSTANT,
 } from '../db/statements.js';
 import { identityText, type LinkedAccount, MAX_ACCOUNTS, type Profile } from '../domain/identities.js';
 import type { LoginFields, User } from '../domain/users.js';
@@ -22,8 +24,8 @@ import {
   isToBeLinked,
   LOGIN_COLUMN_NAMES,
   LOGIN_COLUMNS,
-  LOGIN_UPDATES,
   linkedAccount,
+  loginUpdates,
   SHOWN_COLUMNS,
   shownColumns,
 } from './user-columns.sql.js';
@@ -43,6 +45,9 @@ export interface LoginRow extends User {
   readonly refusal: 'banned' | 'external id kept' | 'external id taken' | `${number}` | null;
   readonly earlier: Earlier<{ id: number; created: boolean }> | null;
 }
+
+/** A text that no other login of a statement has. */
+const textOf = ({ projectId, profile }: Login) => `${projectId} ${identityText(profile)}`;
 
 /** What the statement of plain logins returns instead of the place of a key. */
 interface WrittenRow extends LoginRow {
@@ -105,12 +110,20 @@ const IN_ORDER = Prisma.sql`ORDER BY project_id, auth_method, auth_value_key`;
 
 const IS_USER_OF_KEY = Prisma.sql`u.project_id = k.project_id AND u.auth_method = k.auth_method AND u.auth_value_key = k.auth_value_key`;
 
+/** The logins that say nothing of the email of a user whose identity is an email, which is the login email of the first login only. */
+const unsaid = arrayOfKeys((logins: readonly Login[]) =>
+  logins.filter(({ profile }) => profile.saidEmail === null && profile.loginEmail !== null).map(textOf),
+);
+const SAYS_NO_EMAIL = Prisma.sql`
+          excluded.login_email IS DISTINCT FROM existing.login_email
+          AND concat_ws(' ', excluded.project_id, excluded.auth_method, excluded.auth_value_key) = ANY (${unsaid}::text[])`;
+
 /** Registers or counts. */
 const writeUsers = (keys: Prisma.Sql) => Prisma.sql`
       INSERT INTO users AS existing (project_id, ${LOGIN_COLUMN_NAMES}, last_login, login_count)
-      SELECT project_id, ${LOGIN_COLUMN_NAMES}, now(), 1 FROM ${keys}
+      SELECT project_id, ${LOGIN_COLUMN_NAMES}, ${THIS_INSTANT}, 1 FROM ${keys}
       ON CONFLICT (project_id, auth_method, auth_value_key) WHERE deleted_at IS NULL DO UPDATE SET
-        ${LOGIN_UPDATES},
+        ${loginUpdates(SAYS_NO_EMAIL)},
         last_login = greatest(existing.last_login, excluded.last_login),
         login_count = least(existing.login_count::bigint + 1, 2147483647)`;
 
@@ -206,8 +219,7 @@ export async function recordLogins(
   return found;
 }
 
-const placesOf = (logins: readonly Login[]) =>
-  new Map(logins.map(({ projectId, profile }, place) => [`${projectId} ${identityText(profile)}`, place]));
+const placesOf = (logins: readonly Login[]) => new Map(logins.map((login, place) => [textOf(login), place]));
 
 /** The user of an earlier login, also if they were removed since; null if they were erased. */
 export async function findRegistered(db: Queryable, projectId: number, id: number): Promise<User | null> {

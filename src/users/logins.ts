@@ -114,9 +114,9 @@ export function createLogins(db: Database, totals: Totals, hours: RequestHours) 
     ): Promise<{ user: User; created: boolean }> {
       const projectId = scope.projectIdFor('write');
       requireFewAccounts(profile);
-      // Without an external id it is the request that it was before there were any, so that a retry across an upgrade is known.
-      const retry =
-        key === null ? null : retryOf(key, ['login', { ...profile, externalId: profile.externalId ?? undefined }]);
+      // The request is what it was before there were external ids, and before what was said counted, so that a retry across an upgrade is known.
+      const asked = { ...profile, saidEmail: undefined, externalId: profile.externalId ?? undefined };
+      const retry = key === null ? null : retryOf(key, ['login', asked]);
       const row = await record({ projectId, profile, retry }, until)
         .catch(throwExternalIdError)
         .catch(throwLinkingError);

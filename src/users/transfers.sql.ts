@@ -11,9 +11,10 @@ import {
   IMPORT_UPDATES,
   IMPORTED_COLUMN_NAMES,
   IMPORTED_VALUES,
-  importedArrays,
   isToBeLinked,
   linkedAccount,
+  RECORD_COLUMN_NAMES,
+  recordArrays,
   throwLinkingError,
 } from './user-columns.sql.js';
 import { throwExternalIdError } from './write-users.sql.js';
@@ -35,7 +36,7 @@ export function toImportRows(records: readonly UserRecord[]): ImportRows {
     walletType === 'external' ? `${addressKey}+` : addressKey;
   const keysOf = (record: UserRecord) => record.accounts.map(keyOf).join(' ');
   return {
-    users: importedArrays(records),
+    users: recordArrays(records),
     addressKeys: arrayText(records.map(keysOf)),
     accounts: Prisma.join([
       Prisma.sql`${arrayText(accounts.map(({ place }) => place))}::int[]`,
@@ -98,7 +99,7 @@ export async function tryToImportAlone(tx: Queryable, projectId: number): Promis
 const record = (users: Prisma.Sql) => Prisma.sql`
   record AS MATERIALIZED (
     SELECT r.*, nextval('users_id_seq') AS id
-    FROM unnest(${users}) WITH ORDINALITY AS r(${IMPORTED_COLUMN_NAMES}, place)
+    FROM unnest(${users}) WITH ORDINALITY AS r(${RECORD_COLUMN_NAMES}, place)
   )`;
 
 const insertUsers = (projectId: number) => Prisma.sql`
@@ -217,10 +218,10 @@ export function findDifferences(
 ): Promise<Difference[]> {
   return db.query<Difference>(Prisma.sql`
     SELECT r.place::int, existing.id, found."isTaken", found."addsAccounts"
-    FROM unnest(${users}, ${addressKeys}::text[]) WITH ORDINALITY AS r(${IMPORTED_COLUMN_NAMES}, address_keys, place)
+    FROM unnest(${users}, ${addressKeys}::text[]) WITH ORDINALITY AS r(${RECORD_COLUMN_NAMES}, address_keys, place)
     LEFT JOIN LATERAL ${withIdentity(projectId, 'u.*')} AS existing ON true
     CROSS JOIN LATERAL (
-      SELECT existing.id IS NULL OR ${changesFields('r', 'existing')} AS differs,
+      SELECT existing.id IS NULL OR ${changesFields('r')} AS differs,
         CASE WHEN r.external_id IS NULL OR r.external_id = existing.external_id THEN false
           ELSE coalesce(${withExternalId(projectId, 'u.id')} <> coalesce(existing.id, 0), false) END AS "isTaken",
         CASE WHEN existing.id IS NULL OR r.address_keys = '' THEN r.address_keys <> '' ELSE NOT string_to_array(r.address_keys, ' ') <@ coalesce((

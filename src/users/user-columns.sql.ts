@@ -1,11 +1,9 @@
-import { arrayText } from '../db/prepared-statement.js';
+import { type ArrayItem, arrayText } from '../db/prepared-statement.js';
 import { keyedStatement, Prisma } from '../db/statements.js';
-import { tooManyAccounts } from '../domain/identities.js';
+import { tooManyAccounts, type UserRecord } from '../domain/identities.js';
 import {
   type Account,
   byNewest,
-  type HistoryFields,
-  type LoginFields,
   type Network,
   selectColumns,
   type User,
@@ -41,24 +39,30 @@ export const EXPORTED_COLUMNS = sqlList(
 /** The columns that a login writes. */
 export const LOGIN_COLUMN_NAMES = sqlList(LOGIN_COLUMNS.map(({ name }) => name));
 
-/** What a login changes of a user who exists: it adds what was given. */
-export const LOGIN_UPDATES = sqlList(
-  LOGIN_COLUMNS.filter(({ isNullable }) => isNullable).map((column) =>
-    column.isSetOnce ? setOnce(column) : replaceIfGiven(column),
-  ),
-);
+/** What a login changes of a user who exists: it adds what was given. `saysNothing` is whether it says nothing of a column with `saidIn`. */
+export const loginUpdates = (saysNothing: Prisma.Sql) =>
+  Prisma.join(
+    LOGIN_COLUMNS.filter(({ isNullable }) => isNullable).map((column) => {
+      const update = Prisma.raw(column.isSetOnce ? setOnce(column) : replace(column, `excluded.${column.name}`));
+      if (column.saidIn === undefined) return update;
+      const [name, value] = [Prisma.raw(column.name), Prisma.raw(valueAfter(column, `excluded.${column.name}`))];
+      return Prisma.sql`${name} = CASE WHEN ${saysNothing} THEN existing.${name} ELSE ${value} END`;
+    }),
+  );
 
 /** The columns that an import writes. */
 export const IMPORTED_COLUMN_NAMES = sqlList(WRITTEN_COLUMNS.map(({ name }) => name));
 
+/** The columns of records: these, and what a record says of the email. */
+export const RECORD_COLUMN_NAMES = Prisma.sql`${IMPORTED_COLUMN_NAMES}, said_email`;
+
 /** The same of records, an array for each column. */
-export function importedArrays(records: readonly (LoginFields & HistoryFields)[]): Prisma.Sql {
-  return Prisma.join(
-    WRITTEN_COLUMNS.map(({ field, type }) => {
-      const values = records.map((record) => record[field as keyof typeof record]);
-      return Prisma.sql`${arrayText(values)}::${Prisma.raw(type)}[]`;
-    }),
-  );
+export function recordArrays(records: readonly UserRecord[]): Prisma.Sql {
+  const arrays = WRITTEN_COLUMNS.map(({ field, type }) => {
+    const values = records.map((record) => record[field as keyof typeof record] as ArrayItem);
+    return Prisma.sql`${arrayText(values)}::${Prisma.raw(type)}[]`;
+  });
+  return Prisma.join([...arrays, Prisma.sql`${arrayText(records.map(({ saidEmail }) => saidEmail))}::text[]`]);
 }
 
 /** The values of a new user from a row of IMPORTED_COLUMN_NAMES. */
@@ -69,10 +73,10 @@ export const IMPORTED_VALUES = sqlList(
 /** What an import changes of a user who exists, from the rows `record`. */
 export const IMPORT_UPDATES = sqlList(
   WRITTEN_COLUMNS.filter(({ isIdentity }) => !isIdentity).map((column) => {
-    const { name, isNullable, ifAbsent } = column;
-    // In `excluded` the default stands where the line gave nothing.
-    if (ifAbsent !== undefined) return `${name} = coalesce(${givenBy('excluded', name)}, existing.${name})`;
-    return isNullable ? replaceIfGiven(column) : `${name} = excluded.${name}`;
+    const { name, ifAbsent, saidIn } = column;
+    // In `excluded` the value of a new user stands where the line gave nothing.
+    const isGiven = ifAbsent === undefined && saidIn === undefined;
+    return replace(column, isGiven ? `excluded.${name}` : givenBy('excluded', saidIn ?? name));
   }),
 );
 
@@ -85,13 +89,11 @@ function givenBy(table: string, column: string): string {
   return `${all(column)}[width_bucket(${table}.id, ${all('id')})]`;
 }
 
-/** Whether IMPORT_UPDATES from the row `record` would leave a user in `existing` with other values. */
-export function changesFields(record: string, existing: string): Prisma.Sql {
+/** Whether IMPORT_UPDATES from the row `record` would leave the user `existing` with other values. */
+export function changesFields(record: string): Prisma.Sql {
   const columns = WRITTEN_COLUMNS.filter(({ isIdentity }) => !isIdentity);
-  const after = columns.map(({ name, isNullable, ifAbsent }) =>
-    isNullable || ifAbsent !== undefined ? `coalesce(${record}.${name}, ${existing}.${name})` : `${record}.${name}`,
-  );
-  const before = columns.map(({ name }) => `${existing}.${name}`);
+  const after = columns.map((column) => valueAfter(column, `${record}.${column.saidIn ?? column.name}`));
+  const before = columns.map(({ name }) => `existing.${name}`);
   return Prisma.raw(`ROW(${after.join(', ')}) IS DISTINCT FROM ROW(${before.join(', ')})`);
 }
 
@@ -100,8 +102,16 @@ function setOnce({ name }: UserColumn): string {
   return `${name} = CASE WHEN excluded.${name} IS NULL THEN existing.${name} ELSE keep_${name}(existing.${name}, excluded.${name}) END`;
 }
 
-function replaceIfGiven({ name }: UserColumn): string {
-  return `${name} = coalesce(excluded.${name}, existing.${name})`;
+function replace(column: UserColumn, given: string): string {
+  return `${column.name} = ${valueAfter(column, given)}`;
+}
+
+/** The value of a column of `existing` after `given`: where that is null, or compares equal, the value stays as it is. */
+function valueAfter({ name, isAddress }: UserColumn, given: string): string {
+  const replaced = `coalesce(${given}, existing.${name})`;
+  if (!isAddress) return replaced;
+  // No two addresses differ in nothing but the case of their letters.
+  return `CASE WHEN lower(${given}) = lower(existing.${name}) THEN existing.${name} ELSE ${replaced} END`;
 }
 
 /** Of bans `b`: the ban has no end, or its end is still to come. The clock of the database decides. */

@@ -1,5 +1,5 @@
 import type { KeyedRow } from '../db/batched-read.js';
-import { type KeyColumns, keyedStatement, Prisma, type Queryable } from '../db/statements.js';
+import { type KeyColumns, keyedStatement, Prisma, type Queryable, THIS_INSTANT } from '../db/statements.js';
 import type { WalletOwner } from '../domain/users.js';
 import { userById } from './find-users.sql.js';
 
@@ -53,7 +53,7 @@ export const findWalletOwners = keyedStatement<WalletKey, WalletRow>(
   (keys) => Prisma.sql`
     SELECT k.key_index::int AS "keyIndex", owner."userId", owner.network, owner."walletType", owner."authMethod",
            CASE WHEN owner.link IS NULL THEN (SELECT a.id ${LINKS} OFFSET k.links - 1 LIMIT 1) END AS "lastLink",
-           CASE WHEN k.key_index = 1 THEN date_trunc('milliseconds', now()) END AS "asOf"
+           CASE WHEN k.key_index = 1 THEN ${THIS_INSTANT} END AS "asOf"
     FROM ${keys}
     LEFT JOIN LATERAL (
       ${OWNER}

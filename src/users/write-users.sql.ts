@@ -1,6 +1,6 @@
 import type { KeyedRow } from '../db/batched-read.js';
 import { isUniqueViolation } from '../db/failures.js';
-import { keyedStatement, Prisma, type Queryable, SHORT_LOCK_LIMIT } from '../db/statements.js';
+import { keyedStatement, Prisma, type Queryable, SHORT_LOCK_LIMIT, THIS_INSTANT } from '../db/statements.js';
 import { externalIdKept, externalIdTaken, type UserChanges } from '../domain/identities.js';
 import type { Actor } from '../domain/projects.js';
 import type { User } from '../domain/users.js';
@@ -37,7 +37,7 @@ const removalStatement = (waits: boolean) =>
     WITH k AS MATERIALIZED (
       SELECT k.*, ${EARLIER} AS earlier FROM ${waits ? keys : Prisma.sql`${SHORT_LOCK_LIMIT}, ${keys}`}
     ), removed AS (
-      UPDATE users SET deleted_at = now()
+      UPDATE users SET deleted_at = ${THIS_INSTANT}
       WHERE project_id = (SELECT project_id FROM k LIMIT 1) AND id = ANY (ARRAY(SELECT id FROM k WHERE earlier IS NULL))
         AND (deleted_at IS NULL)::int = 1
       RETURNING id

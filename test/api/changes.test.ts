@@ -1,7 +1,9 @@
 import { once } from 'node:events';
 import http from 'node:http';
+import { Readable } from 'node:stream';
 import { describe, expect, test, vi } from 'vitest';
 import { parseIdentity, snakeCase } from '#dist/domain/identities.js';
+import { checksumAddress } from '#dist/domain/wallets.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { codesOf } from '../support/graphql.js';
@@ -113,6 +115,50 @@ test('an import is in the feed once it is committed, with the changes of the use
   expect(after.nodes).toMatchObject([
     { type: 'USER_UPDATED', userId: a.userId, fields: ['wallet'], user: { authValue: 'a@example.com' } },
     { type: 'ACCOUNT_ADDED', userId: a.userId },
+  ]);
+});
+
+test('another spelling of what a user has is no change: not in a login, in an import, or in a ban', async () => {
+  const project = await app.createProject();
+  const scope = await app.context.services.projects.getScope(project.appId);
+  const spellings = [ethereumAddress(7), checksumAddress(ethereumAddress(7))];
+  const users = (spelling: string): Json[] => [
+    { authMethod: 'wallet', authValue: spelling },
+    { authMethod: 'passkey', authValue: 'key', wallet: spelling },
+    { authMethod: 'email', authValue: spelling === spellings[0] ? 'ada@example.com' : 'ADA@Example.com' },
+  ];
+  const LOGIN = `mutation ($input: RecordLoginInput!) { recordLogin(input: $input) { user { authValue wallet loginCount } } }`;
+  const answers: Json[] = [];
+  for (let n = 0; n < 6; n += 1)
+    for (const input of users(spellings[n % 2] as string)) {
+      const { data } = await project.graphql(LOGIN, { input });
+      answers.push(data.recordLogin.user);
+    }
+  const shown = [
+    { authValue: spellings[0], wallet: spellings[0] },
+    { authValue: 'key', wallet: spellings[0] },
+    { authValue: 'ada@example.com', wallet: null },
+  ];
+  expect(answers.slice(-3)).toEqual(shown.map((user) => ({ ...user, loginCount: 6 })));
+
+  const lines = users(spellings[1] as string).map(({ authMethod, authValue, wallet }) => {
+    return { auth_method: authMethod, auth_value: authValue, wallet };
+  });
+  const input = Readable.from([Buffer.from(lines.map((line) => JSON.stringify(line)).join('\n'))]);
+  const options = { onConflict: 'update', skipInvalid: false, progress: () => undefined } as const;
+  const signal = new AbortController().signal;
+  const { unchanged } = await app.context.services.transfers.importUsers(scope, input, { ...options, signal });
+  expect(unchanged).toBe(3);
+  for (const [reason, authValue] of Object.entries({ one: 'ada@example.com', two: 'ADA@Example.com' })) {
+    const identity = parseIdentity({ authMethod: 'email', authValue }, snakeCase);
+    expect(await app.context.services.logins.ban(scope, identity, { reason })).toMatchObject({
+      ...{ reason, authValue: 'ada@example.com' },
+    });
+  }
+
+  const { nodes } = await readPage(project);
+  expect(nodes.map(({ type }: Json) => type).sort()).toEqual([
+    ...['ACCOUNT_ADDED', 'ACCOUNT_ADDED', 'IDENTITY_BANNED', 'USER_CREATED', 'USER_CREATED', 'USER_CREATED'],
   ]);
 });
 

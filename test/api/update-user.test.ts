@@ -1,4 +1,6 @@
+import { Readable } from 'node:stream';
 import { beforeAll, describe, expect, test } from 'vitest';
+import { ethereumAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { logIn } from '../support/dashboard.js';
 import { codesOf } from '../support/graphql.js';
@@ -35,6 +37,13 @@ const logInAs = (input: Json) =>
     'mutation ($input: RecordLoginInput!) { recordLogin(input: $input) { user { id email externalId } } }',
     { input: { authMethod: 'google', ...input } },
   );
+const importLines = async (...lines: Json[]) => {
+  const input = Readable.from([Buffer.from(lines.map((line) => JSON.stringify(line)).join('\n'))]);
+  const options = { onConflict: 'update', skipInvalid: false, progress: () => undefined } as const;
+  const { services } = app.context;
+  const scope = await services.projects.getScope(project.appId);
+  return services.transfers.importUsers(scope, input, { ...options, signal: new AbortController().signal });
+};
 const changesOf = async (name: string): Promise<Json[]> => {
   const { data } = await project.graphql('{ changes(first: 1000) { nodes { type userId fields } } }');
   return data.changes.nodes.filter(({ userId }: Json) => userId === ids[name]).map(({ fields }: Json) => fields);
@@ -149,4 +158,56 @@ test('the dashboard changes a user for support and admin', async () => {
   const viewer = await logIn(app, 'viewer');
   expect(codesOf(await viewer.graphql(MUTATION, variables))).toEqual(['FORBIDDEN']);
   expect((await trailOf('g-2')).at(-1)).toMatchObject({ actor: expect.stringMatching(/^operator:support/) });
+});
+
+describe('the login email of a user whose identity is an email', () => {
+  const saml = (name: string, more: Json = {}) => ({ authMethod: 'saml', authValue: `${name}@corp.example`, ...more });
+  const emailAfter = async (input: Json): Promise<string | null> => (await logInAs(input)).data.recordLogin.user.email;
+  const idOf = async (input: Json): Promise<string> => (await logInAs(input)).data.recordLogin.user.id;
+
+  test('is that identity from the first login on, if nothing else is said', async () => {
+    expect(await emailAfter(saml('First'))).toBe('first@corp.example');
+    expect(await emailAfter(saml('first'))).toBe('first@corp.example');
+  });
+
+  test('stays as a login has said it, until another one says something else', async () => {
+    const said = { email: 'Joan@home.example' };
+    expect(await emailAfter(saml('joan', said))).toBe('joan@home.example');
+    expect(await emailAfter(saml('joan'))).toBe('joan@home.example');
+    expect(await emailAfter(saml('joan', { email: null }))).toBe('joan@home.example');
+    // Also where it says the identity.
+    expect(await emailAfter(saml('joan', { email: 'joan@corp.example' }))).toBe('joan@corp.example');
+  });
+
+  test.each([
+    ['changed', 'new@home.example'],
+    ['taken away', null],
+  ])('stays as updateUser has %s it, whatever else the login gives, and beside other logins', async (_how, email) => {
+    const name = `kept-${email?.length ?? 0}`;
+    const id = await idOf(saml(name));
+    await updated(id, { email });
+    expect(await emailAfter(saml(name))).toBe(email);
+    expect(await emailAfter(saml(name, { wallet: ethereumAddress(1), externalId: name }))).toBe(email);
+    const others = Array.from({ length: 20 }, (_, n) => saml(`${name}-${n}`));
+    const [first, ...rest] = await Promise.all([saml(name), ...others].map(emailAfter));
+    expect([first, rest]).toEqual([email, others.map(({ authValue }) => authValue)]);
+  });
+
+  test('stays in an import that updates users and says nothing of it', async () => {
+    const [kept, fresh, told] = ['imported', 'fresh', 'told'].map((name) => saml(name));
+    for (const one of [kept, told]) await updated(await idOf(one as Json), { email: 'other@home.example' });
+    const line = (user: Json | undefined, more: Json) => ({
+      auth_method: 'saml',
+      auth_value: user?.authValue,
+      ...more,
+    });
+    const { updated: count, unchanged } = await importLines(
+      line(kept, {}),
+      line(fresh, { login_count: 3 }),
+      line(told, { email: told?.authValue }),
+    );
+    expect([count, unchanged]).toEqual([1, 1]);
+    const emails = await Promise.all([kept, fresh, told].map((one) => emailAfter(one as Json)));
+    expect(emails).toEqual(['other@home.example', 'fresh@corp.example', 'told@corp.example']);
+  });
 });

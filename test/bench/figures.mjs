@@ -185,6 +185,7 @@ async function loginStatement(projectId) {
         authValue: email,
         authValueKey: email,
         loginEmail: email,
+        saidEmail: email,
         wallet: null,
         externalId: null,
       },

@@ -119,7 +119,7 @@ function userRecords(at: Where, count: number): UserRecord[] {
     const exists = at.n === 1 ? index === 0 : index % 2 === 0;
     const mark = exists ? `u${n}` : `new ${index}`;
     return {
-      ...{ authMethod: 'google', authValue: mark, authValueKey: mark, loginEmail: null, wallet: null },
+      ...{ authMethod: 'google', authValue: mark, authValueKey: mark, loginEmail: null, saidEmail: null, wallet: null },
       ...{ externalId: exists ? `x${n}` : mark, createdAt: null, lastLogin: null, loginCount: null },
       accounts: [{ network: 'ethereum', publicKey: 'new', addressKey: `new-${index}`, walletType: 'external' }],
     };
@@ -629,7 +629,16 @@ const NO_STATEMENTS: Record<string, readonly string[]> = {
   'totals/sign-ups': ['signUpsGroupKey'],
   'totals/time-ranges': ['bucketCoverOf', 'isOpenAtEnd', 'isOpenAtStart'],
   'totals/totals': ['methodIs', 'startOfRank', 'totalOf'],
-  'user-columns': ['banOf', 'changesFields', 'importedArrays', 'pickUser', 'shownColumns', 'toUser', 'usersOf'],
+  'user-columns': [
+    'banOf',
+    'changesFields',
+    'loginUpdates',
+    'pickUser',
+    'recordArrays',
+    'shownColumns',
+    'toUser',
+    'usersOf',
+  ],
   // These look at the server and at its catalog, or copy a whole project to another database.
   cells: [
     'createProbe',

@@ -1,7 +1,11 @@
 import { beforeEach, describe, expect, test } from 'vitest';
+import { Prisma } from '#dist/db/statements.js';
 import { camelCase, parseIdentity, parseProfile } from '#dist/domain/identities.js';
 import type { ProjectScope } from '#dist/domain/projects.js';
 import { checksumAddress } from '#dist/domain/wallets.js';
+import { importBans } from '#dist/users/bans.sql.js';
+import { recordLogins } from '#dist/users/logins.sql.js';
+import { removeUsers } from '#dist/users/write-users.sql.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { explained } from '../support/graphql.js';
@@ -101,6 +105,28 @@ describe('recordLogin', () => {
     });
     expect(Date.parse(second.user.lastLogin)).toBeGreaterThanOrEqual(Date.parse(first.user.lastLogin));
     expect(await listUsers()).toMatchObject({ total_user: 1, users: [{ login_count: 2, auth_value: ADA.authValue }] });
+  });
+
+  test('and removal write no instant that is still to come: PostgreSQL would round it up, at times into the next year', async () => {
+    const projectId = scope.projectIdFor('operate');
+    for (const n of range(12)) {
+      const profile = parseProfile({ authMethod: 'google', authValue: `${n}` }, camelCase);
+      const late = await app.context.db.transaction('READ COMMITTED', async (tx) => {
+        await recordLogins(tx, [{ projectId, profile, retry: null }], true);
+        const [row] = await recordLogins(tx, [{ projectId, profile, retry: null }], true);
+        const actor = { projectId, actor: 'test', requestId: null };
+        await removeUsers(tx, [{ projectId, actor, id: BigInt(row?.id ?? 0), retry: null }], true);
+        await importBans(tx, projectId, [{ ...profile, createdAt: null, reason: null, expiresAt: null }]);
+        return tx.query(Prisma.sql`
+          SELECT * FROM (
+            SELECT unnest(ARRAY[created_at, last_login, deleted_at]) AS instant FROM users WHERE project_id = ${projectId}
+            UNION ALL SELECT created_at FROM bans WHERE project_id = ${projectId}
+            UNION ALL SELECT at FROM changes WHERE project_id = ${projectId}
+            UNION ALL SELECT at FROM audit_log WHERE project_id = ${projectId}
+          ) AS written WHERE instant > now()`);
+      });
+      expect(late).toEqual([]);
+    }
   });
 
   test('links new accounts and unlinks none', async () => {

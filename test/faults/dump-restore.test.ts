@@ -61,6 +61,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('totals are exact
           ...identity,
           ...{
             loginEmail: value,
+            saidEmail: value,
             wallet: null,
             externalId: `id-${value}`,
             accounts: [],

@@ -324,6 +324,7 @@ describe('the wallet of a profile', () => {
       authValue: address,
       authValueKey: ethereumAddress(1),
       loginEmail: null,
+      saidEmail: null,
       wallet: address,
       externalId: null,
       accounts: [{ network: 'ethereum', publicKey: address, addressKey: ethereumAddress(1), walletType: 'external' }],
