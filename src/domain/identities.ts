@@ -1,4 +1,4 @@
-import { domainToASCII, domainToUnicode } from 'node:url';
+import { toUnicode } from 'tr46';
 import { AppError, badInput } from '../errors.js';
 import { dateForm, LATEST, parseDate } from './filters.js';
 import { atMost, INPUT_LIMITS, isTooLong } from './input-limits.js';
@@ -113,27 +113,25 @@ export function foldEmail(text: string): string | null {
   const at = whole.lastIndexOf('@');
   if (at === -1) return null;
   const mailbox = foldCase(whole.slice(0, at));
-  const folded = `${mailbox}@${foldDomain(whole.slice(at + 1))}`;
-  return EMAIL.test(folded) && !isTooLong('email', folded) && !INVISIBLE.test(mailbox) ? folded : null;
+  const { domain, isValid } = foldDomain(whole.slice(at + 1));
+  const folded = `${mailbox}@${domain}`;
+  return isValid && EMAIL.test(folded) && !isTooLong('email', folded) && !INVISIBLE.test(mailbox) ? folded : null;
 }
 
+/** Letter by letter, so that the fold of a text begins with the fold of its beginning: a sigma is one letter, also at the end of a word. */
 function foldCase(text: string): string {
-  return text.normalize('NFC').toLowerCase().normalize('NFC');
+  return text.normalize('NFC').toLowerCase().replaceAll('ς', 'σ').normalize('NFC');
 }
 
 /**
- * `Bücher.example`, `xn--bcher-kva.example` and `bücher。example` are one domain (IDNA, UTS 46). Empty for an invalid domain.
- * The checks are needed because Node's functions parse URLs. Other ASCII characters would end the domain there. Labels that
- * cannot be registered are decoded on Node 20, and left as they are on Node 24.
+ * `Bücher.example`, `xn--bcher-kva.example` and `bücher。example` are one domain (IDNA, UTS 46), whose letters only IDNA folds: in a domain, ς and σ
+ * are two letters, and Σ is σ wherever it stands. Folded emails are stored, so a library does it: each release of Node.js has other tables.
  */
-function foldDomain(domain: string): string {
-  const folded = foldCase(domain);
-  if (/^[!-~]*$/.test(folded) && !folded.includes('xn--')) return folded;
-  if (/[^\w.\x80-\u{10ffff}-]/u.test(folded)) return '';
-  const ascii = domainToASCII(folded);
-  const unicode = domainToUnicode(ascii);
-  const isDecoded = !/(^|\.)xn--/.test(unicode);
-  return isDecoded && domainToASCII(unicode) === ascii ? unicode : '';
+function foldDomain(text: string): { readonly domain: string; readonly isValid: boolean } {
+  const composed = text.normalize('NFC');
+  if (/^[!-~]*$/.test(composed) && !/xn--/i.test(composed)) return { domain: composed.toLowerCase(), isValid: true };
+  const { domain, error } = toUnicode(composed, { checkJoiners: true });
+  return { domain, isValid: !error && !/[^\w.\x80-\u{10ffff}-]/u.test(domain) };
 }
 
 const BAN_REASON_FORM = `text of ${atMost('banReason')} on one line`;
@@ -207,14 +205,16 @@ export function parseValueKey(name: string, text: string): string {
 export interface Prefix {
   /** As it was given: values of providers, addresses of Stellar and external ids are compared exactly. */
   readonly exact: string;
-  /** In lower case, as emails and addresses of Ethereum are compared. */
+  /** As emails are compared, and in lower case, as addresses of Ethereum are. */
   readonly folded: string;
 }
 
 /** What texts begin with. White space at its ends is ignored. BAD_USER_INPUT. */
 export function parsePrefix(name: string, text: string): Prefix {
   const exact = requireAuthValue(name, text);
-  return { exact, folded: foldCase(exact) };
+  const at = exact.lastIndexOf('@');
+  if (at === -1) return { exact, folded: foldCase(exact) };
+  return { exact, folded: `${foldCase(exact.slice(0, at))}@${foldDomain(exact.slice(at + 1)).domain}` };
 }
 
 /** The first text after all that begin with `prefix`, in the order of code points; null where there is none. */

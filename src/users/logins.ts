@@ -14,13 +14,13 @@ import {
   type ListedBan,
   type Profile,
   parseIdentity,
+  parsePrefix,
   requireFewAccounts,
   tooManyAccounts,
 } from '../domain/identities.js';
-import { atMost, isTooLong } from '../domain/input-limits.js';
 import type { ProjectScope } from '../domain/projects.js';
 import { type BanState, noUser, type User } from '../domain/users.js';
-import { AppError, badInput } from '../errors.js';
+import { AppError } from '../errors.js';
 import { repeatAnswer, retryOf } from '../projects/idempotency.js';
 import { isKeyTaken } from '../projects/idempotency.sql.js';
 import type { RequestHours } from '../projects/request-hours.js';
@@ -166,10 +166,8 @@ export function createLogins(db: Database, totals: Totals, hours: RequestHours) 
     ): Promise<{ bans: ListedBan[]; next: string | null }> {
       const projectId = scope.projectIdFor('inspect');
       const position = after === null ? null : parse(cursor('after', 'bans'), after);
-      if (search !== null && isTooLong('authValue', search))
-        throw badInput('search', search, `text of ${atMost('authValue')}`);
-      const text = search?.trim().normalize('NFC') ?? '';
-      const contains = text === '' ? null : [...new Set([text, text.toLowerCase()])];
+      const part = search === null || search.trim() === '' ? null : parsePrefix('search', search);
+      const contains = part && [...new Set([part.exact, part.folded])];
       const found = await listBanPage(db, projectId, { after: position, limit: limit + 1, order, contains });
       const bans = found.slice(0, limit);
       const last = bans.at(-1);

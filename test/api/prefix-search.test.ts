@@ -30,6 +30,8 @@ beforeAll(async () => {
     { auth_method: 'passkey', auth_value: 'ключ', accounts: [{ network: 'stellar', public_key: stellarAddress(1) }] },
     { auth_method: 'wallet', auth_value: ethereumAddress(1) },
     { auth_method: 'wallet', auth_value: stellarAddress(2) },
+    { auth_method: 'email', auth_value: 'νίκος@ΣΑΜΟΣ.example' },
+    { auth_method: 'email', auth_value: 'ΝΊΚΟΣΑΒΑ@bücher.example' },
   ];
   await project.addUsers(...users);
   await (await app.createProject()).addUsers(...users);
@@ -58,6 +60,10 @@ describe('usersByPrefix', () => {
       [ethereumAddress(1)],
     ],
     ['a Stellar wallet that logs in', stellarAddress(2).slice(0, 12), [stellarAddress(2)]],
+    ['a sigma at the end of the text, in any case', 'ΝΊΚΟΣ', ['νίκος@ΣΑΜΟΣ.example', 'ΝΊΚΟΣΑΒΑ@bücher.example']],
+    ['such a sigma in lower case', 'νίκος', ['νίκος@ΣΑΜΟΣ.example', 'ΝΊΚΟΣΑΒΑ@bücher.example']],
+    ['the beginning of a domain in any case', 'νίκος@ΣΑΜΟΣ', ['νίκος@ΣΑΜΟΣ.example']],
+    ['a domain as far as it is typed', 'νίκοσαβα@BÜCHER.', ['ΝΊΚΟΣΑΒΑ@bücher.example']],
     ['no pattern', '%', []],
     ['nobody', 'user44', []],
   ])('finds %s', async (_what, prefix, found) => {

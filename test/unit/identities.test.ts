@@ -7,6 +7,7 @@ import {
   type Identity,
   type ProfileInput,
   parseIdentity,
+  parsePrefix,
   parseProfile,
   snakeCase,
 } from '#dist/domain/identities.js';
@@ -74,7 +75,7 @@ describe('an email', () => {
   });
 
   test('folds to the same text in any case', () => {
-    const letters = fc.string({ unit: fc.constantFrom(...'abzéüжñ0-'), minLength: 1, maxLength: 20 });
+    const letters = fc.string({ unit: fc.constantFrom(...'abzéüжñ0-σς'), minLength: 1, maxLength: 20 });
     fc.assert(
       fc.property(letters, domain, (mailbox, name) => {
         const email = `${mailbox}@${name}`;
@@ -91,6 +92,12 @@ describe('an email', () => {
     ['ada@exam\u00adple.com', 'ada@example.com'],
     ['ada@faß.example', 'ada@faß.example'],
     ['ada@xn--fa-hia.example', 'ada@faß.example'],
+    ['ada@FAẞ.example', 'ada@faß.example'],
+    ['ada@ΝΙΚΟΣ.example', 'ada@νικοσ.example'],
+    ['ada@νικος.example', 'ada@νικος.example'],
+    ['ada@xn--uxachkp.example', 'ada@νικος.example'],
+    ['ada@İstanbul.example', 'ada@i̇stanbul.example'],
+    ['ada@１２７.１', 'ada@127.1'],
     ['ada@127.1', 'ada@127.1'],
   ])('%j folds to the IDNA form of its domain: %j', (email, folded) => {
     expect(foldEmail(email)).toBe(folded);
@@ -99,6 +106,8 @@ describe('an email', () => {
   test.each([
     'xn--a.example',
     'xn--example-.com',
+    'a℀b.example',
+    'bü¨x.example',
     'bü%41.example',
     'bü/x',
     'bü?x',
@@ -118,6 +127,19 @@ describe('an email', () => {
       expect([null, 'ada@example.com']).toContain(foldEmail(`ada@exam${character}ple.com`));
     },
   );
+
+  test('begins with the fold of each of its beginnings', () => {
+    const letter = fc.constantFrom(...'aAzσςΣİIıßẞéÉ中Ж09', 'e\u0301', 'ὈΔΣ');
+    const part = fc.string({ unit: letter, maxLength: 8 });
+    fc.assert(
+      fc.property(part, part, part, part, (a, b, c, d) => {
+        const email = foldEmail(`x${a}${b}@y${c}${d}.example`);
+        for (const prefix of [`x${a}`, `x${a}${b}@`, `x${a}${b}@y${c}`])
+          expect(email?.startsWith(parsePrefix('prefix', prefix).folded)).toBe(true);
+      }),
+      { numRuns: 500 },
+    );
+  });
 
   test('that is too long is refused quickly, without normalisation', () => {
     const marks = '\u0323\u0307'.repeat(5_000_000);
