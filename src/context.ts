@@ -22,7 +22,6 @@ import { createRequestHours } from './projects/request-hours.js';
 import { createSecrets } from './projects/secrets.js';
 import { createEndedBans } from './users/ended-bans.js';
 import { createLogins } from './users/logins.js';
-import { createNotes } from './users/notes.js';
 import { createProjectLifecycle } from './users/project-lifecycle.js';
 import { createSpool } from './users/spool.js';
 import { createStatistics, createTotals } from './users/totals.js';
@@ -222,7 +221,6 @@ function createServices(db: Database, config: ServicesConfig, onFailure: OnFailu
     users: createUsers(db, totals),
     statistics: createStatistics(db, totals),
     accounts: createAccounts(db),
-    notes: createNotes(db),
     docsOf: docsAt(publicUrl),
     wallets: createWallets(db),
     requestHours,

@@ -20,7 +20,6 @@ import { type Io, type OperationContext, PAGE_ROWS, progressOf } from './operati
 import { addRemovalCommands } from './remove-users.js';
 import type { CommandContext } from './run.js';
 import { counted, writeNotice } from './terminal.js';
-import { addNoteCommands } from './user-notes.js';
 
 const IMPORT_HELP = `
 One JSON object per line; auth_method and auth_value are required:
@@ -35,13 +34,12 @@ CSV is imported in the dashboard only. A ban has its own line:
 export function addUserCommands(program: Command, context: CommandContext): void {
   const user = program
     .command('user')
-    .description('find, import, export, change, remove, restore, purge and ban users, and take notes on them');
+    .description('find, import, export, change, remove, restore, purge and ban users');
   addLookupCommands(user, context);
   addInactiveCommand(user, context);
   addTransferCommands(user, context);
   addUpdateCommand(user, context);
   addRemovalCommands(user, context);
-  addNoteCommands(user, context);
   addBanCommands(user, context);
 }
 

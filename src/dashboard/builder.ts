@@ -126,7 +126,7 @@ export const roleEnum = builder.enumType('OperatorRole', {
   description: 'What an operator may do.',
   values: valuesOf<OperatorRole>({
     viewer: 'Reads all of the projects, except the values of secrets, which no one can read.',
-    support: 'Also edits, removes, restores and bans users, and writes notes.',
+    support: 'Also edits, removes, restores and bans users.',
     admin: 'Also changes projects, secrets, webhooks and operators, and imports.',
   }),
 });

@@ -6,7 +6,6 @@ import { builder } from './builder.js';
 import { DEFAULT_PAGE, MAX_PAGE } from './paging.js';
 import './audit.js';
 import './bans.js';
-import './notes.js';
 import './operators.js';
 import './passkeys.js';
 import './projects.js';
@@ -20,7 +19,7 @@ import './webhooks.js';
 export const schema = builder.toSchema();
 
 /** The longest document and the highest cost: the pages have none of half as much. */
-const OWN_LIMITS: Limits = { ...LIMITS, characters: 20_000, cost: 15_000, text: 'operatorText' };
+const OWN_LIMITS: Limits = { ...LIMITS, characters: 20_000, cost: 15_000 };
 export const engine = createEngine(schema, { limits: OWN_LIMITS, costOf });
 
 /** What is read for itself costs as much as so many values. */

@@ -12,7 +12,6 @@ export const INPUT_LIMITS = {
   authValue: { max: 1_500, unit: 'bytes' },
   externalId: { max: 255, unit: 'bytes' },
   banReason: { max: 500, unit: 'characters' },
-  userNote: { max: 2_000, unit: 'characters' },
   address: { max: 128, unit: 'characters' },
   /** A longer row of digits is still an id, of a user who cannot exist; it is never converted to a number. */
   id: { max: 20, unit: 'digits' },
@@ -46,8 +45,6 @@ export const INPUT_LIMITS = {
   graphqlName: { max: 128, unit: 'characters' },
   /** Any text in the variables or in the document of a GraphQL request, before the fields look at it. */
   text: { max: 4_096, unit: 'bytes' },
-  /** The same in the variables of an operator: a note, whatever its script. */
-  operatorText: { max: 6_144, unit: 'bytes' },
 } as const;
 
 /** UTF-8 writes a unit of a text in at most three bytes. */

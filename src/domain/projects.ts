@@ -227,6 +227,7 @@ export const AUDIT_WORDS: Readonly<Record<AuditAction, string>> = {
   add_document: 'registered a document',
   remove_document: 'removed a document',
   update: 'changed a user',
+  // Of 1.0.0: its entries stay.
   add_note: 'added a note on a user',
   remove_note: 'removed a note on a user',
 };

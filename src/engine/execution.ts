@@ -8,7 +8,7 @@ import {
   Kind,
   type OperationDefinitionNode,
 } from 'graphql';
-import { atMost, type InputKind, isTooLargeAnswer, isTooLong, LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
+import { atMost, isTooLargeAnswer, isTooLong, LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
 import { expected } from '../errors.js';
 import { isSliceOver, nextSlice } from '../http/threads.js';
 import { withSpan } from '../telemetry/request-trace.js';
@@ -73,7 +73,7 @@ export function prepareRequest(document: ReadDocument, parameters: Parameters): 
     return { ...prepared, refusal: [beyond('subscriptionCharacters', length, limits)] };
   for (const { variable } of operation.node.variableDefinitions ?? []) {
     const { value: name } = variable.name;
-    const fault = findLongValue(variables[name], name, limits.text ?? 'text');
+    const fault = findLongValue(variables[name], name);
     if (fault !== null) return { ...prepared, refusal: [asBadRequest(new GraphQLError(fault))] };
   }
   const { coerced, errors = [] } = operation.readVariables(variables);
@@ -95,15 +95,15 @@ export function prepareRequest(document: ReadDocument, parameters: Parameters): 
 const MAX_DEPTH = 8;
 
 /** What is wrong with a variable that has a text that is too long, before GraphQL.js reads it and repeats it in an error. */
-function findLongValue(value: unknown, name: string, kind: InputKind, depth = 1): string | null {
+function findLongValue(value: unknown, name: string, depth = 1): string | null {
   if (typeof value === 'string')
-    return isTooLong(kind, value) ? `${name}: got ${value.length} characters, expected ${atMost(kind)}.` : null;
+    return isTooLong('text', value) ? `${name}: got ${value.length} characters, expected ${atMost('text')}.` : null;
   if (typeof value !== 'object' || value === null) return null;
   if (depth === MAX_DEPTH) return `variables: got more levels, expected at most ${MAX_DEPTH} within each other.`;
   for (const [key, item] of Object.entries(value)) {
     if (isTooLong('graphqlName', key))
       return `${name}: got a key of ${key.length} characters, expected ${atMost('graphqlName')}.`;
-    const fault = findLongValue(item, Array.isArray(value) ? `${name}[${key}]` : `${name}.${key}`, kind, depth + 1);
+    const fault = findLongValue(item, Array.isArray(value) ? `${name}[${key}]` : `${name}.${key}`, depth + 1);
     if (fault !== null) return fault;
   }
   return null;

@@ -41,8 +41,7 @@ export const LIMITS = {
 export const MAX_ERRORS = 5;
 
 type Limit = keyof typeof LIMITS;
-/** `text`: another limit of a text in the variables. */
-export type Limits = Readonly<typeof LIMITS> & { readonly text?: InputKind };
+export type Limits = Readonly<typeof LIMITS>;
 
 const NAMES: Partial<Record<Limit, string>> = {
   rootFields: 'root fields',

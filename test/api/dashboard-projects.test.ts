@@ -53,7 +53,7 @@ const DECISIONS: Record<string, 'of a project' | 'of all projects' | 'of the ope
   ...of('of a project', ['project', 'renameProject', 'disableProject', 'enableProject', 'limitProject']),
   ...of('of a project', ['deleteProject', 'addSecret', 'rotateSecret', 'revokeSecret']),
   ...of('of a project', ['removeUsers', 'restoreUsers', 'banUsers', 'unbanUsers', 'updateUser']),
-  ...of('of a project', ['banIdentity', 'unbanIdentity', 'addUserNote', 'removeUserNote']),
+  ...of('of a project', ['banIdentity', 'unbanIdentity']),
   ...of('of a project', ['addWebhook', 'rotateWebhookSecret', 'testWebhook', 'updateWebhook', 'replayWebhook']),
   ...of('of a project', ['resendWebhookMessage', 'pauseWebhook', 'resumeWebhook', 'removeWebhook']),
 };

@@ -467,8 +467,6 @@ describe('roles', () => {
     banIdentity: ['support', 'appId: $appId, authMethod: "google", authValue: "1"', 'createdAt'],
     unbanIdentity: ['support', 'appId: $appId, authMethod: "google", authValue: "1"'],
     updateUser: ['support', 'appId: $appId, id: "1", input: { externalId: "x" }', 'id'],
-    addUserNote: ['support', 'appId: $appId, userId: "1", note: "x"', 'id'],
-    removeUserNote: ['support', 'appId: $appId, userId: "1", noteId: "1"'],
     createProject: ['admin', 'name: "x"', 'appSecret'],
     renameProject: ['admin', 'appId: $appId, name: "x"', 'name'],
     disableProject: ['admin', 'appId: $appId', 'name'],

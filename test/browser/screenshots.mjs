@@ -66,15 +66,6 @@ async function pictureDashboard() {
   await page.emulateMedia({ colorScheme: 'light' });
   const navigation = page.getByRole('navigation', { name: 'Main' });
   await page.getByRole('row').nth(1).getByRole('link').click();
-  for (const note of ['Asked for an invoice with the new address.', 'Called back: all is well.']) {
-    await page.getByRole('button', { name: 'Add note…' }).click();
-    await page.getByRole('textbox', { name: 'Note' }).fill(note);
-    await page.getByRole('dialog').getByRole('button', { name: 'Add' }).click();
-    await page.getByRole('listitem').getByText(note).waitFor();
-  }
-  await page.getByRole('heading', { name: 'Audit trail' }).scrollIntoViewIfNeeded();
-  await save(page, 'dashboard-notes');
-
   await request();
   await navigation.getByRole('link', { name: 'Requests' }).click();
   await page.getByRole('table', { name: 'Last requests' }).waitFor();

@@ -23,7 +23,6 @@ import * as tallies from '#dist/users/check-tallies.sql.js';
 import * as findUsers from '#dist/users/find-users.sql.js';
 import * as lists from '#dist/users/list-users.sql.js';
 import * as logins from '#dist/users/logins.sql.js';
-import * as notes from '#dist/users/notes.sql.js';
 import * as signUps from '#dist/users/sign-ups.sql.js';
 import * as totals from '#dist/users/totals.sql.js';
 import * as transfers from '#dist/users/transfers.sql.js';
@@ -384,9 +383,6 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
         (mark) => findUsers.findRemovedIds(db, at.projectId, mark, 20),
       ),
     ),
-  },
-  notes: {
-    lockUser: (db, { projectId, id }) => notes.lockUser(db, projectId, BigInt(id)),
   },
   operators: {
     findOperator: (db) => operators.findOperator(db, 7),

@@ -131,6 +131,17 @@ test('every migration from now on keeps the rules', async () => {
   expect((await Promise.all(stepped.map(findFaults))).flat()).toEqual([]);
 });
 
+test('a table or a column is dropped only after the releases that use it are left behind', () => {
+  let oldest = '';
+  const drops = stepped.flatMap(({ name, steps }) =>
+    (steps ?? []).flatMap(({ sql }) => {
+      oldest = /FUNCTION oldest_release\(\)[^;]*RETURN '([\d.]+)'/.exec(sql)?.[1] ?? oldest;
+      return [...sql.matchAll(/DROP (?:TABLE|COLUMN) "?\w+/g)].map(([drop]) => `${name}: ${drop}, from ${oldest} on`);
+    }),
+  );
+  expect(drops).toEqual(['20261128060000_no_notes: DROP TABLE "user_notes, from 2.0.0 on']);
+});
+
 /** A session of PostgreSQL says what a transaction has locked, scanned and rewritten. */
 describe.runIf(inject('engine') === 'postgres')('what a step in one transaction does', () => {
   let db: OpenDatabase;
@@ -188,7 +199,8 @@ describe.runIf(inject('engine') === 'postgres')('what a step in one transaction 
     const after = await readTables();
     await client.query('COMMIT');
     const differing = (what: 'file' | 'scans' | 'changed') =>
-      [...before.keys()].filter((name) => after.get(name)?.[what] !== before.get(name)?.[what]);
+      [...before.keys()].filter((name) => after.has(name) && after.get(name)?.[what] !== before.get(name)?.[what]);
+    const dropped = [...before.keys()].filter((name) => !after.has(name));
     return {
       // A table that is new in this transaction is nobody else's yet, and what is only read is not worth a word.
       locks: locked
@@ -198,6 +210,7 @@ describe.runIf(inject('engine') === 'postgres')('what a step in one transaction 
           lock: modes.map(nameOf).toSorted((a: string, b: string) => MODES.indexOf(b) - MODES.indexOf(a))[0],
         }))
         .filter(({ lock }) => lock !== 'ACCESS SHARE')
+        .concat(dropped.map((table) => ({ table, lock: 'ACCESS EXCLUSIVE' })))
         .toSorted((a, b) => a.table.localeCompare(b.table)),
       scanned: differing('scans'),
       rewritten: differing('file'),

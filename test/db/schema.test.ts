@@ -29,7 +29,6 @@ const BEYOND_PRISMA: readonly string[] = [
   "constraint accounts_public_key_is_one_word of accounts: CHECK ((strpos(public_key, ' '::text) = 0))",
   "constraint documents_id_is_sha256 of documents: CHECK ((id = encode(sha256(convert_to(text, 'UTF8'::name)), 'hex'::text)))",
   "constraint documents_name_is_one_line of documents: CHECK ((((char_length(name) >= 1) AND (char_length(name) <= 200)) AND (name !~ '[[:cntrl:]]'::text)))",
-  'constraint user_notes_note_is_short of user_notes: CHECK (((char_length(note) >= 1) AND (char_length(note) <= 2000)))',
   'constraint idempotency_keys_key_is_short of idempotency_keys: CHECK (((char_length(key) >= 1) AND (char_length(key) <= 255)))',
   // Prisma has no collations. With C, columns compared only for equality have the same index on every server.
   'collation projects.app_id: C',
@@ -53,7 +52,6 @@ const BEYOND_PRISMA: readonly string[] = [
   'range of users_id_seq: 1 to 9007199254740991',
   'range of accounts_id_seq: 1 to 9007199254740991',
   'range of audit_log_id_seq: 1 to 9007199254740991',
-  'range of user_notes_id_seq: 1 to 9007199254740991',
   'range of operator_log_id_seq: 1 to 9007199254740991',
   'range of bans_id_seq: 1 to 9007199254740991',
   // The database maintains the tallies: triggers append deltas, functions fold them.

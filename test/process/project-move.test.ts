@@ -105,7 +105,6 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('between two data
       `INSERT INTO bans (project_id, auth_method, auth_value, auth_value_key) VALUES (${project.id}, 'passkey', 'b', 'b')`,
     );
     const [{ id }] = await sql(index, `SELECT max(id) AS id FROM users WHERE project_id = ${project.id}`);
-    await userdirJson(settings, ['user', 'note', '--project', app_id, id, '--add', 'Moves too.']);
     const headers = { 'idempotency-key': 'once' };
     await fetch(`${server.url}/server/users/${id}`, {
       method: 'DELETE',

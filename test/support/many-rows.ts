@@ -43,7 +43,6 @@ INSERT INTO accounts (project_id, user_id, network, public_key, address_key, wal
 INSERT INTO accounts (project_id, user_id, network, public_key, address_key, wallet_type)
   SELECT 1, id, 'ethereum', '${SHARED.address}', '${SHARED.address}', 'external' FROM users
   WHERE project_id = 1 AND login_email = '${SHARED.email}' ORDER BY id;
-INSERT INTO user_notes (project_id, user_id, actor, note) SELECT project_id, id, 'operator:ada', 'Note ' || id FROM users ORDER BY id;
 INSERT INTO bans (project_id, auth_method, auth_value_key, auth_value, created_at)
   SELECT 1, CASE WHEN n % 50 = 0 THEN 'google' ELSE 'github' END, 'u' || n, 'u' || n, timestamptz '2025-01-01 00:00Z' + n * interval '1 second'
   FROM generate_series(1, :rows) n;

@@ -127,7 +127,6 @@ async function fill(settings, sql) {
   ]);
   await importLines(one.app_id, [{ ...users[5], external_id: 'crm-2' }], '--on-conflict', 'update');
   await importLines(two.app_id, users.slice(0, 10));
-  await run('user', 'note', '--project', one.app_id, '1', '--add', 'Called about the invoice.');
 
   await serve(async (url) => {
     for (const path of ['/good', '/gone', '/broken'])

@@ -100,13 +100,17 @@ async function readRows({ query }: Resting): Promise<Rows> {
   return Object.fromEntries((await query(all.join(' UNION ALL '))).map(({ name, rows }) => [name, rows]));
 }
 
-/** The rows of the tables and columns that were there before, in an order of their own. */
+/** What 2.0.0 has dropped: tables, and columns of others. */
+const DROPPED = new Set(['user_notes']);
+
+/** The rows of the tables and columns that were there before, and are not dropped, in an order of their own. */
 function inColumnsOf(before: Rows, rows: Rows): Record<string, string[]> {
+  const kept = Object.entries(before).filter(([table]) => !DROPPED.has(table));
   return Object.fromEntries(
-    Object.entries(before).map(([table, [sample = {}]]) => {
-      const columns = Object.keys(sample);
-      const kept = (rows[table] ?? []).map((row) => JSON.stringify(columns.map((column) => row[column])));
-      return [table, kept.toSorted()];
+    kept.map(([table, [sample = {}]]) => {
+      const columns = Object.keys(sample).filter((column) => !DROPPED.has(`${table}.${column}`));
+      const lines = (rows[table] ?? []).map((row) => JSON.stringify(columns.map((column) => row[column])));
+      return [table, lines.toSorted()];
     }),
   );
 }

@@ -179,24 +179,6 @@ export function TextField({ label, hint, text, ...input }: TextFieldProps) {
   );
 }
 
-type AreaProps = 'label' | 'hint' | 'text' | 'maxLength' | 'name';
-
-/** The same for a text of several lines. */
-export function TextArea({ label, hint, text, ...input }: Pick<TextFieldProps, AreaProps>) {
-  return (
-    <Field label={label} hint={hint}>
-      <textarea
-        rows={6}
-        {...input}
-        value={text.value}
-        onInput={(event) => {
-          text.value = event.currentTarget.value;
-        }}
-      />
-    </Field>
-  );
-}
-
 const AUTH_METHODS = ['email', 'passkey', 'wallet', 'google', 'apple', 'github'];
 
 /** An input for a login method by its name in the API. */

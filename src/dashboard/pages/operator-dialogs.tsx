@@ -22,7 +22,7 @@ const FIND_PROJECTS = graphql(`
 type Role = VariablesOf<typeof ADD>['role'];
 const ROLES: Record<Role, string> = {
   VIEWER: 'viewer: reads all of the projects',
-  SUPPORT: 'support: also edits, removes, restores and bans users, and writes notes',
+  SUPPORT: 'support: also edits, removes, restores and bans users',
   ADMIN: 'admin: also projects, secrets, webhooks, imports and operators',
 };
 const REACH = {

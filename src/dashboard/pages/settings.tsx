@@ -164,8 +164,8 @@ function Deletion({ project }: OfProject) {
     <section class="setting">
       <h2>Delete the project</h2>
       <p>
-        Its users with their accounts and notes, its bans, secrets, webhooks and audit trail are erased. This cannot be
-        undone. Export the users first.
+        Its users with their accounts, its bans, secrets, webhooks and audit trail are erased. This cannot be undone.
+        Export the users first.
       </p>
       <Button label="Delete the project…" class="danger" opens={<DeleteProject project={project} />} />
     </section>

@@ -7,7 +7,6 @@ import { FormDialog, TextField } from './form.js';
 import { formatNumber } from './format.js';
 import { graphql, may, type ResultOf, send, useQuery } from './graphql.js';
 import { paths } from './location.js';
-import { NOTES, Notes } from './notes.js';
 import { Button, Copy, CopyValue, Empty, Fact, State, Swatch, Time, Value } from './parts.js';
 import { Header, useTitle } from './screen.js';
 import { Answer, Table } from './table.js';
@@ -22,7 +21,6 @@ const USER = graphql(
         id authMethod authValue loginMethod email wallet externalId createdAt lastLogin loginCount removedAt
         ban { createdAt reason expiresAt }
         accounts { id network publicKey checksummed walletType }
-        ...Notes
       }
       audit(userId: $id, first: 20) {
         nodes { id at actor words requestId userId details }
@@ -31,7 +29,6 @@ const USER = graphql(
     }
   }
 `,
-  [NOTES],
 );
 
 type Project = NonNullable<ResultOf<typeof USER>['project']>;
@@ -171,7 +168,6 @@ function Known({ appId, user }: OfUser) {
           ]}
         />
       </section>
-      <Notes appId={appId} userId={id} notes={user.notes} />
     </>
   );
 }
