@@ -29,7 +29,8 @@ One JSON object per line; auth_method and auth_value are required:
    "accounts":[{"network":"stellar","public_key":"G…"}]}   (on one line)
 CSV is imported in the dashboard only. A ban has its own line:
   {"ban":{"auth_method":"email","auth_value":"eve@example.com","created_at":null,
-   "reason":"spam","expires_at":null}}   (on one line; one that has ended is left out)`;
+   "reason":"spam","expires_at":null}}   (on one line; one that has ended is left out)
+created_at and last_login are not in the future. A date is its first instant in UTC, as expires_at its last.`;
 
 export function addUserCommands(program: Command, context: CommandContext): void {
   const user = program
@@ -58,14 +59,14 @@ function addTransferCommands(user: Command, { define }: CommandContext): void {
       option('--on-conflict <ACTION>', 'what to do if a user exists')
         .choices(['skip', 'update', 'fail'])
         .default('fail'),
+      option('--replace', 'update users also by what is older: fewer logins, an earlier last one, a later creation'),
       option('--skip-invalid', 'import the valid lines and report the others'),
       jsonOption(),
     ],
-    params: (_file, { project, onConflict, skipInvalid = false }): ImportParams => ({
-      project,
-      onConflict,
-      skipInvalid,
-    }),
+    params: (_file, { project, onConflict, replace, skipInvalid = false }, command: Command): ImportParams => {
+      if (replace && onConflict !== 'update') command.error('error: --replace needs --on-conflict update');
+      return { project, onConflict: replace ? 'replace' : onConflict, skipInvalid };
+    },
     input: (file: string) => openInput(file, 'users'),
     unit: 'lines',
     interrupted: ({ skipInvalid }) =>
@@ -177,18 +178,25 @@ function importReport(report: ImportReport, { skipInvalid }: ImportParams): stri
 }
 
 /** The last line: how many lines of the input are not in the database. */
-function skippedLines({ skipped, failed, error_kinds }: ImportReport, skipInvalid: boolean): string[] {
+function skippedLines(
+  { skipped, failed, bans_kept = 0, bans_ended = 0, error_kinds }: ImportReport,
+  skipInvalid: boolean,
+): string[] {
   if (failed > 0 && !skipInvalid) {
     const isCsv = error_kinds.every(({ error }) => error.includes('not valid JSON'));
     const hint = isCsv ? ' CSV is imported in the dashboard only.' : '';
     return [`Nothing was imported, because ${counted(failed, 'line')} failed.${hint}`];
   }
-  if (skipped + failed === 0) return [];
-  const reasons = [
-    ...(failed > 0 ? [`${failed} failed`] : []),
-    ...(skipped > 0 ? [`${skipped} ${skipped === 1 ? 'is of a user who exists' : 'are of users who exist'}`] : []),
-  ];
-  return [`${counted(skipped + failed, 'line')} skipped: ${reasons.join(', ')}.`];
+  const left = [
+    [failed, 'failed', 'failed'],
+    [skipped, 'is of a user who exists', 'are of users who exist'],
+    [bans_kept, 'is of an identity that is banned already', 'are of identities that are banned already'],
+    [bans_ended, 'is of a ban that has ended', 'are of bans that have ended'],
+  ] as const;
+  const lines = left.reduce((sum, [count]) => sum + count, 0);
+  if (lines === 0) return [];
+  const reasons = left.flatMap(([count, one, many]) => (count > 0 ? `${count} ${count === 1 ? one : many}` : []));
+  return [`${counted(lines, 'line')} skipped: ${reasons.join(', ')}.`];
 }
 
 /** The bans of a project, and the identities in them. */

@@ -4,7 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Config } from '../config/config.js';
 import type { Services } from '../context.js';
 import { dateBound, loginMethods, parse, userFilter } from '../domain/filters.js';
-import type { ExportFormat, OnConflict, SpoolFile } from '../domain/import-format.js';
+import { type ExportFormat, ON_CONFLICT, type SpoolFile } from '../domain/import-format.js';
 import { requireNoNul } from '../domain/input-limits.js';
 import type { AuditQuestion, ProjectScope } from '../domain/projects.js';
 import { AppError, badInput, type ErrorCode, fromUnknown } from '../errors.js';
@@ -262,8 +262,6 @@ function readQuestion({ query }: FastifyRequest): AuditQuestion {
     until: read('until'),
   };
 }
-
-const ON_CONFLICT: readonly OnConflict[] = ['skip', 'update', 'fail'];
 
 function readImportOptions({ query }: FastifyRequest) {
   const { on_conflict = 'fail', skip_invalid = 'false' } = query as Record<string, unknown>;

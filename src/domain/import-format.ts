@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { AppError, expected } from '../errors.js';
-import { dateForm, EARLIEST, LATEST, parse, parseDate, says } from './filters.js';
+import { AppError } from '../errors.js';
+import { dateForm, EARLIEST, LATEST, parse, parseDate, readableText, says } from './filters.js';
 import {
   type Ban,
   type BanRecord,
@@ -12,6 +12,7 @@ import {
   snakeCase,
   type UserRecord,
 } from './identities.js';
+import { isTooLong } from './input-limits.js';
 import {
   type ExportedUser,
   type GivenFields,
@@ -106,7 +107,9 @@ export function parseJson(json: string): unknown {
  */
 
 const MAX_INT = 2_147_483_647;
-const DATE_TIME_FORM = 'an RFC 3339 date-time from 1970 to 9999';
+const DATE_TIME_FORM = 'a date or an RFC 3339 date-time, from 1970';
+/** How far clocks may be apart. */
+const CLOCK_LEEWAY_MS = 86_400_000;
 const LINE_COLUMNS = selectColumns(({ line }) => line !== undefined);
 
 /** A field of a user's line, and how a cell of CSV gives it. */
@@ -132,17 +135,25 @@ const count = (name: string) => {
   const form = { error: says(name, `a whole number from 0 to ${MAX_INT}`) };
   return z.int(form).min(0, form).max(MAX_INT, form);
 };
-const dateTime = (name: string) =>
-  z.string({ error: says(name, DATE_TIME_FORM) }).transform((given, context) => {
-    const instant = parseDate(given, 'first');
-    if (instant !== null && instant >= EARLIEST && instant <= LATEST) return instant;
-    context.addIssue({ code: 'custom', message: expected(name, given, dateForm(given, DATE_TIME_FORM)) });
-    return z.NEVER;
-  });
+const instant = (name: string, edge: 'first' | 'last', form: string, latest: () => number) =>
+  readableText(
+    name,
+    form,
+    (given) => {
+      const read = isTooLong('date', given) ? null : parseDate(given, edge);
+      return read !== null && read >= EARLIEST && read.getTime() <= latest() ? read : null;
+    },
+    (given) => dateForm(given, form),
+  );
+/** When something has happened: a login that is to come would be the last one for ever. */
+const pastInstant = (name: string) =>
+  instant(name, 'first', `${DATE_TIME_FORM} to now`, () => Date.now() + CLOCK_LEEWAY_MS);
+/** When something ends: a date is through its last instant, as in `parseBanTerms`. */
+const endInstant = (name: string) => instant(name, 'last', `${DATE_TIME_FORM} to 9999`, () => LATEST.getTime());
 
 /** What a line may give for a column. A column that may be null or has a default may be absent. */
 function formOf({ line = '', type, isNullable, ifAbsent }: UserColumn): z.ZodType {
-  const form = { text, int: count, timestamptz: dateTime, bigint: null, login_method: null }[type]?.(line);
+  const form = { text, int: count, timestamptz: pastInstant, bigint: null, login_method: null }[type]?.(line);
   if (form === undefined) throw new TypeError(`The import format has no form for the type ${type}.`);
   return isNullable || ifAbsent !== undefined ? form.nullish() : form;
 }
@@ -167,9 +178,9 @@ const banLine = z.strictObject(
       {
         auth_method: text('auth_method'),
         auth_value: text('auth_value'),
-        created_at: dateTime('created_at').nullish(),
+        created_at: pastInstant('created_at').nullish(),
         reason: text('reason').nullish(),
-        expires_at: dateTime('expires_at').nullish(),
+        expires_at: endInstant('expires_at').nullish(),
       },
       { error: unknownFields(KNOWN_BAN_FIELDS, 'ban') },
     ),
@@ -241,8 +252,10 @@ export function formatBan({ authMethod, authValue, createdAt, reason, expiresAt 
   return `${JSON.stringify({ ban })}\n`;
 }
 
-/** What an import does with a line whose user exists. */
-export type OnConflict = 'skip' | 'update' | 'fail';
+/** What an import does with a line whose user exists. In an update, logins are only added; a replacement takes them back, too. */
+export const ON_CONFLICT = ['skip', 'update', 'replace', 'fail'] as const;
+
+export type OnConflict = (typeof ON_CONFLICT)[number];
 
 export type LineRecord = { readonly user: UserRecord } | { readonly ban: BanRecord };
 

@@ -26,6 +26,8 @@ export interface UserColumn {
   readonly line?: string;
   /** SQL for the value of a new user whose import line has none. Absent for NULL. */
   readonly ifAbsent?: string;
+  /** Of the values of a user and of an import line, the one that an update keeps: an old file takes no login back. */
+  readonly kept?: 'least' | 'greatest';
 }
 
 /** A column may be null here where it may be null in the model, and nowhere else. */
@@ -49,9 +51,9 @@ export const USER_COLUMNS = {
   loginMethod: { name: 'login_method', type: 'login_method', isShown: true },
   loginEmail: { name: 'login_email', type: 'text', isNullable: true, isShown: true, from: 'login', line: 'email', saidIn: 'said_email' },
   wallet: { name: 'wallet', type: 'text', isNullable: true, isShown: true, from: 'login', line: 'wallet', isAddress: true },
-  createdAt: { name: 'created_at', type: 'timestamptz', isShown: true, from: 'import', line: 'created_at', ifAbsent: "date_trunc('milliseconds', now())" },
-  lastLogin: { name: 'last_login', type: 'timestamptz', isNullable: true, isShown: true, from: 'import', line: 'last_login' },
-  loginCount: { name: 'login_count', type: 'int', isShown: true, from: 'import', line: 'login_count', ifAbsent: '0' },
+  createdAt: { name: 'created_at', type: 'timestamptz', isShown: true, from: 'import', line: 'created_at', ifAbsent: "date_trunc('milliseconds', now())", kept: 'least' },
+  lastLogin: { name: 'last_login', type: 'timestamptz', isNullable: true, isShown: true, from: 'import', line: 'last_login', kept: 'greatest' },
+  loginCount: { name: 'login_count', type: 'int', isShown: true, from: 'import', line: 'login_count', ifAbsent: '0', kept: 'greatest' },
   externalId: { name: 'external_id', type: 'text', isNullable: true, isShown: true, from: 'login', isSetOnce: true, line: 'external_id' },
   deletedAt: { name: 'deleted_at', type: 'timestamptz', isNullable: true },
 } as const satisfies UserColumns;

@@ -129,21 +129,32 @@ export function exportBans(db: Queryable, projectId: number, after: Identity | n
     LIMIT ${limit}::bigint`);
 }
 
-/** Bans the identities that are not banned yet, by the first ban of each that has not ended, and returns their number. */
-export async function importBans(db: Queryable, projectId: number, bans: readonly BanRecord[]): Promise<number> {
-  const written = await db.query(Prisma.sql`
-    INSERT INTO bans AS b (project_id, auth_method, auth_value, auth_value_key, created_at, reason, expires_at)
-    SELECT DISTINCT ON ("authMethod", "authValueKey")
-      ${projectId}::int, "authMethod", "authValue", "authValueKey", coalesce("createdAt", ${THIS_INSTANT}), reason, "expiresAt"
-    FROM ROWS FROM (jsonb_to_recordset(${JSON.stringify(bans)}::jsonb) AS (
-      "authMethod" text, "authValue" text, "authValueKey" text, "createdAt" timestamptz, reason text, "expiresAt" timestamptz
-    )) WITH ORDINALITY
-    WHERE "expiresAt" IS NULL OR "expiresAt" > now()
-    ORDER BY "authMethod", "authValueKey", ordinality
-    ${bannedAgain(Prisma.sql`excluded.reason`, Prisma.sql`excluded.expires_at`)}
-    WHERE NOT ${IN_FORCE}
-    RETURNING b.auth_method`);
-  return written.length;
+/** How many of some bans were added, and how many had ended by then. The identities of the others are banned already. */
+export interface ImportedBans {
+  readonly added: number;
+  readonly ended: number;
+}
+
+/** Bans the identities that are not banned yet, by the first ban of each that has not ended. */
+export async function importBans(db: Queryable, projectId: number, bans: readonly BanRecord[]): Promise<ImportedBans> {
+  const [counts] = await db.query<ImportedBans>(Prisma.sql`
+    WITH line AS MATERIALIZED (
+      SELECT * FROM ROWS FROM (jsonb_to_recordset(${JSON.stringify(bans)}::jsonb) AS (
+        "authMethod" text, "authValue" text, "authValueKey" text, "createdAt" timestamptz, reason text, "expiresAt" timestamptz
+      )) WITH ORDINALITY
+    ), written AS (
+      INSERT INTO bans AS b (project_id, auth_method, auth_value, auth_value_key, created_at, reason, expires_at)
+      SELECT DISTINCT ON ("authMethod", "authValueKey")
+        ${projectId}::int, "authMethod", "authValue", "authValueKey", coalesce("createdAt", ${THIS_INSTANT}), reason, "expiresAt"
+      FROM line
+      WHERE "expiresAt" IS NULL OR "expiresAt" > now()
+      ORDER BY "authMethod", "authValueKey", ordinality
+      ${bannedAgain(Prisma.sql`excluded.reason`, Prisma.sql`excluded.expires_at`)}
+      WHERE NOT ${IN_FORCE}
+      RETURNING b.id
+    )
+    SELECT (SELECT count(*) FROM written)::int AS added, (SELECT count(*) FROM line WHERE "expiresAt" <= now())::int AS ended`);
+  return counts ?? { added: 0, ended: 0 };
 }
 
 export interface BannedKey {

@@ -1,16 +1,14 @@
-import { createHash } from 'node:crypto';
 import type { Queryable } from '../db/statements.js';
 import {
   type BanRecord,
   externalIdTaken,
-  identityText,
   MAX_ACCOUNTS,
   tooManyAccounts,
   type UserRecord,
 } from '../domain/identities.js';
 import type { LineRecord, OnConflict } from '../domain/import-format.js';
 import { redact } from '../errors.js';
-import { importBans } from './bans.sql.js';
+import { type ImportedBans, importBans } from './bans.sql.js';
 import {
   addOrUpdateUsers,
   addUsers,
@@ -21,6 +19,7 @@ import {
   type ImportRows,
   toImportRows,
 } from './transfers.sql.js';
+import type { ImportChange } from './user-columns.sql.js';
 
 /* Writes the lines of an import, and reports what became of each (transfers.ts reads them). */
 
@@ -38,9 +37,14 @@ export interface ImportReport {
   errors: { line: number; error: string }[];
   /** All failed lines by their error, in the order of the first: at most MAX_ERROR_KINDS kinds, then all others as one. */
   error_kinds: ErrorKind[];
-  /** How many identities were banned; absent without lines of bans. The other numbers count users. */
+  /** Of lines of bans, absent without one: how many identities were banned, were banned already, and bans that have ended. */
   bans?: number;
+  bans_kept?: number;
+  bans_ended?: number;
 }
+
+/** What a report has from its first line of a ban on. */
+export const NO_BANS = { bans: 0, bans_kept: 0, bans_ended: 0 } as const;
 
 export interface ErrorKind {
   readonly error: string;
@@ -95,11 +99,6 @@ export function orderReport({ errors, error_kinds }: ImportReport): void {
   error_kinds.sort((one, other) => isRest(one) - isRest(other) || (one.first[0] ?? 0) - (other.first[0] ?? 0));
 }
 
-/** By a digest of an identity: the first line of it. Neither long identities nor many of them fill the memory. */
-export type FirstLines = Map<string, number>;
-const MAX_FIRST_LINES = 100_000;
-const DIGEST_BYTES = 16;
-
 function kindOf(kinds: ErrorKind[], error: string): ErrorKind {
   const isFull = kinds.length >= MAX_ERROR_KINDS;
   const known = kinds.find((kind) => kind.error === error) ?? (isFull ? kinds[MAX_ERROR_KINDS] : undefined);
@@ -114,8 +113,8 @@ function kept(text: string): string {
   return Buffer.from(text).toString();
 }
 
-/** A part of a batch whose lines have different identities. */
-interface PreparedPart {
+/** Lines of different users. */
+interface PreparedUsers {
   readonly lines: readonly UserLine[];
   readonly rows: ImportRows;
 }
@@ -123,18 +122,16 @@ interface PreparedPart {
 /** A batch in the form of the statements that write it, which takes the time of a fifth of them. */
 export interface PreparedBatch {
   readonly bans: readonly BanRecord[];
-  readonly parts: readonly PreparedPart[];
+  readonly users: PreparedUsers;
 }
 
 export function prepareBatch(batch: readonly ParsedLine[]): PreparedBatch {
   const bans = batch.flatMap(({ record }) => ('ban' in record ? [record.ban] : []));
   const users = batch.flatMap(({ line, record }) => ('user' in record ? [{ line, record: record.user }] : []));
-  const hasExternalIds = users.some(({ record }) => record.externalId !== null);
-  const parts = hasExternalIds ? runsOfDistinctIdentities(users) : byDistinctIdentity(users);
-  return { bans, parts: parts.map(preparePart) };
+  return { bans, users: prepareUsers(users) };
 }
 
-function preparePart(lines: readonly UserLine[]): PreparedPart {
+function prepareUsers(lines: readonly UserLine[]): PreparedUsers {
   return { lines, rows: toImportRows(lines.map(({ record }) => record)) };
 }
 
@@ -142,38 +139,41 @@ function preparePart(lines: readonly UserLine[]): PreparedPart {
 export async function writeBatch(
   db: Queryable,
   projectId: number,
-  { bans, parts }: PreparedBatch,
+  { bans, users }: PreparedBatch,
   report: ImportReport,
   onConflict: OnConflict,
-  firstLines: FirstLines,
 ): Promise<void> {
-  if (bans.length > 0) report.bans = (report.bans ?? 0) + (await importBans(db, projectId, bans));
-  for (const part of parts) {
-    if (onConflict === 'update') await updateByHalves(part);
-    else await addPart(db, projectId, part, report, onConflict, firstLines);
-  }
+  if (bans.length > 0) countBans(report, bans.length, await importBans(db, projectId, bans));
+  if (users.lines.length === 0) return;
+  if (onConflict === 'skip' || onConflict === 'fail') await addLines(db, projectId, users, report, onConflict);
+  else await updateByHalves(users, onConflict);
 
   /**
    * While one of the lines may have the external id of another user, they are written by halves, so that each line fails or succeeds as if the lines
    * were written one after another.
    */
-  async function updateByHalves(part: PreparedPart): Promise<void> {
-    const left = hasRepeatedExternalId(part) ? part.lines : await updatePart(db, projectId, part, report);
+  async function updateByHalves(part: PreparedUsers, how: ImportChange): Promise<void> {
+    const left = hasRepeatedExternalId(part) ? part.lines : await updateLines(db, projectId, part, report, how);
     if (left.length === 1) return fail(report, left[0]?.line ?? 0, externalIdTaken().message);
     const middle = left.length >> 1;
     for (const half of [left.slice(0, middle), left.slice(middle)])
-      if (half.length > 0) await updateByHalves(preparePart(half));
+      if (half.length > 0) await updateByHalves(prepareUsers(half), how);
   }
 }
 
+function countBans(report: ImportReport, lines: number, { added, ended }: ImportedBans): void {
+  report.bans = (report.bans ?? 0) + added;
+  report.bans_ended = (report.bans_ended ?? 0) + ended;
+  report.bans_kept = (report.bans_kept ?? 0) + lines - added - ended;
+}
+
 /** Adds the users of lines. The database decides of each line whether it is one. */
-async function addPart(
+async function addLines(
   tx: Queryable,
   projectId: number,
-  { lines, rows }: PreparedPart,
+  { lines, rows }: PreparedUsers,
   report: ImportReport,
   onConflict: 'skip' | 'fail',
-  firstLines: FirstLines,
 ): Promise<void> {
   const left = (await addUsers(tx, projectId, rows)).map((place) => lines[place - 1] as UserLine);
   report.imported += lines.length - left.length;
@@ -182,24 +182,13 @@ async function addPart(
   const taken = new Set(await findTaken(tx, projectId, records));
   for (const [index, { line, record }] of left.entries()) {
     const identity = `auth_method ${JSON.stringify(record.authMethod)} and this auth_value`;
-    const first = onConflict === 'fail' ? firstLines.get(digestOf({ line, record })) : undefined;
     if (taken.has(index + 1)) fail(report, line, externalIdTaken().message);
     else if (onConflict === 'skip') report.skipped += 1;
-    else if (first !== undefined) fail(report, line, `Line ${first} has the same auth_method and auth_value.`);
     else fail(report, line, `A user with ${identity} exists already.`);
   }
-  if (onConflict === 'fail') rememberLines(firstLines, lines);
 }
 
-function rememberLines(firstLines: FirstLines, lines: readonly UserLine[]): void {
-  for (const each of lines) {
-    if (firstLines.size >= MAX_FIRST_LINES) return;
-    const digest = digestOf(each);
-    if (!firstLines.has(digest)) firstLines.set(digest, each.line);
-  }
-}
-
-function hasRepeatedExternalId({ lines }: PreparedPart): boolean {
+function hasRepeatedExternalId({ lines }: PreparedUsers): boolean {
   const ids = lines.flatMap(({ record }) => record.externalId ?? []);
   return new Set(ids).size < ids.length;
 }
@@ -208,22 +197,23 @@ function hasRepeatedExternalId({ lines }: PreparedPart): boolean {
  * Adds or updates the users of lines, and writes nothing for a user who has all that the line gives. Returns the lines that are left, if one of them
  * may have the external id of another user.
  */
-async function updatePart(
+async function updateLines(
   tx: Queryable,
   projectId: number,
-  part: PreparedPart,
+  part: PreparedUsers,
   report: ImportReport,
+  how: ImportChange,
 ): Promise<readonly UserLine[]> {
-  const found = await findDifferences(tx, projectId, part.rows);
+  const found = await findDifferences(tx, projectId, part.rows, how);
   const unchanged = part.lines.length - found.length;
   report.imported += unchanged;
   report.unchanged += unchanged;
-  const different = found.map((difference) => ({ ...difference, ...(part.lines[difference.place - 1] as UserLine) }));
+  const different = found.map((difference) => ({ ...(part.lines[difference.place - 1] as UserLine), ...difference }));
   const lines = await withoutOverfull(tx, projectId, different, report);
   if (lines.length === 0 || lines.some(({ isTaken }) => isTaken)) return lines;
-  const { rows } = lines.length === part.lines.length ? part : preparePart(lines);
+  const { rows } = lines.length === part.lines.length ? part : prepareUsers(lines);
   const complete = lines.map(({ id, addsAccounts }) => (addsAccounts ? 0 : (id ?? 0)));
-  const created = await addOrUpdateUsers(tx, projectId, rows, complete);
+  const created = await addOrUpdateUsers(tx, projectId, rows, complete, how);
   report.imported += lines.length;
   report.created += created;
   report.updated += lines.length - created;
@@ -246,41 +236,4 @@ async function withoutOverfull<Line extends UserLine & Difference>(
     fail(report, line.line, tooManyAccounts(accounts).message);
   }
   return overfull.size === 0 ? lines : lines.filter((line) => !overfull.has(line));
-}
-
-/** A character for each byte. */
-const digestOf = (line: UserLine) =>
-  createHash('sha256').update(identityText(line.record)).digest().toString('latin1', 0, DIGEST_BYTES);
-
-/** The batch cut where an identity comes again: no line overtakes another, whose user may have to give up an external id first. */
-function runsOfDistinctIdentities(batch: readonly UserLine[]): UserLine[][] {
-  const runs: UserLine[][] = [];
-  let known = new Set<string>();
-  for (const parsed of batch) {
-    if (runs.length === 0 || known.has(identityText(parsed.record))) {
-      runs.push([]);
-      known = new Set();
-    }
-    runs.at(-1)?.push(parsed);
-    known.add(identityText(parsed.record));
-  }
-  return runs;
-}
-
-/**
- * The batch in parts without repeated identities, in the order of the lines. A statement cannot write one row twice, and the
- * second line of an identity must find the user of the first.
- */
-function byDistinctIdentity(batch: readonly UserLine[]): UserLine[][] {
-  const parts: UserLine[][] = [];
-  const occurrences = new Map<string, number>();
-  for (const parsed of batch) {
-    const identity = identityText(parsed.record);
-    const occurrence = occurrences.get(identity) ?? 0;
-    occurrences.set(identity, occurrence + 1);
-    const part = parts[occurrence];
-    if (part === undefined) parts.push([parsed]);
-    else part.push(parsed);
-  }
-  return parts;
 }

@@ -8,9 +8,10 @@ import { isOpenAtEnd, isOpenAtStart, methodIs } from './totals.sql.js';
 import {
   changesFields,
   EXPORTED_COLUMNS,
-  IMPORT_UPDATES,
   IMPORTED_COLUMN_NAMES,
   IMPORTED_VALUES,
+  type ImportChange,
+  importUpdates,
   isToBeLinked,
   linkedAccount,
   RECORD_COLUMN_NAMES,
@@ -58,7 +59,7 @@ export async function addUsers(db: Queryable, projectId: number, rows: ImportRow
 }
 
 /**
- * Writes users with their accounts in one statement, and returns how many of them are new. The fields that a record gives replace those of the user, and
+ * Writes users with their accounts in one statement, and returns how many of them are new. The fields that a record gives change those of the user, and
  * accounts are added but never removed; nothing is asked about those of a user in `complete`, who has them, with an id for each place or 0. No two
  * records may have the same identity. BAD_USER_INPUT if a user would have too many accounts; CONFLICT if another user has the external id of one.
  */
@@ -67,8 +68,9 @@ export async function addOrUpdateUsers(
   projectId: number,
   rows: ImportRows,
   complete: readonly number[],
+  how: ImportChange,
 ): Promise<number> {
-  const [row] = await write<{ created: number }>(db, addOrUpdate(projectId, rows, complete));
+  const [row] = await write<{ created: number }>(db, addOrUpdate(projectId, rows, complete, how));
   return row?.created ?? 0;
 }
 
@@ -174,12 +176,13 @@ function addOrUpdate(
   projectId: number,
   { users, accounts, addressKeys }: ImportRows,
   complete: readonly number[],
+  how: ImportChange,
 ): Prisma.Sql {
   const keys = Prisma.sql`string_to_array(replace((${addressKeys}::text[])[a.place], '+', ''), ' ')`;
   return Prisma.sql`
     WITH ${record(users)}, written AS (
       ${insertUsers(projectId)}
-      ON CONFLICT (project_id, auth_method, auth_value_key) WHERE deleted_at IS NULL DO UPDATE SET ${IMPORT_UPDATES}
+      ON CONFLICT (project_id, auth_method, auth_value_key) WHERE deleted_at IS NULL DO UPDATE SET ${importUpdates(how)}
       RETURNING existing.id, existing.auth_method || ' ' || existing.auth_value_key AS identity, xmax = 0 AS is_new
     ), placed AS MATERIALIZED (
       SELECT r.place, written.id, written.is_new
@@ -215,13 +218,14 @@ export function findDifferences(
   db: Queryable,
   projectId: number,
   { users, addressKeys }: ImportRows,
+  how: ImportChange,
 ): Promise<Difference[]> {
   return db.query<Difference>(Prisma.sql`
     SELECT r.place::int, existing.id, found."isTaken", found."addsAccounts"
     FROM unnest(${users}, ${addressKeys}::text[]) WITH ORDINALITY AS r(${RECORD_COLUMN_NAMES}, address_keys, place)
     LEFT JOIN LATERAL ${withIdentity(projectId, 'u.*')} AS existing ON true
     CROSS JOIN LATERAL (
-      SELECT existing.id IS NULL OR ${changesFields('r')} AS differs,
+      SELECT existing.id IS NULL OR ${changesFields('r', how)} AS differs,
         CASE WHEN r.external_id IS NULL OR r.external_id = existing.external_id THEN false
           ELSE coalesce(${withExternalId(projectId, 'u.id')} <> coalesce(existing.id, 0), false) END AS "isTaken",
         CASE WHEN existing.id IS NULL OR r.address_keys = '' THEN r.address_keys <> '' ELSE NOT string_to_array(r.address_keys, ' ') <@ coalesce((

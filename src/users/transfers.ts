@@ -25,10 +25,11 @@ import { fromUnknown, unavailable } from '../errors.js';
 import { findSnapshotCursor } from '../feed/changes.js';
 import { recordAction, recordProgress } from '../projects/audit.sql.js';
 import { exportBans } from './bans.sql.js';
+import { createFirstLines, type FirstLines } from './first-lines.js';
 import {
-  type FirstLines,
   fail,
   type ImportReport,
+  NO_BANS,
   orderReport,
   type ParsedLine,
   type PreparedBatch,
@@ -104,7 +105,6 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
         ...{ skipped: 0, failed: 0, errors: [], error_kinds: [] },
       };
       const actor = scope.actorFor('operate', options.requestId ?? null);
-      const firstLines: FirstLines = new Map();
       /** The entry of this import in the audit trail, once it has one. */
       let entry: AuditEntry['id'] | null = null;
       const batchesOf = (from: AsyncIterable<Buffer>, pass: Pass) =>
@@ -122,20 +122,20 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
 
       /** Imports the batches of one transaction, and records them in it. */
       async function write(tx: Queryable, parts: Iterable<PreparedBatch> | AsyncIterable<PreparedBatch>) {
-        for await (const part of parts)
-          await writeBatch(tx, actor.projectId, part, report, options.onConflict, firstLines);
+        for await (const part of parts) await writeBatch(tx, actor.projectId, part, report, options.onConflict);
         await record(tx);
       }
       /** Adds the audit entry of the import, or brings it up to date. */
       async function record(tx: Queryable) {
-        const { imported, skipped, failed, bans } = report;
-        const details = { imported, skipped, ...(failed > 0 && { failed }), ...(bans && { bans }) };
+        const { imported, skipped, failed, bans, bans_kept, bans_ended } = report;
+        const others = Object.entries({ failed, bans, bans_kept, bans_ended }).filter(([, count]) => count);
+        const details = { imported, skipped, ...Object.fromEntries(others) };
         entry = await recordProgress(tx, actor, 'import', entry, details);
       }
       /** Imports all of `stored` or nothing, once `checked`, which has the same bytes, has been read without a fault. */
       async function importAll(stored: Stored, checked: AsyncIterable<Buffer>) {
         for await (const batch of parsedBatches(checked, report, options, CHECKING)) {
-          if (batch.some(({ record }) => 'ban' in record)) report.bans = 0;
+          if (batch.some(({ record }) => 'ban' in record)) Object.assign(report, NO_BANS);
         }
         if (report.failed > 0) return;
         await alone(async (tx) => {
@@ -147,7 +147,7 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
         if (!(error instanceof Undone)) throw error;
         entry = null;
         Object.assign(report, { imported: 0, created: 0, updated: 0, unchanged: 0, skipped: 0 });
-        if (report.bans !== undefined) report.bans = 0;
+        if (report.bans !== undefined) Object.assign(report, NO_BANS);
       }
     },
 
@@ -227,7 +227,7 @@ async function* kept(input: AsyncIterable<Buffer>, file: SpoolFile): AsyncGenera
   }
 }
 
-/** The valid lines of the input, in batches. The others go into the report. */
+/** The valid lines of the input, in batches of different users. The others go into the report. */
 async function* parsedBatches(
   input: AsyncIterable<Buffer>,
   report: ImportReport,
@@ -237,15 +237,17 @@ async function* parsedBatches(
   let bytes = 0;
   let number = 0;
   let batch: ParsedLine[] = [];
+  const firstLines = createFirstLines();
   for await (const lines of splitLines(counted())) {
     signal.throwIfAborted();
     for (const line of lines) {
       number += 1;
-      const record = parseOrReport(line, number, report);
+      const record = parseOrReport(line, number, report, firstLines);
       if (record !== null) batch.push({ line: number, record });
       if (batch.length < BATCH_SIZE) continue;
       yield batch;
       batch = [];
+      firstLines.makeRoom(BATCH_SIZE);
     }
     progress(number, isStored(input) ? start + (share * bytes) / input.bytes : undefined);
     // Gives the socket time.
@@ -267,9 +269,13 @@ async function* preparedBatches(batches: AsyncIterable<ParsedLine[]>): AsyncGene
 }
 
 /** The record of a line; null if the line is empty, or invalid and so reported. */
-function parseOrReport(bytes: Line, number: number, report: ImportReport): LineRecord | null {
+function parseOrReport(bytes: Line, number: number, report: ImportReport, firstLines: FirstLines): LineRecord | null {
   try {
-    return parseLine(bytes);
+    const record = parseLine(bytes);
+    const first = record !== null && 'user' in record ? firstLines.earlierThan(number, record.user) : null;
+    if (first === null) return record;
+    fail(report, number, `Line ${first} has the same auth_method and auth_value.`);
+    return null;
   } catch (error) {
     const known = fromUnknown(error);
     if (known.code !== 'BAD_USER_INPUT') throw error;

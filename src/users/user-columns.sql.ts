@@ -70,15 +70,19 @@ export const IMPORTED_VALUES = sqlList(
   WRITTEN_COLUMNS.map(({ name, ifAbsent }) => (ifAbsent === undefined ? name : `coalesce(${name}, ${ifAbsent})`)),
 );
 
+/** How an import changes a user who exists: only a replacement takes logins back. */
+export type ImportChange = 'update' | 'replace';
+
 /** What an import changes of a user who exists, from the rows `record`. */
-export const IMPORT_UPDATES = sqlList(
-  WRITTEN_COLUMNS.filter(({ isIdentity }) => !isIdentity).map((column) => {
-    const { name, ifAbsent, saidIn } = column;
-    // In `excluded` the value of a new user stands where the line gave nothing.
-    const isGiven = ifAbsent === undefined && saidIn === undefined;
-    return replace(column, isGiven ? `excluded.${name}` : givenBy('excluded', saidIn ?? name));
-  }),
-);
+export const importUpdates = (how: ImportChange) =>
+  sqlList(
+    WRITTEN_COLUMNS.filter(({ isIdentity }) => !isIdentity).map((column) => {
+      const { name, ifAbsent, saidIn } = column;
+      // In `excluded` the value of a new user stands where the line gave nothing.
+      const isGiven = ifAbsent === undefined && saidIn === undefined;
+      return replace(column, isGiven ? `excluded.${name}` : givenBy('excluded', saidIn ?? name), how);
+    }),
+  );
 
 /**
  * What the row of `record` with the id of `table` has in a column. The place of the id is found by bisection in an array that is made
@@ -89,10 +93,10 @@ function givenBy(table: string, column: string): string {
   return `${all(column)}[width_bucket(${table}.id, ${all('id')})]`;
 }
 
-/** Whether IMPORT_UPDATES from the row `record` would leave the user `existing` with other values. */
-export function changesFields(record: string): Prisma.Sql {
+/** Whether `importUpdates` from the row `record` would leave the user `existing` with other values. */
+export function changesFields(record: string, how: ImportChange): Prisma.Sql {
   const columns = WRITTEN_COLUMNS.filter(({ isIdentity }) => !isIdentity);
-  const after = columns.map((column) => valueAfter(column, `${record}.${column.saidIn ?? column.name}`));
+  const after = columns.map((column) => valueAfter(column, `${record}.${column.saidIn ?? column.name}`, how));
   const before = columns.map(({ name }) => `existing.${name}`);
   return Prisma.raw(`ROW(${after.join(', ')}) IS DISTINCT FROM ROW(${before.join(', ')})`);
 }
@@ -102,13 +106,14 @@ function setOnce({ name }: UserColumn): string {
   return `${name} = CASE WHEN excluded.${name} IS NULL THEN existing.${name} ELSE keep_${name}(existing.${name}, excluded.${name}) END`;
 }
 
-function replace(column: UserColumn, given: string): string {
-  return `${column.name} = ${valueAfter(column, given)}`;
+function replace(column: UserColumn, given: string, how: ImportChange = 'replace'): string {
+  return `${column.name} = ${valueAfter(column, given, how)}`;
 }
 
 /** The value of a column of `existing` after `given`: where that is null, or compares equal, the value stays as it is. */
-function valueAfter({ name, isAddress }: UserColumn, given: string): string {
-  const replaced = `coalesce(${given}, existing.${name})`;
+function valueAfter({ name, isAddress, kept }: UserColumn, given: string, how: ImportChange = 'replace'): string {
+  const choose = how === 'update' && kept !== undefined ? kept : 'coalesce';
+  const replaced = `${choose}(${given}, existing.${name})`;
   if (!isAddress) return replaced;
   // No two addresses differ in nothing but the case of their letters.
   return `CASE WHEN lower(${given}) = lower(existing.${name}) THEN existing.${name} ELSE ${replaced} END`;

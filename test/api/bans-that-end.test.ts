@@ -205,7 +205,7 @@ test('an import brings reasons and ends, leaves out what has ended, and takes th
     { onConflict: 'fail', skipInvalid: true, progress: () => undefined, signal: new AbortController().signal },
   );
   expect(report).toMatchObject({
-    bans: 2,
+    ...{ bans: 2, bans_kept: 2, bans_ended: 1 },
     failed: 1,
     errors: [{ line: 6, error: expect.stringContaining('reason: got') }],
   });

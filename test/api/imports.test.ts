@@ -1,6 +1,7 @@
 import { EventEmitter, once } from 'node:events';
 import { Readable } from 'node:stream';
 import { expect, inject, test, vi } from 'vitest';
+import { parseBanTerms, parseIdentity, snakeCase } from '#dist/domain/identities.js';
 import { checksumAddress } from '#dist/domain/wallets.js';
 import { ethereumAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp, withoutIds } from '../support/app.js';
@@ -16,7 +17,8 @@ interface Options {
   readonly waitMs?: number;
   readonly onWait?: (sentence: string) => void;
   readonly signal?: AbortSignal;
-  readonly onConflict?: 'skip' | 'update';
+  readonly onConflict?: 'skip' | 'update' | 'replace' | 'fail';
+  readonly skipInvalid?: boolean;
 }
 async function importFrom(project: TestProject, input: AsyncIterable<Buffer>, options: Options = {}) {
   const signal = new AbortController().signal;
@@ -212,3 +214,131 @@ test('an import of a project that is being moved is refused, and changes nothing
   expect(await importFrom(project, linesOf('a'))).toMatchObject({ created: 1 });
   await pool.query('DELETE FROM project_moves');
 });
+
+const DAY_MS = 86_400_000;
+const inMs = (ms: number) => new Date(Date.now() + ms).toISOString();
+const banLine = (name: string, more: Json = {}) =>
+  Buffer.from(`${JSON.stringify({ ban: { auth_method: 'google', auth_value: name, ...more } })}\n`);
+
+test('what has happened is refused by line where it is more than a day to come, or before 1970', async () => {
+  const project = await app.createProject();
+  const [soon, late] = [inMs(DAY_MS - 60_000), inMs(DAY_MS + 60_000)];
+  const refused = [
+    line('created', { created_at: late }),
+    line('logged-in', { last_login: late }),
+    line('for-ever', { last_login: '9999-12-31' }),
+    line('before', { created_at: '1970-01-01T00:00:00+00:01' }),
+    banLine('banned', { created_at: late }),
+  ];
+  const accepted = [line('soon', { created_at: soon, last_login: soon }), line('first', { created_at: '1970-01-01' })];
+  const report = await importFrom(project, Readable.from([...refused, ...accepted]), { skipInvalid: true });
+  expect(report).toMatchObject({ created: 2, failed: 5 });
+  const form = 'expected a date or an RFC 3339 date-time, from 1970 to now.';
+  expect(report.errors).toEqual(
+    ['created_at', 'last_login', 'last_login', 'created_at', 'created_at'].map((name, index) => ({
+      line: index + 1,
+      error: expect.stringMatching(new RegExp(`^${name}: got "[^"]+", ${form}$`)),
+    })),
+  );
+});
+
+test('a date ends a ban with its last instant in an import as in the command; what is left out is counted', async () => {
+  const project = await app.createProject();
+  const { logins, audit } = app.context.services;
+  const scope = await scopeOf(project);
+  const end = inMs(7 * DAY_MS).slice(0, 10);
+  const yesterday = inMs(-DAY_MS).slice(0, 10);
+  const input = [
+    ...[banLine('date', { expires_at: end }), banLine('date', { reason: 'again' })],
+    ...[banLine('instant', { expires_at: `${end}T12:00:00.0005Z` }), banLine('ended', { expires_at: yesterday })],
+  ];
+  const counts = { bans: 2, bans_kept: 1, bans_ended: 1 };
+  expect(await importFrom(project, Readable.from(input))).toMatchObject({ ...counts, failed: 0 });
+  const [entry] = (await audit.listPage(scope, {}, { after: null, limit: 1 })).entries;
+  expect(entry).toMatchObject({ action: 'import', details: { imported: 0, skipped: 0, ...counts } });
+  const ends = async () =>
+    (await logins.listBans(scope, { limit: 10 })).bans.map(({ authValue, expiresAt }) => [authValue, expiresAt]).sort();
+  const imported = await ends();
+  expect(imported).toEqual([
+    ['date', `${end}T23:59:59.999Z`],
+    ['instant', `${end}T12:00:00.000Z`],
+  ]);
+  const again = await importFrom(project, Readable.from(input));
+  expect(again).toMatchObject({ bans: 0, bans_kept: 3, bans_ended: 1 });
+  for (const [authValue = '', until] of [
+    ['date', end],
+    ['instant', `${end}T12:00:00.0005Z`],
+  ]) {
+    const terms = parseBanTerms({ end: until }, 'until');
+    await logins.ban(scope, parseIdentity({ authMethod: 'google', authValue }, snakeCase), terms);
+  }
+  expect(await ends()).toEqual(imported);
+});
+
+test('an update only adds logins; a replacement takes them back, too', async () => {
+  const project = await app.createProject();
+  const history = (created_at: string, last_login: string | null, login_count: number) => ({
+    ...{ created_at: `2026-01-${created_at}T00:00:00.000Z`, login_count },
+    last_login: last_login && `2026-02-${last_login}T00:00:00.000Z`,
+  });
+  const names = ['older', 'newer', 'mixed', 'never', 'silent'];
+  const before = history('10', '10', 43);
+  await importFrom(
+    project,
+    Readable.from(names.map((name) => line(name, name === 'never' ? history('10', null, 0) : before))),
+  );
+  const delta = [
+    line('older', history('20', '09', 42)),
+    line('newer', history('09', '11', 44)),
+    line('mixed', { ...history('09', '09', 44), email: 'new@example.com' }),
+    line('never', history('10', '01', 1)),
+    line('silent'),
+  ];
+  const read = async () => {
+    const { data } = await project.graphql(
+      '{ userPage(limit: 100) { users { authValue createdAt lastLogin loginCount } } }',
+    );
+    return Object.fromEntries(
+      data.userPage.users.map((user: Json) => [
+        user.authValue,
+        { created_at: user.createdAt, last_login: user.lastLogin, login_count: user.loginCount },
+      ]),
+    );
+  };
+  const updated = await importFrom(project, Readable.from(delta), { onConflict: 'update' });
+  expect(updated).toMatchObject({ imported: 5, updated: 3, unchanged: 2 });
+  const after = {
+    older: before,
+    newer: history('09', '11', 44),
+    mixed: history('09', '10', 44),
+    never: history('10', '01', 1),
+    silent: before,
+  };
+  expect(await read()).toEqual(after);
+  const again = await importFrom(project, Readable.from(delta), { onConflict: 'update' });
+  expect(again).toMatchObject({ unchanged: 5 });
+  const replaced = await importFrom(project, Readable.from(delta), { onConflict: 'replace' });
+  expect(replaced).toMatchObject({ updated: 2, unchanged: 3 });
+  expect(await read()).toEqual({ ...after, older: history('20', '09', 42), mixed: history('09', '09', 44) });
+});
+
+test.each(['fail', 'skip', 'update', 'replace'] as const)(
+  'two lines of one user fail in every batch, also of a user who exists, and name the first line: %s',
+  async (onConflict) => {
+    const project = await app.createProject();
+    await importFrom(project, linesOf('a'));
+    // The first lines end a batch, the next begin one.
+    const others = Array.from({ length: 2_100 }, (_, n) => `u${n}`);
+    const input = () => linesOf('a', 'b', ...others, 'b', 'a', 'u0', 'c');
+    const before = begun();
+    const refused = await importFrom(project, input(), { onConflict });
+    const doubles = [2, 1, 3].map((first, n) => ({
+      ...{ line: 2_103 + n, error: `Line ${first} has the same auth_method and auth_value.` },
+    }));
+    expect(refused).toMatchObject({ imported: 0, skipped: 0, failed: 3, errors: doubles });
+    expect(begun()).toBe(before);
+    const { errors: reported, ...counts } = await importFrom(project, input(), { onConflict, skipInvalid: true });
+    expect(reported.slice(-3)).toEqual(doubles);
+    expect(counts).toMatchObject({ created: 2_102, failed: onConflict === 'fail' ? 4 : 3 });
+  },
+);

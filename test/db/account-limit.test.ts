@@ -81,11 +81,12 @@ describe('a user has at most 100 accounts in all', () => {
     const project = await app.createProject();
     await login(project, { accounts: stellar(0, 60) });
     const good = { auth_method: 'email', auth_value: 'bob@example.com' };
-    const lines = [good, lineOf(50, 101), lineOf(0, 60, { login_count: 7 })];
+    const lines = [good, lineOf(50, 101)];
     const errors = [{ line: 2, error: refusal(101) }];
     expect(await importLines(project, lines)).toMatchObject({ imported: 0, failed: 1, errors });
     expect(await readAda(project)).toMatchObject({ login_count: 1 });
-    expect(await importLines(project, lines, { skipInvalid: true })).toMatchObject({ imported: 2, failed: 1, errors });
+    expect(await importLines(project, lines, { skipInvalid: true })).toMatchObject({ imported: 1, failed: 1, errors });
+    expect(await importLines(project, [lineOf(0, 60, { login_count: 7 })])).toMatchObject({ imported: 1 });
     const ada = await readAda(project);
     expect(ada.login_count).toBe(7);
     expect(ada.accounts).toHaveLength(60);

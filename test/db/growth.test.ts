@@ -302,7 +302,11 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
   'import-users': {
     addOrUpdateUsers: about(
       150,
-      importing((db, at, rows) => transfers.addOrUpdateUsers(db, at.projectId, rows, new Array(30).fill(0))),
+      importing((db, at, rows) =>
+        each(['update', 'replace'] as const, (how) =>
+          transfers.addOrUpdateUsers(db, at.projectId, rows, new Array(30).fill(0), how),
+        ),
+      ),
     ),
     addUsers: about(
       150,
@@ -310,7 +314,9 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     ),
     findDifferences: about(
       150,
-      importing((db, at, rows) => transfers.findDifferences(db, at.projectId, rows)),
+      importing((db, at, rows) =>
+        each(['update', 'replace'] as const, (how) => transfers.findDifferences(db, at.projectId, rows, how)),
+      ),
     ),
     findTaken: about(150, (db, at) => transfers.findTaken(db, at.projectId, userRecords(at, 30))),
     findOverfull: about(40, (db, at) => transfers.findOverfull(db, at.projectId, userRecords(at, 40), 0)),

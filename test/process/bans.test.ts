@@ -102,9 +102,14 @@ describe('bans', () => {
 
     // A second import changes nothing, and is recorded.
     const again = await importLines(other, exported.stdout, '--on-conflict', 'skip', '--json');
-    expect(JSON.parse(again.stdout)).toMatchObject({ imported: 0, skipped: 2, failed: 0, errors: [], bans: 0 });
+    expect(JSON.parse(again.stdout)).toMatchObject({
+      ...{ imported: 0, skipped: 2, failed: 0, errors: [] },
+      ...{ bans: 0, bans_kept: 2, bans_ended: 0 },
+    });
     expect(await bansOf(other)).toEqual(await bansOf(one));
-    expect((await imports(other)).slice(1).map(({ details }: Json) => details)).toEqual([{ imported: 0, skipped: 2 }]);
+    expect((await imports(other)).slice(1).map(({ details }: Json) => details)).toEqual([
+      { imported: 0, skipped: 2, bans_kept: 2 },
+    ]);
   });
 
   test('are imported all or none, together with the users of the file', async () => {
@@ -129,10 +134,11 @@ describe('bans', () => {
     expect(await bansOf(project)).toEqual([]);
     const taken = await importLines(project, lines, '--skip-invalid');
     expect(taken).toMatchObject({ code: 0, stdout: expect.stringContaining('failed 4. Added 1 ban.\n') });
+    expect(taken.stdout).toContain('5 lines skipped: 4 failed, 1 is of an identity that is banned already.\n');
     expect(await bansOf(project)).toMatchObject([{ auth_value: 'eve@example.com' }]);
     expect((await imports(project)).map(({ details }: Json) => details)).toEqual([
       { imported: 0, skipped: 0, failed: 4 },
-      { imported: 0, skipped: 0, failed: 4, bans: 1 },
+      { imported: 0, skipped: 0, failed: 4, bans: 1, bans_kept: 1 },
     ]);
   });
 

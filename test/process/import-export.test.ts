@@ -206,7 +206,7 @@ describe('beside a running server,', () => {
       /^Unknown field "role"; known are id, auth_method, auth_value, /,
       'auth_method: got nothing, expected text. auth_value: got 1, expected text.',
       'created_at: got "2025-02-30", expected a date that exists.',
-      'last_login: got "1969-12-31T23:59:59Z", expected an RFC 3339 date-time from 1970 to 9999.',
+      'last_login: got "1969-12-31T23:59:59Z", expected a date or an RFC 3339 date-time, from 1970 to now.',
       /^login_count: got -1, expected a whole number/,
       'email: got "nobody", expected an email address.',
       /^wallet: got "GABC", expected a Stellar address/,
@@ -299,15 +299,13 @@ describe('beside a running server,', () => {
       email('linked', { accounts: [account(2), account(4)] }),
       { auth_method: 'google', auth_value: 'w', wallet },
       email('new'),
-      // The second line of an identity finds the user of the first.
-      email('new'),
     ]);
     const update = (...args: string[]) => importLines(project, input, '--on-conflict', 'update', ...args);
-    expect((await update()).report).toMatchObject({ imported: 7, created: 1, updated: 4, unchanged: 2 });
-    expect((await update()).report).toMatchObject({ imported: 7, created: 0, updated: 0, unchanged: 7 });
+    expect((await update()).report).toMatchObject({ imported: 6, created: 1, updated: 4, unchanged: 1 });
+    expect((await update()).report).toMatchObject({ imported: 6, created: 0, updated: 0, unchanged: 6 });
     const args = ['user', 'import', '--project', project.app_id, '--on-conflict', 'update'];
     expect((await userdir(database.env, args, input)).stdout).toBe(
-      'Imported 7, skipped 0, failed 0. Created 0, updated 0, unchanged 7.\n',
+      'Imported 6, skipped 0, failed 0. Created 0, updated 0, unchanged 6.\n',
     );
   });
 
@@ -323,17 +321,20 @@ describe('beside a running server,', () => {
     const faults = [
       'lines 2, 3, 4, 5, 6 and 1,195 more: auth_value: got "nobody", expected an email address.',
       'line 1202: auth_value: got nothing, expected text.',
+      'line 1203: Line 1 has the same auth_method and auth_value.',
     ];
     // Whether users exist is asked only when every line is valid.
     const refused = await userdir(database.env, args, input);
     expect(refused).toMatchObject({ code: 1, stderr: '' });
     expect(refused.stdout).toBe(
-      `${faults.join('\n')}\nImported 0, skipped 0, failed 1201.\nNothing was imported, because 1201 lines failed.\n`,
+      `${faults.join('\n')}\nImported 0, skipped 0, failed 1202.\nNothing was imported, because 1202 lines failed.\n`,
     );
-    const taken = await userdir(database.env, [...args, '--skip-invalid', '--on-conflict', 'skip'], input);
+    const importSome = () => userdir(database.env, [...args, '--skip-invalid', '--on-conflict', 'skip'], input);
+    expect((await importSome()).stdout).toContain('\nImported 1, skipped 0, failed 1202.\n');
+    const taken = await importSome();
     expect(taken).toMatchObject({ code: 0, stderr: '' });
     expect(taken.stdout).toBe(
-      `${faults.join('\n')}\nImported 1, skipped 1, failed 1201.\n1202 lines skipped: 1201 failed, 1 is of a user who exists.\n`,
+      `${faults.join('\n')}\nImported 0, skipped 1, failed 1202.\n1203 lines skipped: 1202 failed, 1 is of a user who exists.\n`,
     );
   });
 
@@ -354,16 +355,40 @@ describe('beside a running server,', () => {
     expect(await importLines(project, lines([email('ada')]))).toMatchObject({ code: 0, report: { imported: 1 } });
   });
 
-  test.each([
-    ['fail', { code: 1, report: { imported: 0, skipped: 0, failed: 1, errors: [{ line: 3 }] } }, []],
-    ['skip', { code: 0, report: { imported: 2, skipped: 1, failed: 0 } }, [1, 0]],
-    ['update', { code: 0, report: { imported: 3, skipped: 0, failed: 0 } }, [3, 0]],
-  ])('a second line with the same identity is a conflict: %s', async (onConflict, outcome, loginCounts) => {
+  test.each([['fail'], ['skip'], ['update'], ['update', '--replace']])(
+    'a second line of a user fails, and names the first: --on-conflict %s %s',
+    async (...onConflict) => {
+      const project = await createProject();
+      const input = lines([email('ada', { login_count: 1 }), email('bob'), email('ADA', { login_count: 3 })]);
+      const options = ['--on-conflict', ...onConflict];
+      const errors = [{ line: 3, error: 'Line 1 has the same auth_method and auth_value.' }];
+      expect(await importLines(project, input, ...options)).toMatchObject({
+        ...{ code: 1, report: { imported: 0, skipped: 0, failed: 1, errors } },
+      });
+      expect(await listUsers(server.url, project)).toEqual([]);
+      expect(await importLines(project, input, ...options, '--skip-invalid')).toMatchObject({
+        ...{ code: 0, report: { imported: 2, skipped: 0, failed: 1, errors } },
+      });
+      const users = await listUsers(server.url, project);
+      expect(users.map((user) => user.login_count).sort((a, b) => b - a)).toEqual([1, 0]);
+    },
+  );
+
+  test('--replace takes logins back, and is refused without --on-conflict update', async () => {
     const project = await createProject();
-    const input = lines([email('ada', { login_count: 1 }), email('bob'), email('ADA', { login_count: 3 })]);
-    expect(await importLines(project, input, '--on-conflict', onConflict)).toMatchObject(outcome);
-    const users = await listUsers(server.url, project);
-    expect(users.map((user) => user.login_count).sort((a, b) => b - a)).toEqual(loginCounts);
+    await importLines(project, lines([email('ada', { login_count: 5, created_at: '2025-01-01T00:00:00Z' })]));
+    const older = lines([email('ada', { login_count: 4, created_at: '2025-02-01T00:00:00Z' })]);
+    const count = async () => (await listUsers(server.url, project))[0];
+    expect(await importLines(project, older, '--on-conflict', 'update')).toMatchObject({ report: { unchanged: 1 } });
+    expect(await count()).toMatchObject({ login_count: 5, created_at: '2025-01-01T00:00:00.000Z' });
+    const replaced = await importLines(project, older, '--on-conflict', 'update', '--replace');
+    expect(replaced).toMatchObject({ code: 0, report: { updated: 1 } });
+    expect(await count()).toMatchObject({ login_count: 4, created_at: '2025-02-01T00:00:00.000Z' });
+    const args = ['user', 'import', '--project', project.app_id, '--replace'];
+    for (const more of [[], ['--on-conflict', 'skip']])
+      expect(await userdir(database.env, [...args, ...more], older)).toMatchObject({
+        ...{ code: 2, stderr: expect.stringContaining('--replace needs --on-conflict update') },
+      });
   });
 
   test('a file is read like standard input', async () => {

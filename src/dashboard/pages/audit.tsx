@@ -117,7 +117,8 @@ const DETAILS = {
 export const AUDIT_COLUMNS: readonly Column<Entry>[] = [WHEN, WHO, WHAT, DETAILS];
 
 /** What comes first, and what is counted. Details arrive in no order that a reader would expect. */
-const COUNTED = ['imported', 'created', 'updated', 'unchanged', 'skipped', 'failed', 'bans', 'purged', 'users'];
+const USERS = ['imported', 'created', 'updated', 'unchanged', 'skipped', 'failed'];
+const COUNTED = [...USERS, 'bans', 'bans_kept', 'bans_ended', 'purged', 'users'];
 const ORDER = ['label', 'secret', ...COUNTED, 'from', 'to', 'ended', 'ended_at'];
 const NAMES: Record<string, string> = { ended: 'replaces', ended_at: 'which ends', fields: 'changed' };
 

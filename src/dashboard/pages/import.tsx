@@ -13,6 +13,7 @@ const CONFLICTS = [
   ['fail', 'fails the import'],
   ['skip', 'stays as it is'],
   ['update', 'is updated'],
+  ['replace', 'is updated, also by fewer or earlier logins'],
 ] as const;
 
 /** Imports a file: chosen, sent with progress, and reported line by line. */
@@ -77,7 +78,8 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
       </Dialog>
     );
   const options = [
-    ...(onConflict === 'fail' ? [] : ['--on-conflict', onConflict]),
+    ...(onConflict === 'fail' ? [] : ['--on-conflict', onConflict === 'replace' ? 'update' : onConflict]),
+    ...(onConflict === 'replace' ? ['--replace'] : []),
     ...(skipInvalid ? ['--skip-invalid'] : []),
   ];
   return (
@@ -140,10 +142,10 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
 const MOST_GROUPS = 100;
 
 /** In every report the first thing to know. */
-function outcome({ imported, skipped, failed }: ImportReport): string {
-  if (imported > 0) return 'Import finished';
+function outcome({ imported, skipped, failed, bans }: ImportReport): string {
+  if (imported > 0 || bans) return 'Import finished';
   if (failed > 0) return 'Nothing was imported';
-  return skipped > 0 ? 'Nothing was to be imported' : 'The file has no users';
+  return skipped > 0 || bans === 0 ? 'Nothing was to be imported' : 'The file has no users';
 }
 
 /** Not one line was read as a user: it is another kind of file. */
@@ -158,7 +160,16 @@ const canSkip = (report: ImportReport) => !report.isPart && report.failed > 0 &&
 const MOST_LINES = 5;
 
 /** What is counted, in this order; what is false is shown only if there is some. */
-const COUNTS = { created: true, updated: false, unchanged: false, skipped: true, bans: false, failed: true };
+const COUNTS = [
+  ['created', 'created', true],
+  ['updated', 'updated', false],
+  ['unchanged', 'unchanged', false],
+  ['skipped', 'skipped', true],
+  ['bans', 'bans', false],
+  ['bans_kept', 'banned already', false],
+  ['bans_ended', 'bans that have ended', false],
+  ['failed', 'failed', true],
+] as const;
 
 function Report({ report }: { report: ImportReport }) {
   const { imported, skipped, failed, errors } = report;
@@ -168,8 +179,8 @@ function Report({ report }: { report: ImportReport }) {
   return (
     <div role="status">
       <dl class="facts">
-        {(Object.entries(COUNTS) as [keyof typeof COUNTS, boolean][]).map(([name, isAlways]) => {
-          const count = report[name] ?? 0;
+        {COUNTS.map(([key, name, isAlways]) => {
+          const count = report[key] ?? 0;
           return (isAlways || count > 0) && <Fact name={name}>{formatNumber(count)}</Fact>;
         })}
       </dl>
@@ -219,6 +230,8 @@ interface ImportReport {
   readonly skipped: number;
   readonly failed: number;
   readonly bans?: number;
+  readonly bans_kept?: number;
+  readonly bans_ended?: number;
   /** Whether lines that are wrong were to be skipped. */
   readonly isPart?: boolean;
   readonly errors: readonly { line: number; error: string }[];
