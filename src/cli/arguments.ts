@@ -2,7 +2,7 @@ import { createReadStream } from 'node:fs';
 import { access, constants, stat } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import { Argument, type Command, InvalidArgumentError, Option } from 'commander';
-import { dateBound, userId } from '../domain/filters.js';
+import { dateBound, parse, userId } from '../domain/filters.js';
 import type { Stored } from '../domain/import-format.js';
 import { SECRET_SCOPES, type SecretScope } from '../domain/projects.js';
 
@@ -133,12 +133,13 @@ const sinceDate = dateBound('since', 'first');
 export function parseSince(text: string): string {
   const agoMs = durationMs(text);
   if (agoMs !== null) return new Date(Date.now() - agoMs).toISOString();
-  const since = sinceDate.safeParse(text);
-  // Since an instant that is to come, every user would be inactive.
-  if (since.success && since.data.getTime() <= Date.now()) return since.data.toISOString();
-  throw new InvalidArgumentError(
-    'Expected a time such as 24h or 30d, or a date (2026-01-31) or an RFC 3339 date-time (2026-01-31T12:00:00Z) that is past.',
-  );
+  try {
+    return parse(sinceDate, text).toISOString();
+  } catch {
+    throw new InvalidArgumentError(
+      'Expected a time such as 24h or 30d, a date (2026-01-31) or an RFC 3339 date-time (2026-01-31T12:00:00Z).',
+    );
+  }
 }
 
 /** Comma-separated scopes, without duplicates. */

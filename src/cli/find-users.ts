@@ -1,4 +1,4 @@
-import { Argument, type Command } from 'commander';
+import { Argument, type Command, InvalidArgumentError } from 'commander';
 import { METHODS_BY_PREFIX, MOST_BY_PREFIX, type Position, userFilter } from '../domain/filters.js';
 import { parseIdentity, snakeCase } from '../domain/identities.js';
 import { noUser, type User, type UserDetails } from '../domain/users.js';
@@ -126,7 +126,7 @@ export function addInactiveCommand(user: Command, { define }: CommandContext): v
     examples: ['user inactive --project app_1 --since 90d > inactive.ndjson'],
     takes: [
       projectOption(),
-      required('--since <TIME>', 'without a login since: a time such as 90d, or a date', parseSince),
+      required('--since <TIME>', 'without a login since: a time such as 90d, or a date', parsePast),
       jsonReportOption(),
     ],
     unit: 'users',
@@ -136,6 +136,13 @@ export function addInactiveCommand(user: Command, { define }: CommandContext): v
     print: ({ inactive, since }) => `${counted(inactive, 'user')} without a login since ${since}.`,
     tellsOnStderr: true,
   });
+}
+
+/** Since an instant that is to come, all users would be inactive. */
+function parsePast(text: string): string {
+  const since = parseSince(text);
+  if (Date.parse(since) <= Date.now()) return since;
+  throw new InvalidArgumentError('Expected a time that is past.');
 }
 
 /** How many users one read may return. */

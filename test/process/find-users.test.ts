@@ -53,6 +53,8 @@ test('user inactive writes the users without a login since a time as NDJSON, and
   });
   expect(await inactive()).toMatchObject({ code: 2, stdout: '' });
   expect(await inactive('--since', 'yesterday')).toMatchObject({ code: 2, stdout: '' });
+  const late = await inactive('--since', '2999-01-31');
+  expect(late).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('Expected a time that is past.') });
 });
 
 test('user search finds a user by ID, external ID, email, address or identity, and user get prints the user', async () => {
