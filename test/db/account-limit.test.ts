@@ -16,7 +16,8 @@ const lineOf = (from: number, to: number, more: Json = {}) => ({
 });
 
 function login(project: TestProject, input: Json, key?: string) {
-  const query = `mutation ($input: RecordLoginInput!, $key: String) { recordLogin(input: $input, idempotencyKey: $key) {
+  const [variable, argument] = key === undefined ? ['', ''] : [', $key: String!', ', idempotencyKey: $key'];
+  const query = `mutation ($input: RecordLoginInput!${variable}) { recordLogin(input: $input${argument}) {
     user { loginCount accounts { publicKey walletType } }
   } }`;
   return project.graphql(query, { input: { ...ADA, ...input }, key });
