@@ -158,12 +158,11 @@ function readParameters(body: unknown): Parameters {
   return { query, variables: (variables ?? {}) as Record<string, unknown>, operationName: operationName ?? undefined };
 }
 
-/** How many transfers run at the same time in this process, and of one operator: so none can take all places. */
-const TRANSFERS = { inAll: 2, perHolder: 1 };
+/** How many transfers an operator has at a time in this process. Each holds a file, at most, as long as its client is slow. */
+const TRANSFERS = { inAll: Number.POSITIVE_INFINITY, perHolder: 1 };
 
-function tooManyTransfers(isOwn: boolean): AppError {
-  const running = isOwn ? 'An export or import of yours is' : `${TRANSFERS.inAll} exports or imports are`;
-  const message = `${running} running already. Try again when it has ended: an operator has one at a time, all together ${TRANSFERS.inAll}.`;
+function tooManyTransfers(): AppError {
+  const message = 'An export or import of yours is running already. Try again when it has ended.';
   return new AppError('UNAVAILABLE', message, { headers: { 'retry-after': '10' } });
 }
 

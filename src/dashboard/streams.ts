@@ -1,7 +1,6 @@
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { Config } from '../config/config.js';
 import type { Services } from '../context.js';
 import { dateBound, loginMethods, parse, userFilter } from '../domain/filters.js';
 import { type ExportFormat, ON_CONFLICT, type SpoolFile } from '../domain/import-format.js';
@@ -13,8 +12,8 @@ import { HEARTBEAT, type Lifetime, type Lifetimes, type Terms } from '../http/li
 import { EVENT_STREAM } from '../http/media-types.js';
 
 /*
- * Downloads, uploads and what a page follows, which may be of any length. A transfer holds a connection to the database, so there are few at a time. The
- * embedded database has only one connection: there, a file stands between it and the network, whose slowness it must not wait for.
+ * Downloads, uploads and what a page follows, which may be of any length. Nothing that they hold for others waits for the network: a file
+ * stands between it and a transaction.
  */
 
 /** The largest upload: about ten million users. */
@@ -34,7 +33,7 @@ const LOST: readonly ErrorCode[] = ['UNAUTHENTICATED', 'FORBIDDEN', 'NOT_FOUND']
 type Open = Lifetime<ProjectScope>;
 
 /** Writes what is to be downloaded. */
-type Produce = (write: (chunk: string) => Promise<void>, signal: AbortSignal) => Promise<unknown>;
+type Produce = (write: Open['write'], signal: AbortSignal) => Promise<unknown>;
 
 /** The right of an operator to a transfer of a project. */
 export interface Right {
@@ -60,18 +59,12 @@ const dates = {
 };
 
 export interface StreamOptions {
-  readonly config: Config;
   readonly services: Services;
   readonly lifetimes: Lifetimes;
 }
 
-export function serveStreams(
-  app: FastifyInstance,
-  rightOf: RightOf,
-  { config, services, lifetimes }: StreamOptions,
-): void {
+export function serveStreams(app: FastifyInstance, rightOf: RightOf, { services, lifetimes }: StreamOptions): void {
   const { spool } = services;
-  const isSpooled = config.db.engine === 'embedded';
 
   /** Begins a transfer, and returns the body of its answer. `fail` tells the client of a failure, or throws it, which breaks the answer off. */
   function begin(
@@ -103,19 +96,15 @@ export function serveStreams(
     produce: Produce,
   ): FastifyReply {
     const format = readFormat(request);
-    const transfer = ({ write, signal }: Open) =>
-      isSpooled
-        ? spool.withFile(async (file) => {
-            await produce(file.write, signal);
-            for await (const chunk of file) {
-              signal.throwIfAborted();
-              await write(chunk);
-            }
-          })
-        : produce(write, signal);
-    const body = begin(request, reply, right, transfer, async (_open, failure) => {
-      throw failure;
-    });
+    const body = begin(
+      request,
+      reply,
+      right,
+      ({ write, signal }) => produce(write, signal),
+      async (_open, failure) => {
+        throw failure;
+      },
+    );
     return reply
       .type(format === 'csv' ? 'text/csv; charset=utf-8' : 'application/x-ndjson; charset=utf-8')
       .header('content-disposition', `attachment; filename="${name}.${format}"`)
@@ -155,7 +144,7 @@ export function serveStreams(
       const { scope } = right;
       const question = readQuestion(request);
       // Says what is wrong with the conditions before the answer begins.
-      await services.audit.listPage(scope, question, { after: null, limit: 1 });
+      services.audit.checkQuestion(question);
       const format = readFormat(request);
       return download(request, reply, right, `audit-${scope.appId}`, (write, signal) =>
         services.audit.exportEntries(scope, question, { format, write, signal }),

@@ -39,21 +39,38 @@ export function fewAtATime<Key extends { readonly projectId: number }, Result>(
   most: number,
   read: (key: Key) => Promise<Result>,
 ): (key: Key) => Promise<Result> {
-  const projects = new Map<number, { running: number; readonly waiting: (() => void)[] }>();
+  const projects = new Map<number, Turns>();
   return async (key) => {
     const { projectId } = key;
-    const project = projects.get(projectId) ?? { running: 0, waiting: [] };
-    projects.set(projectId, project);
-    if (project.running < most) project.running += 1;
-    // The read that ends hands its place over.
-    else await new Promise<void>((resolve) => project.waiting.push(resolve));
+    const turns = projects.get(projectId) ?? createTurns(most);
+    projects.set(projectId, turns);
     try {
-      return await read(key);
+      return await turns.run(() => read(key));
     } finally {
-      const next = project.waiting.shift();
-      if (next !== undefined) next();
-      else project.running -= 1;
-      if (project.running === 0) projects.delete(projectId);
+      if (turns.running() === 0) projects.delete(projectId);
     }
+  };
+}
+
+type Turns = ReturnType<typeof createTurns>;
+
+/** Runs work at most `most` times at once, in the order in which it comes. */
+export function createTurns(most: number) {
+  const waiting: (() => void)[] = [];
+  let running = 0;
+  return {
+    running: () => running,
+    async run<Result>(work: () => Promise<Result>): Promise<Result> {
+      if (running < most) running += 1;
+      // The work that ends hands its place over.
+      else await new Promise<void>((resolve) => waiting.push(resolve));
+      try {
+        return await work();
+      } finally {
+        const next = waiting.shift();
+        if (next !== undefined) next();
+        else running -= 1;
+      }
+    },
   };
 }

@@ -318,6 +318,8 @@ export function isStored(input: AsyncIterable<Buffer>): input is Stored {
 export interface SpoolFile extends Stored {
   /** Appends a chunk. To be awaited before the next one. PAYLOAD_TOO_LARGE if the file would have more than its bound. */
   write(chunk: string | Uint8Array): Promise<void>;
+  /** What it has from a position on. */
+  read(position: number): AsyncGenerator<Buffer, void>;
 }
 
 export const EXPORT_FORMATS = ['ndjson', 'csv'] as const;

@@ -38,24 +38,28 @@ export function createAudit(db: Database) {
       return { entries: found.slice(0, limit), hasNext: found.length > limit };
     },
 
-    /** Writes the entries that meet all conditions, newest first, from one snapshot, in chunks. Returns their number. */
+    /** Says what is wrong with conditions. BAD_USER_INPUT. */
+    checkQuestion: (question: AuditQuestion): void => void readQuestion(question),
+
+    /**
+     * Writes the entries that meet all conditions, newest first, in chunks. Returns their number. It needs no snapshot, because entries are
+     * only added, before those that it has yet to read; so no transaction waits for `write`.
+     */
     async exportEntries(scope: ProjectScope, question: AuditQuestion, options: ExportEntriesOptions): Promise<number> {
       const projectId = scope.projectIdFor('inspect');
       const filter = readQuestion(question);
       const { format, write, signal } = options;
-      return db.replicaReads.transaction('REPEATABLE READ', async (tx) => {
-        let exported = 0;
-        if (format === 'csv') await write(formatCsvLine(CSV_COLUMNS));
-        for (let last: AuditEntry | undefined; ; ) {
-          const after = last === undefined ? null : positionOf(last);
-          const entries = await listAuditPage(tx, projectId, filter, after, BATCH_SIZE);
-          signal.throwIfAborted();
-          last = entries.at(-1);
-          if (last === undefined) return exported;
-          await write(entries.map(format === 'csv' ? formatCsvEntry : formatEntry).join(''));
-          exported += entries.length;
-        }
-      });
+      let exported = 0;
+      if (format === 'csv') await write(formatCsvLine(CSV_COLUMNS));
+      for (let last: AuditEntry | undefined; ; ) {
+        const after = last === undefined ? null : positionOf(last);
+        const entries = await listAuditPage(db.replicaReads, projectId, filter, after, BATCH_SIZE);
+        signal.throwIfAborted();
+        last = entries.at(-1);
+        if (last === undefined) return exported;
+        await write(entries.map(format === 'csv' ? formatCsvEntry : formatEntry).join(''));
+        exported += entries.length;
+      }
     },
 
     /** Records what an operator was refused. The role does not allow it, so the entry is all that remains of it. A project that is gone has no trail. */

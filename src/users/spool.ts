@@ -18,37 +18,79 @@ const READ_BYTES = 65_536;
 
 /** Makes files in a directory, which need not exist. */
 export function createSpool(dir: string) {
-  return {
-    /** A file for `work` alone, which is gone when `work` has ended. */
-    async withFile<Result>(work: (file: SpoolFile) => Promise<Result>, maxBytes = MAX_SPOOLED_BYTES) {
-      await mkdir(dir, { recursive: true, mode: 0o700 }).catch(throwFull);
-      const path = join(dir, `userdir-${randomUUID()}`);
-      const handle = await open(path, 'wx+', 0o600).catch(throwFull);
-      let bytes = 0;
-      try {
-        await rm(path);
-        return await work({
-          get bytes() {
-            return bytes;
-          },
-          async write(chunk) {
-            bytes += Buffer.byteLength(chunk);
-            if (bytes > maxBytes)
-              throw new AppError('PAYLOAD_TOO_LARGE', `input: got more, expected at most ${maxBytes} bytes.`);
-            await handle.appendFile(chunk).catch(throwFull);
-          },
-          async *[Symbol.asyncIterator]() {
-            for (let position = 0; ; ) {
-              const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafe(READ_BYTES), 0, READ_BYTES, position);
-              if (bytesRead === 0) return;
-              position += bytesRead;
-              yield buffer.subarray(0, bytesRead);
-            }
-          },
-        });
-      } finally {
-        await handle.close();
+  /** A file for `work` alone, which is gone when `work` has ended. */
+  async function withFile<Result>(work: (file: SpoolFile) => Promise<Result>, maxBytes = MAX_SPOOLED_BYTES) {
+    await mkdir(dir, { recursive: true, mode: 0o700 }).catch(throwFull);
+    const path = join(dir, `userdir-${randomUUID()}`);
+    const handle = await open(path, 'wx+', 0o600).catch(throwFull);
+    let bytes = 0;
+    async function* read(position: number): AsyncGenerator<Buffer, void> {
+      for (let at = position; ; ) {
+        const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafe(READ_BYTES), 0, READ_BYTES, at);
+        if (bytesRead === 0) return;
+        at += bytesRead;
+        yield buffer.subarray(0, bytesRead);
       }
+    }
+    try {
+      await rm(path);
+      return await work({
+        get bytes() {
+          return bytes;
+        },
+        async write(chunk) {
+          bytes += Buffer.byteLength(chunk);
+          if (bytes > maxBytes)
+            throw new AppError('PAYLOAD_TOO_LARGE', `input: got more, expected at most ${maxBytes} bytes.`);
+          await handle.appendFile(chunk).catch(throwFull);
+        },
+        read,
+        [Symbol.asyncIterator]: () => read(0),
+      });
+    } finally {
+      await handle.close();
+    }
+  }
+
+  return {
+    withFile,
+
+    /** Hands the text that `produce` writes to `take`, which may be slow: `produce` goes on meanwhile, and has ended when this has. */
+    through<Result>(produce: (write: SpoolFile['write']) => Promise<Result>, take: (text: string) => Promise<void>) {
+      return withFile(async (file) => {
+        const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+        let isWhole = false;
+        let wake = () => {};
+        let failure: unknown = null;
+        const produced = produce(async (chunk) => {
+          if (failure !== null) throw failure;
+          await file.write(chunk);
+          wake();
+        }).finally(() => {
+          isWhole = true;
+          wake();
+        });
+        // It may fail while the client is slow. The loop ends then, and its failure is thrown.
+        produced.catch(() => undefined);
+        try {
+          for (let position = 0, isLast = false; !isLast; ) {
+            isLast = isWhole;
+            for await (const chunk of file.read(position)) {
+              position += chunk.length;
+              await take(decoder.decode(chunk, { stream: true }));
+            }
+            if (!isWhole)
+              await new Promise<void>((resolve) => {
+                wake = resolve;
+              });
+          }
+        } catch (error) {
+          failure = error;
+          await produced.catch(() => undefined);
+          throw error;
+        }
+        return produced;
+      });
     },
   };
 }

@@ -2,6 +2,7 @@ import { setImmediate as nextTick, setTimeout as sleep } from 'node:timers/promi
 import { cacheKey } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
 import { isBusy } from '../db/failures.js';
+import { createTurns } from '../db/one-at-a-time.js';
 import type { Queryable } from '../db/statements.js';
 import { type UserFilter, userFilter } from '../domain/filters.js';
 import type { Ban, UserRecord } from '../domain/identities.js';
@@ -68,6 +69,8 @@ export interface Exported {
 }
 
 const BATCH_SIZE = 1_000;
+/** How many imports and exports have a transaction of this process at the same time. Others wait. */
+const TRANSACTIONS = 2;
 /** How many records are made in one tick of the event loop. */
 const ITEMS_PER_TICK = 100;
 
@@ -81,6 +84,11 @@ const CHECKING: Pass = { start: 0, share: 0.2 };
 const WRITING: Pass = { start: 0.2, share: 0.8 };
 
 export function createTransfers(db: Database, totals: Totals, spool: Spool) {
+  const turns = createTurns(TRANSACTIONS);
+  const inTurn: Pick<Database, 'transaction'> = {
+    transaction: (isolation, work) => turns.run(() => db.transaction(isolation, work)),
+  };
+
   /** After many new rows, so that the next reads are fast. */
   async function foldAndVacuum(scope: ProjectScope, rows: number): Promise<void> {
     if (rows <= BATCH_SIZE) return;
@@ -109,7 +117,7 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
       let entry: AuditEntry['id'] | null = null;
       const batchesOf = (from: AsyncIterable<Buffer>, pass: Pass) =>
         readAhead(preparedBatches(parsedBatches(from, report, options, pass)));
-      const alone = (work: (tx: Queryable) => Promise<void>) => withoutImport(db, actor.projectId, options, work);
+      const alone = (work: (tx: Queryable) => Promise<void>) => withoutImport(inTurn, actor.projectId, options, work);
       if (options.skipInvalid) {
         for await (const batch of batchesOf(input, WHOLE)) await alone((tx) => write(tx, [batch]));
       } else if (isStored(input)) await importAll(input, input);
@@ -170,37 +178,40 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
 
     /**
      * Writes the users that a filter selects, from one snapshot, in chunks. Returns their number. All users of a project as NDJSON
-     * are followed by the bans. It is recorded before it begins, because what was written cannot be undone.
+     * are followed by the bans. It is recorded before it begins, because what was written cannot be undone. A file takes what is read, so
+     * that the transaction does not wait for `take`.
      */
     async exportUsers(
       scope: ProjectScope,
-      { filter = EVERYONE, format = 'ndjson', requestId = null, write, progress, signal }: ExportOptions,
+      { filter = EVERYONE, format = 'ndjson', requestId = null, write: take, progress, signal }: ExportOptions,
     ): Promise<Exported> {
       const actor = scope.actorFor('inspect', requestId);
       const isWhole = filter === EVERYONE || cacheKey(filter) === cacheKey(EVERYONE);
       await recordAction(db, actor, 'export', { format, ...(isWhole ? {} : { filter: describeFilter(filter) }) });
-      return db.replicaReads.transaction('REPEATABLE READ', async (tx) => {
-        const exported = { users: 0, bans: 0, cursor: await findSnapshotCursor(tx) };
-        if (format === 'csv') await write(CSV_HEAD);
-        for (let afterId = 0; ; ) {
-          const { lastId, users } = await exportUsers(tx, actor.projectId, filter, afterId, BATCH_SIZE);
-          signal.throwIfAborted();
-          if (lastId === null) break;
-          await write(users.map(format === 'csv' ? formatCsvUser : formatLine).join(''));
-          exported.users += users.length;
-          afterId = lastId;
-          progress(exported.users);
-        }
-        for (let after: Ban | null = null; isWhole && format === 'ndjson'; ) {
-          const bans: Ban[] = await exportBans(tx, actor.projectId, after, BATCH_SIZE);
-          signal.throwIfAborted();
-          after = bans.at(-1) ?? null;
-          if (after === null) break;
-          await write(bans.map(formatBan).join(''));
-          exported.bans += bans.length;
-        }
-        return exported;
-      });
+      const readAll = (write: SpoolFile['write']) =>
+        db.replicaReads.transaction('REPEATABLE READ', async (tx) => {
+          const exported = { users: 0, bans: 0, cursor: await findSnapshotCursor(tx) };
+          if (format === 'csv') await write(CSV_HEAD);
+          for (let afterId = 0; ; ) {
+            const { lastId, users } = await exportUsers(tx, actor.projectId, filter, afterId, BATCH_SIZE);
+            signal.throwIfAborted();
+            if (lastId === null) break;
+            await write(users.map(format === 'csv' ? formatCsvUser : formatLine).join(''));
+            exported.users += users.length;
+            afterId = lastId;
+            progress(exported.users);
+          }
+          for (let after: Ban | null = null; isWhole && format === 'ndjson'; ) {
+            const bans: Ban[] = await exportBans(tx, actor.projectId, after, BATCH_SIZE);
+            signal.throwIfAborted();
+            after = bans.at(-1) ?? null;
+            if (after === null) break;
+            await write(bans.map(formatBan).join(''));
+            exported.bans += bans.length;
+          }
+          return exported;
+        });
+      return spool.through((write) => turns.run(() => readAll(write)), take);
     },
   };
 }
@@ -334,7 +345,7 @@ export interface Waiting {
  * while it waits. UNAVAILABLE if it has waited for too long.
  */
 export async function withoutImport<Result>(
-  db: Database,
+  db: Pick<Database, 'transaction'>,
   projectId: number,
   { waitMs = WAIT_MS, onWait, signal, permit }: Waiting,
   work: (tx: Queryable) => Promise<Result>,

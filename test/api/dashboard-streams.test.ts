@@ -299,6 +299,40 @@ test('a client that goes away ends its export, and leaves nothing behind', async
   );
 });
 
+test('operators who read exports slowly hold no transaction, and keep no one else from exports and imports', async () => {
+  const project = await app.createProject();
+  await project.addUsers(
+    ...Array.from({ length: 12_000 }, (_, index) => ({
+      auth_method: 'custom',
+      auth_value: `${index}-${'x'.repeat(1_000)}`,
+    })),
+  );
+  const { hostname, port, host } = new URL(app.url);
+  const slow = await Promise.all([1, 2, 3].map(() => logIn(app, 'viewer')));
+  const sockets = await Promise.all(
+    slow.map(async ({ cookie }) => {
+      const socket = createConnection({ host: hostname, port: Number(port) }).on('error', () => undefined);
+      socket.write(
+        `GET ${path(project, 'export')} HTTP/1.1\r\nHost: ${host}\r\nCookie: ${cookie}\r\nSec-Fetch-Site: same-origin\r\n\r\n`,
+      );
+      await new Promise((resolve) => socket.once('data', resolve));
+      return socket.pause();
+    }),
+  );
+  const count = (text: RegExp) => app.statements.filter((sql) => text.test(sql)).length;
+  // A second export of the same operator is refused as long as the first is read.
+  expect((await slow[0]?.fetch(path(project, 'export')))?.status).toBe(503);
+  expect((await (await admin.fetch(path(project, 'export'))).text()).split('\n')).toHaveLength(12_001);
+  expect(
+    linesOf(await (await upload(admin, await app.createProject(), toLines([email('a')]))).text()).at(-1),
+  ).toMatchObject({
+    report: { imported: 1 },
+  });
+  expect(count(/^BEGIN.*REPEATABLE READ/)).toBeGreaterThan(3);
+  await vi.waitUntil(() => count(/^(COMMIT|ROLLBACK)/) >= count(/^BEGIN/), { timeout: 30_000 });
+  for (const socket of sockets) socket.destroy();
+});
+
 test('an upload that says it is too large is refused before it arrives', async () => {
   const project = await app.createProject();
   const head = [

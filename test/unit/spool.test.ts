@@ -1,7 +1,7 @@
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import type { SpoolFile, Stored } from '../../src/domain/import-format.js';
 import { createSpool } from '../../src/users/spool.js';
 
@@ -29,6 +29,60 @@ test('a spool file has no name, and is read from its start each time', async () 
     return 'done';
   });
   expect(result).toBe('done');
+});
+
+test('what goes through a file is read as slowly as it is taken, and produced at its own speed', async () => {
+  const { through } = createSpool(dataDir);
+  const parts = Array.from({ length: 50 }, (_, part) => `${part} ä€😀 `.repeat(3_000));
+  let isProduced = false;
+  const taken: string[] = [];
+  const result = await through(
+    async (write) => {
+      for (const part of parts) await write(part);
+      isProduced = true;
+      return 'all';
+    },
+    async (text) => {
+      // The first piece is not taken before all are produced.
+      await vi.waitUntil(() => isProduced, { timeout: 30_000 });
+      taken.push(text);
+    },
+  );
+  expect([result, taken.join('') === parts.join('')]).toEqual(['all', true]);
+});
+
+test('what goes through a file comes before the rest of it is produced', async () => {
+  const taken: string[] = [];
+  await createSpool(dataDir).through(
+    async (write) => {
+      for (const part of ['a', 'b', 'c']) {
+        await write(part);
+        await vi.waitUntil(() => taken.includes(part), { timeout: 30_000 });
+      }
+    },
+    async (text) => void taken.push(text),
+  );
+  expect(taken).toEqual(['a', 'b', 'c']);
+});
+
+test('a failure on either side of a file ends the other', async () => {
+  const { through } = createSpool(dataDir);
+  let wrote = 0;
+  const endless = async (write: (text: string) => Promise<void>) => {
+    for (; ; wrote += 1) await write('x');
+  };
+  const gone = () => Promise.reject(new Error('gone'));
+  await expect(through(endless, gone)).rejects.toThrow('gone');
+  const ended = wrote;
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(wrote).toBe(ended);
+  const broken = async (write: (text: string) => Promise<void>) => {
+    await write('some');
+    throw new Error('broken');
+  };
+  const taken: string[] = [];
+  await expect(through(broken, async (text) => void taken.push(text))).rejects.toThrow('broken');
+  expect(taken).toEqual(['some']);
 });
 
 test('a spool file refuses more than its bound, and is closed after its work', async () => {
