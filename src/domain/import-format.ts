@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { AppError } from '../errors.js';
+import { protect } from './csv-cells.js';
 import { dateForm, EARLIEST, LATEST, parse, parseDate, readableText, says } from './filters.js';
 import {
   type Ban,
@@ -23,22 +24,15 @@ import {
   WalletType,
 } from './users.js';
 
-/** What a spreadsheet takes for a formula by its first character, also where apostrophes stand before it: a reader takes one away. */
-const FORMULA = /^'*[=+\-@\t\r]/;
-
-/**
- * A line of CSV (RFC 4180). A text that a spreadsheet would take for a formula begins with an apostrophe: cells hold what users
- * have typed. Numbers are left as they are.
- */
+/** A line of CSV (RFC 4180). Texts are protected from spreadsheets, because cells hold what users have typed. */
 export function formatCsvLine(cells: readonly (string | number | null | undefined)[]): string {
   return `${cells.map(formatCell).join(',')}\r\n`;
 }
 
 function formatCell(cell: string | number | null | undefined): string {
   if (typeof cell === 'number') return String(cell);
-  const text = cell ?? '';
-  const safe = FORMULA.test(text) ? `'${text}` : text;
-  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  const safe = protect(cell ?? '');
+  return /[",;|\t\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
 /** Reads input line by line: NDJSON of commands and uploads. */

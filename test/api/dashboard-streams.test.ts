@@ -123,7 +123,7 @@ test('CSV has one line for each user, and no cell is a formula', async () => {
 });
 
 test('a cell that begins with a tab or a line end is no formula either', () => {
-  expect(formatCsvLine(['\t=1', '\r=1', -5, null, ''])).toBe(`'\t=1,"'\r=1",-5,,\r\n`);
+  expect(formatCsvLine(['\t=1', '\r=1', -5, null, ''])).toBe(`"'\t'=1","'\r'=1",-5,,\r\n`);
   // Taking one apostrophe away gives back either.
   expect(formatCsvLine(['=1', "'=1", "''"])).toBe("'=1,''=1,''\r\n");
 });

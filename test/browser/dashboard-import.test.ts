@@ -136,6 +136,58 @@ describe.skipIf(!hasBrowser)('the import of CSV', () => {
     expect(opened.complaints).toEqual([]);
   });
 
+  test('loses no user of a file without titles, and asks where it cannot tell', async () => {
+    const project = await app.createProject('Untitled');
+    await using opened = await openDashboard(app, browser, 'admin');
+    const { page } = opened;
+    const dialog = await openImport(page, project);
+    const firstLine = dialog.getByLabel('The first line');
+    const rows = dialog.getByRole('table', { name: 'The first rows' }).getByRole('row');
+    await dialog.getByLabel('File').setInputFiles(csv('ada@example.com,3\neve@example.com,4\n,\n'));
+    await until(() => firstLine.inputValue()).toBe('user');
+    expect(await rows.nth(1).innerText()).toMatch(/^ada@example\.com\s+3$/);
+    await dialog.getByLabel('Column 1 imported as').selectOption('auth_value');
+    await dialog.getByLabel('Column 2 imported as').selectOption('login_count');
+    await dialog.getByLabel('auth_method of all users').fill('email');
+    await button(dialog, 'Import').click();
+    await dialog.getByText('Import finished').waitFor();
+    expect(await total(project)).toBe(2);
+
+    await button(dialog, 'Import another file').click();
+    await dialog.getByLabel('File').setInputFiles(csv('abc,1\nabd,2\n'));
+    await dialog.getByText('Say whether the first line names the columns.').waitFor();
+    expect(await rows.count()).toBe(3);
+    await firstLine.selectOption('titles');
+    await until(() => rows.count()).toBe(2);
+    await dialog.getByText('Say whether the first line names the columns.').waitFor({ state: 'hidden' });
+    expect(opened.complaints).toEqual([]);
+  });
+
+  test('shows what replaces logins, and counts the bans that it leaves out', async () => {
+    const project = await app.createProject('Counted');
+    await project.addUsers({ auth_method: 'email', auth_value: 'ada@example.com', login_count: 5 });
+    const lines = [
+      { auth_method: 'email', auth_value: 'ada@example.com', login_count: 4 },
+      { ban: { auth_method: 'email', auth_value: 'eve@example.com' } },
+      { ban: { auth_method: 'email', auth_value: 'EVE@example.com' } },
+      { ban: { auth_method: 'email', auth_value: 'old@example.com', expires_at: '2026-01-01' } },
+    ];
+    const file = { ...csv(lines.map((line) => JSON.stringify(line)).join('\n'), 'users.ndjson') };
+    await using opened = await openDashboard(app, browser, 'admin');
+    const dialog = await openImport(opened.page, project);
+    await dialog.getByLabel('File').setInputFiles(file);
+    await dialog.getByLabel('A user who exists already').selectOption('replace');
+    await button(dialog, 'Import').click();
+    await dialog.getByText('Import finished').waitFor();
+    const facts = async (role: string) => dialog.locator(role).allInnerTexts();
+    expect([await facts('dt'), await facts('dd')]).toEqual([
+      ['Created', 'Updated', 'Skipped', 'Bans', 'Banned already', 'Bans that have ended', 'Failed'],
+      ['0', '1', '0', '1', '1', '1', '0'],
+    ]);
+    const { data } = await project.graphql('{ userPage { users { loginCount } } }');
+    expect(data.userPage.users).toEqual([{ loginCount: 4 }]);
+  });
+
   test('is stopped by Stop, and by going back', async () => {
     const project = await app.createProject('Stopped');
     await using opened = await openDashboard(app, browser, 'admin');

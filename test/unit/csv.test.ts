@@ -10,11 +10,17 @@ const FIELDS = IMPORT_FIELDS.map((field) => ({ ...field, form: field.form.toUppe
 const fieldsOf = (names: readonly string[]) => names.map((name) => FIELDS.find((field) => field.name === name));
 
 /** The lines of the import that a file becomes, by their numbers, and what is wrong with its rows. */
-async function convert(text: string | Uint8Array<ArrayBuffer>, always = {}, delimiter: string | null = null) {
+async function convert(
+  text: string | Uint8Array<ArrayBuffer>,
+  always = {},
+  delimiter: string | null = null,
+  titles?: string[],
+) {
   const file = new Blob([text]);
   const sheet: Sheet = await openSheet(file, delimiter);
   const { body, faults } = await toNdjson(file, sheet, {
-    columns: fieldsOf(sheet.header),
+    hasTitles: titles === undefined,
+    columns: fieldsOf(titles ?? sheet.first.cells),
     always,
     signal: new AbortController().signal,
     onProgress: () => undefined,
@@ -25,7 +31,31 @@ async function convert(text: string | Uint8Array<ArrayBuffer>, always = {}, deli
 }
 
 const hostile = fc.constantFrom(
-  ...['"', ',', ';', '|', "'", '=', '+', '-', '@', '\t', '\r', '\n', ' ', '\ufeff', 'é', '😀', '\\'],
+  ...[
+    '"',
+    ',',
+    ';',
+    '|',
+    "'",
+    '=',
+    '+',
+    '-',
+    '@',
+    '\t',
+    '\r',
+    '\n',
+    ' ',
+    '\ufeff',
+    'é',
+    '😀',
+    '\\',
+    '0',
+    '1',
+    '.',
+    ':',
+    'E',
+    '＝',
+  ],
 );
 const text = fc.oneof(fc.string({ unit: hostile, maxLength: 12 }), fc.string({ unit: 'grapheme', maxLength: 20 }));
 const instant = fc.date({ min: new Date(0), noInvalidDate: true }).map((date) => date.toISOString());
@@ -121,11 +151,110 @@ describe('a file', () => {
     ['in UTF-16 without a mark', utf16(''), 'UTF-8'],
     ['in Latin-1 far below', new Uint8Array([...Buffer.from('auth_value\n'.repeat(50_000)), 0xeb, 0x0a]), 'UTF-8'],
     ['of blank lines', '\n \n', 'no rows'],
-    ['of too many columns', `${','.repeat(100)}\n`, '101 columns'],
+    ['of too many columns', `x${','.repeat(100)}\n`, '101 columns'],
     ['whose header has a quote too few', '"auth_value\nada\n', 'Line 1: The quotes of this line are wrong'],
   ])('%s is refused', async (_, content, reason) => {
     await expect(convert(content)).rejects.toThrow(reason);
   });
+});
+
+/** What a spreadsheet takes for cells of a line that it splits at another delimiter than a comma, or within quotes that it does not see. */
+const cellsOf = (line: string, delimiter: string) => line.split(delimiter).flatMap((cell) => cell.split(/[\r\n]/));
+const lineOf = (auth_value: string) =>
+  formatCsvUser({
+    ...{ id: 1, auth_method: 'google', auth_value, email: null, wallet: null, external_id: null, accounts: [] },
+    ...{ created_at: '2026-01-31T12:00:00.000Z', last_login: null, login_count: 0 },
+  });
+
+describe('what a spreadsheet would change', () => {
+  test('begins no cell with a formula, at whatever delimiter it is split', () => {
+    const starts = ['=cmd', '+1', '-1', '@SUM(A1)', '\t=1', '\r=1', '\n=1', '＝cmd', '＋1', '－1', '＠x', ' =1', "'=1"];
+    for (const start of starts)
+      for (const before of ['', 'x;', 'x|', 'x\t', 'x\r', 'x\n', 'x; '])
+        for (const delimiter of [';', '|', '\t']) {
+          const cells = cellsOf(lineOf(`${before}${start}`), delimiter);
+          expect.soft(cells.filter((cell) => /^"? *[=+\-@＝＋－＠]/.test(cell))).toEqual([]);
+        }
+    // What a reader splits at is quoted, for those that do see quotes.
+    for (const delimiter of [';', '|', '\t']) expect(lineOf(`x${delimiter}y`)).toContain(`,"x${delimiter}y",`);
+  });
+
+  test.each([
+    '108204567890123456789',
+    '123456789012',
+    '007',
+    '1E5',
+    '2e10',
+    '3-4',
+    '2026-01-31',
+    '12:30',
+    '1.50',
+    '5%',
+    '1/2',
+  ])('%s is text in an export, and the same again after an import', async (value) => {
+    expect(lineOf(value)).toContain(`,'${value},`);
+    const { users: found } = await convert(`${CSV_HEAD}${lineOf(value)}`);
+    expect(found.get(2)).toMatchObject({ auth_value: value });
+  });
+
+  test.each(['7', '0', '12345678901', 'abc-1', '2026-01-31T12:00:00.000Z', 'ada@example.com'])(
+    '%s stays as it is',
+    (value) => {
+      expect(lineOf(value)).toContain(`,${value},`);
+    },
+  );
+
+  test.each([
+    ...['1.08204E+20', '1,08204E+20', '1.08204567890123E+020', '1E+15', '108204567890123000000'],
+    ...['#N/A', '#NAME?', '#VALUE!', '#####'],
+  ])('%s is no ID: its line says why', async (cell) => {
+    const { users: found, faults } = await convert(
+      `auth_method;auth_value;notes\ngoogle;${cell};${cell}\ngoogle;x;${cell}\n`,
+    );
+    expect(faults).toEqual({
+      2: `auth_value: got "${cell}", of which a spreadsheet has lost the value. Make the column text there, and enter its values anew.`,
+    });
+    expect([...found.values()]).toEqual([0, { auth_method: 'google', auth_value: 'x' }]);
+  });
+});
+
+describe('a file without titles', () => {
+  test.each([
+    ['email,ada@example.com'],
+    ['google;108204567890123456789'],
+    [`wallet,${stellarAddress(1)}`],
+    [`wallet\t${ethereumAddress(1)}`],
+    ['google,x,2026-01-31T12:00:00Z'],
+  ])('is recognised by a value: %s', async (row) => {
+    expect((await openSheet(new Blob([row]), null)).firstIsUser).toBe(true);
+  });
+
+  test.each(['auth_method,auth_value', 'E-Mail', 'Address;Login Count; notes', '"",x', 'id,2026'])(
+    'is not this: %s',
+    async (row) => {
+      expect((await openSheet(new Blob([row]), null)).firstIsUser).toBe(false);
+    },
+  );
+
+  test('keeps its first row', async () => {
+    const { users: found } = await convert('email,ada@example.com\nemail,bob@example.com\n', {}, null, [
+      'auth_method',
+      'auth_value',
+    ]);
+    expect([...found]).toEqual([
+      [1, { auth_method: 'email', auth_value: 'ada@example.com' }],
+      [2, { auth_method: 'email', auth_value: 'bob@example.com' }],
+    ]);
+  });
+});
+
+test('rows of nothing but delimiters and blanks are no rows, however many they have', async () => {
+  const { users: found, faults } = await convert(',,\nauth_method,auth_value\n,\nx,1\n,,,,\n , \n"",""\nx,2\n,,\n');
+  expect(faults).toEqual({});
+  expect([...found].map(([line, { auth_value }]) => [line, auth_value])).toEqual([
+    [4, '1'],
+    [8, '2'],
+  ]);
 });
 
 const QUOTES =
@@ -177,6 +306,7 @@ test('a conversion that is stopped ends at the next piece', async () => {
   const stop = new AbortController();
   const seen: number[] = [];
   const converted = toNdjson(file, await openSheet(file, null), {
+    hasTitles: true,
     columns: fieldsOf(['auth_value']),
     always: {},
     signal: stop.signal,

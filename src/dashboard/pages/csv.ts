@@ -1,4 +1,5 @@
 import Papa from 'papaparse';
+import { isLost, isOfUser, unprotect } from '#dist/domain/csv-cells.js';
 
 /*
  * Reads CSV, and makes of it the lines that an import takes. The page loads it when a CSV file is chosen. It imports nothing of the
@@ -38,6 +39,7 @@ interface Dialect {
 export interface Row {
   /** The number of its first line in the file. */
   readonly line: number;
+  /** As they stand in the file: what an export has protected is still so. */
   readonly cells: readonly string[];
   /** Why it cannot be read. */
   readonly fault: string | undefined;
@@ -45,7 +47,10 @@ export interface Row {
 
 /** How a file is written, and its first rows. */
 export interface Sheet extends Dialect {
-  readonly header: readonly string[];
+  /** Titles of columns, or a user. */
+  readonly first: Row;
+  readonly firstIsUser: boolean;
+  /** The next rows. */
   readonly rows: readonly Row[];
 }
 
@@ -53,13 +58,15 @@ export interface Sheet extends Dialect {
 export async function openSheet(file: Blob, delimiter: string | null): Promise<Sheet> {
   const dialect = await guessDialect(file, delimiter);
   const { value } = await readRows(file, dialect).next();
-  const [header, ...rows] = value?.rows ?? [];
-  if (!header) throw new Error('The file has no rows.');
-  if (header.fault) throw new Error(`Line ${header.line}: ${header.fault}`);
-  const columns = header.cells.length;
+  const [first, ...rows] = (value?.rows ?? []).slice(0, 1 + PREVIEW_ROWS).map(asShown);
+  if (!first) throw new Error('The file has no rows.');
+  if (first.fault) throw new Error(`Line ${first.line}: ${first.fault}`);
+  const columns = first.cells.length;
   if (columns > MAX_COLUMNS) throw new Error(`The first row has ${columns} columns. At most ${MAX_COLUMNS} are read.`);
-  return { ...dialect, header: header.cells, rows: rows.slice(0, PREVIEW_ROWS) };
+  return { ...dialect, first, firstIsUser: isOfUser(first.cells), rows };
 }
+
+const asShown = (row: Row): Row => ({ ...row, cells: row.cells.map(unprotect) });
 
 async function guessDialect(file: Blob, delimiter: string | null): Promise<Dialect> {
   const text = new TextDecoder().decode(await bytesOf(file, 0, GUESSED_FROM_BYTES));
@@ -84,7 +91,7 @@ interface Piece {
   readonly fraction: number;
 }
 
-/** The rows of a file except blank ones, as many at a time as a piece of the file completes. Throws. */
+/** The rows of a file except those of blank cells, as many at a time as a piece of the file completes. Throws. */
 async function* readRows(file: Blob, dialect: Dialect, signal?: AbortSignal): AsyncGenerator<Piece, undefined> {
   const decoder = new TextDecoder('utf-8', { fatal: true });
   const splitter = createSplitter(dialect);
@@ -130,8 +137,8 @@ function createSplitter({ delimiter, newline }: Dialect) {
       if (isWrong) return parser.abort();
       const raw = text.slice(cursor, meta.cursor);
       cursor = meta.cursor;
-      const row = trimEnd(cells, raw).map(withoutApostrophe);
-      if (row.length > 1 || row[0]?.trim()) rows.push({ line, cells: row, fault: undefined });
+      const row = trimEnd(cells, raw);
+      if (row.some((cell) => cell.trim() !== '')) rows.push({ line, cells: row, fault: undefined });
       line += raw.split(newline).length - (raw.endsWith(newline) ? 1 : 0);
     };
     const parser = new Papa.Parser({ delimiter, newline, step });
@@ -177,9 +184,6 @@ function trimEnd(cells: readonly string[], raw: string): readonly string[] {
   return isOfLine ? [...cells.slice(0, -1), last.slice(0, -1)] : cells;
 }
 
-/** An export puts an apostrophe before what a spreadsheet would take for a formula (`FORMULA` in domain/import-format.ts). */
-const withoutApostrophe = (cell: string) => cell.replace(/^'(?='*[=+\-@\t\r])/, '');
-
 /** What is sent, and what is wrong with rows by their lines, which replaces what the service says of them. */
 export interface Converted {
   readonly body: Blob;
@@ -187,6 +191,8 @@ export interface Converted {
 }
 
 interface Conversion {
+  /** Whether the first row has titles, and no user. */
+  readonly hasTitles: boolean;
   /** For each column the field that it is imported as, if it is. */
   readonly columns: readonly (ImportField | undefined)[];
   /** What all lines have. */
@@ -197,22 +203,23 @@ interface Conversion {
 
 /** Makes NDJSON of a file. A user has the line that the row has in the file; the lines between are empty. Throws. */
 export async function toNdjson(file: Blob, sheet: Sheet, conversion: Conversion): Promise<Converted> {
-  const { columns, always, signal, onProgress } = conversion;
+  const { hasTitles, columns, always, signal, onProgress } = conversion;
   const faults = new Map<number, string>();
   const parts: Blob[] = [];
-  let isHeader = true;
+  let isFirst = true;
   let next = 1;
   for await (const { rows, fraction } of readRows(file, sheet, signal)) {
     let text = '';
-    for (const row of isHeader ? rows.slice(1) : rows) {
-      const fault = row.fault ?? countFault(row.cells.length, sheet.header.length);
+    for (const row of isFirst && hasTitles ? rows.slice(1) : rows) {
+      const fault =
+        row.fault ?? countFault(row.cells.length, sheet.first.cells.length) ?? lossFault(row.cells, columns);
       if (fault && faults.size < MAX_FAULTS) faults.set(row.line, fault);
       // No object, so that the service counts the line as a wrong one.
       const user = fault ? 0 : { ...always, ...toUser(row.cells, columns) };
       text += `${'\n'.repeat(row.line - next)}${JSON.stringify(user)}\n`;
       next = row.line + 1;
     }
-    isHeader = false;
+    isFirst = false;
     // The browser keeps it, if need be on the disk.
     parts.push(new Blob([text]));
     onProgress(fraction);
@@ -223,11 +230,18 @@ export async function toNdjson(file: Blob, sheet: Sheet, conversion: Conversion)
 const countFault = (cells: number, expected: number) =>
   cells === expected ? undefined : `The row has a wrong number of cells: got ${cells}, expected ${expected}.`;
 
+/** What is sent to no service: it would be taken for the value that it once was. */
+function lossFault(cells: readonly string[], columns: Conversion['columns']): string | undefined {
+  const place = columns.findIndex((field, index) => field !== undefined && isLost(cells[index] ?? ''));
+  if (place < 0) return undefined;
+  return `${columns[place]?.name}: got "${cells[place]}", of which a spreadsheet has lost the value. Make the column text there, and enter its values anew.`;
+}
+
 /** Cells by the names of their fields. Empty ones are left out. */
 function toUser(cells: readonly string[], columns: Conversion['columns']): Record<string, unknown> {
   const user: Record<string, unknown> = {};
   for (const [index, field] of columns.entries()) {
-    const cell = cells[index];
+    const cell = unprotect(cells[index] ?? '');
     if (field && cell) user[field.name] = VALUES[field.form](cell);
   }
   return user;

@@ -24,7 +24,16 @@ interface Chosen {
   readonly failure?: Failure;
   /** By column, the field that was selected for it; empty for none. */
   readonly selected: Readonly<Record<number, string>>;
+  readonly firstLine?: FirstLine;
 }
+
+/** What the first line of CSV is; empty where the operator has to say so. */
+type FirstLine = '' | 'titles' | 'user';
+const FIRST_LINES = [
+  ['', 'to be chosen'],
+  ['titles', 'names the columns'],
+  ['user', 'is a user'],
+] as const;
 
 const NOTHING: Chosen = { file: null, sheet: null, isLooking: false, selected: {} };
 const NO_FIELDS: readonly ImportField[] = [];
@@ -63,29 +72,33 @@ export function useImportFile() {
     if (round === rounds.current) setChosen({ ...now, ...found });
   }
 
-  const header = sheet?.header ?? [];
-  const guessed = header.map((title) => fieldOf(title, fields));
-  const emails = header.findIndex((title) => /^\W*e-?mail/i.test(title));
+  const titles = sheet?.first.cells ?? [];
+  const guessed = titles.map((title) => fieldOf(title, fields));
+  const emails = titles.findIndex((title) => /^\W*e-?mail/i.test(title));
   // Where nothing else is a value of a login, the email is.
   if (fields.length > 0 && emails >= 0 && !guessed.includes('auth_value')) guessed[emails] = 'auth_value';
-  const names = guessed.map((name, index) => selected[index] ?? name);
+  const firstLine = chosen.firstLine ?? (sheet?.firstIsUser ? 'user' : guessed.some(Boolean) ? 'titles' : '');
+  const names = guessed.map((name, index) => selected[index] ?? (firstLine === 'titles' ? name : ''));
   const always: Record<string, string> =
     names.includes('auth_method') || !authMethod.value.trim() ? {} : { auth_method: authMethod.value.trim() };
   const failure = chosen.failure ?? query.failure;
-  const missing = sheet ? whatIsMissing(fields, names, always) : [];
+  const unsaid = firstLine === '' ? ['Say whether the first line names the columns.'] : [];
+  const missing = sheet ? [...unsaid, ...whatIsMissing(fields, names, always)] : [];
 
   /** What is sent of it. Throws a Failure. */
   async function convert(signal: AbortSignal, onProgress: (fraction: number) => void): Promise<Converted> {
     if (!sheet || !file) return { body: file ?? new Blob(), faults: new Map() };
     const columns = names.map((name) => fields.find((field) => field.name === name));
     const { toNdjson } = await import('./csv.js');
-    return toNdjson(file, sheet, { columns, always, signal, onProgress }).catch((error) => {
+    const hasTitles = firstLine === 'titles';
+    return toNdjson(file, sheet, { hasTitles, columns, always, signal, onProgress }).catch((error) => {
       throw asRefusal(error);
     });
   }
 
   return {
-    ...{ file, sheet, fields, names, authMethod, missing, failure, choose, convert },
+    ...{ file, sheet, fields, names, firstLine, authMethod, missing, failure, choose, convert },
+    setFirstLine: (line: FirstLine) => setChosen({ ...chosen, firstLine: line }),
     select: (column: number, name: string) => setChosen({ ...chosen, selected: { ...selected, [column]: name } }),
     isReady:
       file !== null && file.size > 0 && !isLooking && !failure && missing.length === 0 && (!sheet || fields.length > 0),
@@ -114,12 +127,13 @@ function whatIsMissing(fields: readonly ImportField[], names: readonly string[],
 
 /** How a CSV file is read: its first rows, and what each column becomes. */
 export function CsvColumns({ of, disabled }: { of: ImportFile; disabled: boolean }) {
-  const { file, sheet, fields, names, authMethod, missing, choose, select } = of;
+  const { file, sheet, fields, names, firstLine, authMethod, missing, choose, select, setFirstLine } = of;
   if (!sheet || fields.length === 0) return null;
   const options = [['', 'not imported'], ...fields.map(({ name }) => [name, name] as const)] as const;
   return (
     <fieldset class="csv" disabled={disabled}>
-      <legend>This is CSV. The first line names the columns.</legend>
+      <legend>This is CSV.</legend>
+      <SelectField label="The first line" value={firstLine} options={FIRST_LINES} onChange={setFirstLine} />
       <SelectField
         label="Delimiter"
         value={sheet.delimiter}
@@ -129,15 +143,16 @@ export function CsvColumns({ of, disabled }: { of: ImportFile; disabled: boolean
       <Table
         caption="The first rows"
         staysTable
-        rows={sheet.rows}
+        rows={firstLine === 'titles' ? sheet.rows : [sheet.first, ...sheet.rows]}
         rowKey={({ line }) => String(line)}
-        columns={sheet.header.map(
+        columns={sheet.first.cells.map(
           (title, index): Column<Row> => ({
             title: (
               <SelectField
                 label={
                   <>
-                    <bdi>{shorten(title) || `Column ${index + 1}`}</bdi> <small>imported as</small>
+                    <bdi>{(firstLine !== 'user' && shorten(title)) || `Column ${index + 1}`}</bdi>{' '}
+                    <small>imported as</small>
                   </>
                 }
                 value={names[index] ?? ''}
