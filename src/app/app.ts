@@ -13,6 +13,7 @@ import { guidesPlugin } from '../guides/guides.js';
 import { type AdmissionOptions, admitRequests, createAdmission, type QueuedRequest } from '../http/admission.js';
 import { createAuthenticate } from '../http/authentication.js';
 import { jsonBodyParser } from '../http/body.js';
+import { trustedProxies } from '../http/client-address.js';
 import { compressAnswers } from '../http/compression.js';
 import { closeInOrder, createUnreadBytes, limitRequestTime, NO_SLOT } from '../http/connections.js';
 import {
@@ -252,11 +253,6 @@ function withoutChildren(log: Logger): FastifyBaseLogger {
 /** A request ID is logged, so it must not contain a secret, an email or an address. */
 function isLoggableRequestId(id: string): boolean {
   return LOGGABLE_REQUEST_ID.test(id) && redact(id) === id;
-}
-
-/** Fastify takes a number of hops only as a function. */
-function trustedProxies(trust: Config['trustProxy']) {
-  return typeof trust === 'number' ? (_address: string, hop: number) => hop < trust : trust;
 }
 
 const READY_TIMEOUT_MS = 2_000;

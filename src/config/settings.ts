@@ -87,7 +87,8 @@ function isNetwork(part: string): boolean {
   const [address = '', bits, ...rest] = part.split('/');
   const family = isIP(address);
   const bitsFit = bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 6 ? 128 : 32));
-  return family !== 0 && rest.length === 0 && bitsFit;
+  // A zone, and IPv4 that IPv6 wraps, are left out when addresses are compared.
+  return family !== 0 && rest.length === 0 && bitsFit && !/^::ffff:|%/i.test(address);
 }
 
 /** The values of a claim that give each role. */
@@ -174,7 +175,7 @@ export const DECLARATIONS = {
   TRUST_PROXY: {
     ...trustProxy,
     default: 'off',
-    does: 'Which proxies may name the client address in `X-Forwarded-For`. The limit of failed authentications counts by that address.',
+    does: 'Which proxies may name the client address in `X-Forwarded-For`. The limit of failed authentications counts by that address. With `on`, every client can name any address, unless the proxy replaces the header.',
   },
   REQUEST_TIMEOUT_MS: {
     ...wholeNumber(100, 600_000),

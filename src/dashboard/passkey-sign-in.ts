@@ -3,7 +3,8 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { LOOPBACK } from '../config/config.js';
 import type { Services } from '../context.js';
 import { CHALLENGE_MS, type Site } from '../domain/passkeys.js';
-import { createFailureLimit, networkOf } from '../http/authentication.js';
+import { createFailureLimit } from '../http/authentication.js';
+import { clientNetwork } from '../http/client-address.js';
 import { hostnameOf, refuseForeign, type Sessions } from './session.js';
 
 /*
@@ -58,7 +59,7 @@ export function servePasskeySignIn(app: FastifyInstance, options: PasskeySignInO
     onRequest,
     handler: (request, reply) =>
       sessions.run(request, async () => {
-        await countChallenge(networkOf(request.ip));
+        await countChallenge(clientNetwork(request));
         const options = await services.passkeys.beginLogIn(siteOf(publicUrl, request));
         const { name, attributes } = cookieOf(request);
         reply.setCookie(name, options.challenge, { ...attributes, maxAge: CHALLENGE_MS / 1_000 });

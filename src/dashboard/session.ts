@@ -6,7 +6,8 @@ import type { Services } from '../context.js';
 import { type ActiveSession, type BegunSession, type Operator, RefusedLogIn, SESSION_MS } from '../domain/operators.js';
 import { AppError } from '../errors.js';
 import { type RunWithAdmission, UNAUTHENTICATED } from '../http/admission.js';
-import { createFailureLimit, FAILURES_OF_ADDRESS, networkOf } from '../http/authentication.js';
+import { createFailureLimit, FAILURES_OF_ADDRESS } from '../http/authentication.js';
+import { clientNetwork } from '../http/client-address.js';
 
 /* How an operator logs in and stays so: a link's token becomes a session, and a cookie holds the token of the session. */
 
@@ -86,7 +87,7 @@ export function createSessions({ operators, publicUrl, runWithAdmission }: Sessi
     } catch (error) {
       if (!(error instanceof AppError && error.code === 'UNAUTHENTICATED')) throw error;
       tenants.delete(key);
-      await countFailure(networkOf(request.ip));
+      await countFailure(clientNetwork(request));
       throw error;
     }
   }
@@ -113,9 +114,9 @@ export function createSessions({ operators, publicUrl, runWithAdmission }: Sessi
   const callerOf = ({ headers, id }: FastifyRequest) => ({ userAgent: headers['user-agent'] ?? '', requestId: id });
 
   /** Counts and records an attempt that failed. RATE_LIMITED: beyond the limit it is not recorded, so that the log cannot be filled. */
-  async function countRefusal({ ip, id }: FastifyRequest, details?: RefusedLogIn['details']): Promise<void> {
-    await countAttempt(networkOf(ip));
-    await operators.recordRefusedLogIn(id, details);
+  async function countRefusal(request: FastifyRequest, details?: RefusedLogIn['details']): Promise<void> {
+    await countAttempt(clientNetwork(request));
+    await operators.recordRefusedLogIn(request.id, details);
   }
 
   /** Begins a session by what a page of ours has sent. An attempt that is refused is counted. */

@@ -1,13 +1,12 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { isIPv6 } from 'node:net';
 import { crc32 } from 'node:zlib';
 import type { onRequestHookHandler, preHandlerHookHandler } from 'fastify';
-import ipaddr from 'ipaddr.js';
 import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
 import { isTooLong } from '../domain/input-limits.js';
 import type { Credentials, Permission, ProjectScope } from '../domain/projects.js';
 import { AppError } from '../errors.js';
 import { UNAUTHENTICATED } from './admission.js';
+import { type Addresses, clientNetwork } from './client-address.js';
 import { refuseMalformedUrl } from './failures.js';
 
 declare module 'fastify' {
@@ -22,11 +21,9 @@ declare module 'fastify' {
   }
 }
 
-/** What authentication reads of a request: its headers, and the address by which failures are counted. */
-export interface Caller {
+/** What authentication reads of a request: its headers, and the addresses by which failures are counted. */
+export interface Caller extends Addresses {
   readonly headers: IncomingHttpHeaders;
-  /** Undefined once the connection has ended. */
-  readonly ip: string | undefined;
 }
 
 /** What knows which credentials are right. */
@@ -66,22 +63,26 @@ const BUCKETS = 65_536;
 export function createAuthenticate(projects: Credentialed, runWithAdmission: Run): Authenticate {
   const countOfAddress = createFailureLimit(FAILURES_OF_ADDRESS, 'from this address');
   const countWithAppId = createFailureLimit(FAILURES_WITH_APP_ID, 'with this App ID');
-  const refuse = async (ip: string | undefined, appId: string | null, error: unknown): Promise<never> => {
+  const refuse = async (network: string, appId: string | null, error: unknown): Promise<never> => {
     if (!(error instanceof AppError && error.code === 'UNAUTHENTICATED')) throw error;
-    await countOfAddress(networkOf(ip));
+    await countOfAddress(network);
     if (appId !== null) await countWithAppId(appId);
     throw new AppError('UNAUTHENTICATED', error.message, { headers: CHALLENGE });
   };
-  return ({ headers, ip }, run = runWithAdmission) => {
+  return (caller, run = runWithAdmission) => {
+    const { headers } = caller;
     const credentials = readCredentials(headers);
     if (credentials === null) {
-      return run(UNAUTHENTICATED, () => refuse(ip, null, new AppError('UNAUTHENTICATED', missingIn(headers))));
+      const network = clientNetwork(caller);
+      return run(UNAUTHENTICATED, () => refuse(network, null, new AppError('UNAUTHENTICATED', missingIn(headers))));
     }
     const { appId } = credentials;
     const known = projects.cachedCredentials(credentials);
     if (typeof known === 'object') return known;
+    // Now, because a connection that has ended has no address.
+    const network = clientNetwork(caller);
     return run(known === 'stale' ? appId : UNAUTHENTICATED, () =>
-      projects.authenticate(credentials).catch((error: unknown) => refuse(ip, appId, error)),
+      projects.authenticate(credentials).catch((error: unknown) => refuse(network, appId, error)),
     );
   };
 }
@@ -117,23 +118,6 @@ export function stillAuthenticated(authenticate: Authenticate): preHandlerHookHa
     };
     check().then(() => done(), done);
   };
-}
-
-/** The groups of an IPv6 address that name its /64. */
-const NETWORK_GROUPS = 4;
-
-/**
- * The network whose failures are counted together. It is an IPv4 address, even if that is written as IPv6, or the /64
- * of an IPv6 address: one machine can use all addresses of a /64. Text that is not an address is returned as it is.
- */
-export function networkOf(ip = ''): string {
-  const address = ip.replace(/%.*$/s, '');
-  if (!isIPv6(address)) return ip;
-  // In the canonical form, with all groups in hexadecimal: ipaddr takes ::8.8.8.8 for an address that maps IPv4.
-  const parsed = ipaddr.IPv6.parse(new URL(`http://[${address}]`).hostname.slice(1, -1));
-  if (parsed.isIPv4MappedAddress()) return parsed.toIPv4Address().toString();
-  const groups = parsed.parts.slice(0, NETWORK_GROUPS).map((group) => group.toString(16));
-  return groups.join(':');
 }
 
 /** Returns a function that counts a failure. It throws RATE_LIMITED beyond `points` a minute. */

@@ -1,6 +1,7 @@
 import { brotliCompress, type CompressCallback, constants, gzip } from 'node:zlib';
 import { negotiate } from '@fastify/accept-negotiator';
 import type { FastifyInstance, FastifyRequest, onSendHookHandler } from 'fastify';
+import { isOnThisMachine } from './client-address.js';
 
 /** A smaller answer fits into one packet. */
 const SMALLEST_BYTES = 1_025;
@@ -47,9 +48,4 @@ function mayCompress({ scope }: FastifyRequest, payload: unknown): boolean {
   if (!scope || (typeof payload !== 'string' && !Buffer.isBuffer(payload))) return false;
   // A text has at least as many bytes as characters, and to count the bytes of a long one takes long.
   return payload.length >= SMALLEST_BYTES || Buffer.byteLength(payload) >= SMALLEST_BYTES;
-}
-
-/** By the connection, and not by what a proxy says of its client. */
-function isOnThisMachine({ raw }: FastifyRequest): boolean {
-  return /^(::ffff:)?127\.|^::1$/.test(raw.socket.remoteAddress ?? '');
 }

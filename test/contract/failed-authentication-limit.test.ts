@@ -58,6 +58,28 @@ test('all addresses of an IPv6 /64 network count together, and an IPv4-mapped ad
   expectError(await call('192.0.2.5'), 429);
 });
 
+test('ports, brackets, zones and the spelling of an address make no other client', async () => {
+  const spellings = [
+    (n: number) => `203.0.113.8:${5_000 + n}`,
+    (n: number) => `[::ffff:203.0.113.8]:${5_000 + n}`,
+    (n: number) => `::ffff:203.0.113.8%${n}`,
+  ];
+  for (let n = 0; n < 12; n += 1) await fail((spellings[n % 3] as (n: number) => string)(n), 50);
+  expectError(await call('203.0.113.8'), 429);
+  for (let n = 0; n < 12; n += 1) await fail(`[2001:db8:0:3::${n}]:${5_000 + n}`, 50);
+  expectError(await call('2001:db8:0:3:ffff::1'), 429);
+});
+
+test('for text that is no address, the failures of the proxy that names it are counted', async () => {
+  const texts = ['unknown', '_hidden', '203.0.113.9:x', '1::2::3', ',', '<script>', 'x'.repeat(8_000)];
+  for (let n = 0; n < 12; n += 1) await fail(`198.18.0.${n}, ${texts[n % texts.length]}${n}`, 50);
+  expectError(await call('nothing'), 429);
+  // The same behind a proxy with a name of its own.
+  for (let n = 0; n < 12; n += 1) await fail(`${texts[n % 4]}${n}, 203.0.113.10`, 50);
+  expectError(await call('203.0.113.10'), 429);
+  expectError(await call('203.0.113.11'), 401);
+});
+
 const PER_APP_ID = 3_000;
 
 test('an App ID is limited to 3,000 failures a minute from all clients; correct credentials still pass', async () => {

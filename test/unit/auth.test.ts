@@ -1,8 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { AppError } from '#dist/errors.js';
-import { createAuthenticate, networkOf } from '#dist/http/authentication.js';
+import { createAuthenticate } from '#dist/http/authentication.js';
+import { clientAddress, clientNetwork, trustedProxies } from '#dist/http/client-address.js';
 import type { Projects } from '#dist/projects/projects.js';
+
+const networkOf = (ip: string | undefined) => clientNetwork({ ip });
 
 describe('authentication failures are counted together', () => {
   test.each([
@@ -18,9 +21,23 @@ describe('authentication failures are counted together', () => {
     ['::1', '0:0:0:0'],
     ['::', '0:0:0:0'],
     ['fe80::1%eth0', 'fe80:0:0:0'],
-    ['unknown', 'unknown'],
+    ['192.0.2.7:51234', '192.0.2.7'],
+    ['[192.0.2.7]:51234', '192.0.2.7'],
+    ['[::ffff:192.0.2.7]:51234', '192.0.2.7'],
+    ['[2001:db8:1:2::7]', '2001:db8:1:2'],
+    ['[2001:db8:1:2::7]:443', '2001:db8:1:2'],
+    ['[fe80::1%eth0]:443', 'fe80:0:0:0'],
+    ['unknown', ''],
+    ['_hidden', ''],
     ['', ''],
-    ['1::2::3', '1::2::3'],
+    ['1::2::3', ''],
+    ['192.0.2.7:', ''],
+    ['192.0.2.7:123456', ''],
+    ['192.0.2.07', ''],
+    ['192.0.2', ''],
+    ['[192.0.2.7', ''],
+    ['http://192.0.2.7', ''],
+    [`fe80::1%${'a'.repeat(16_000)}`, ''],
     [undefined, ''],
   ])('for %s as %s', (ip, network) => {
     expect(networkOf(ip)).toBe(network);
@@ -42,6 +59,33 @@ describe('authentication failures are counted together', () => {
         expect(networkOf(write([...otherNetwork, ...host], false)) === counted).toBe(isSame);
       }),
     );
+  });
+});
+
+describe('the client is', () => {
+  const PEER = '10.0.0.1';
+  /** As Fastify reads the addresses: it asks for each but the last one whether it is a trusted proxy. */
+  function clientBehind(trust: boolean | number | string[], ...forwarded: string[]): string {
+    const isTrusted = trustedProxies(trust) || (() => false);
+    const addresses = [PEER, ...forwarded.toReversed()];
+    const end = addresses.findIndex((address, hop) => !isTrusted(address, hop));
+    return clientAddress({ ip: PEER, ips: end === -1 ? addresses : addresses.slice(0, end + 1) });
+  }
+
+  test.each([
+    ['the connection without trust', false, ['192.0.2.7'], PEER],
+    ['what the proxy names', true, ['192.0.2.7:5123'], '192.0.2.7'],
+    ['the first of all where all are trusted', true, ['192.0.2.7', '10.0.0.2'], '192.0.2.7'],
+    ['the last one that is no proxy', ['10.0.0.0/8'], ['192.0.2.9', '192.0.2.7', '10.0.0.2:443'], '192.0.2.7'],
+    ['an address as many hops away', 2, ['192.0.2.9', '192.0.2.7', '10.0.0.2'], '192.0.2.7'],
+    ['the proxy that names no address', true, ['unknown'], PEER],
+    ['the nearest one beside text', true, ['192.0.2.7', 'text', '10.0.0.2'], '10.0.0.2'],
+    ['the nearest one that is a proxy', ['10.0.0.0/8'], ['192.0.2.7', 'text', '10.0.0.2'], '10.0.0.2'],
+    ['the nearest one within the hops', 3, ['192.0.2.7', 'text', '10.0.0.2'], '10.0.0.2'],
+    ['behind a proxy whose IPv4 is written as IPv6', ['10.0.0.1'], ['192.0.2.7'], '192.0.2.7'],
+    ['behind every proxy of a network of no bits', ['0.0.0.0/0', '::/0'], ['2001:db8::7'], '2001:db8::7'],
+  ])('%s', (_name, trust, forwarded, client) => {
+    expect(clientBehind(trust, ...forwarded)).toBe(client);
   });
 });
 
