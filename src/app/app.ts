@@ -16,6 +16,7 @@ import { jsonBodyParser } from '../http/body.js';
 import { trustedProxies } from '../http/client-address.js';
 import { compressAnswers } from '../http/compression.js';
 import { closeInOrder, createUnreadBytes, limitRequestTime, NO_SLOT } from '../http/connections.js';
+import { watchDescriptors } from '../http/descriptors.js';
 import {
   answerUnusualRequests,
   refuseMalformedHttp,
@@ -52,19 +53,19 @@ export interface ServerOptions {
   readonly streamLimits?: StreamLimits | undefined;
 }
 
-/** Time limits of a connection, in milliseconds. REQUEST_TIMEOUT_MS limits a request. */
+/** Times of a connection, in milliseconds. REQUEST_TIMEOUT_MS limits a request, KEEP_ALIVE_SECONDS the pause between two. */
 export interface Timeouts {
   /** Until the headers of a request have arrived. A connection that sends nothing ends then too. */
   readonly headersMs: number;
   /** How much longer than REQUEST_TIMEOUT_MS a client may take to read an answer. */
   readonly stalledMs: number;
-  /** Between two requests of a connection. */
-  readonly idleMs: number;
   /** The interval at which `headersMs` is checked. */
   readonly checkMs: number;
+  /** How often a comment is sent on a stream, so that nothing on its way takes it for idle: three times within every documented time-out. */
+  readonly heartbeatMs: number;
 }
 
-const TIMEOUTS: Timeouts = { headersMs: 10_000, stalledMs: 30_000, idleMs: 72_000, checkMs: 1_000 };
+export const TIMEOUTS: Timeouts = { headersMs: 10_000, stalledMs: 30_000, checkMs: 1_000, heartbeatMs: 10_000 };
 const BODY_LIMIT_BYTES = 1_048_576;
 /** Node's limit for URL and headers together. With it, the router never rejects a parameter as too long. */
 const MAX_URL_LENGTH = 16_384;
@@ -97,14 +98,14 @@ export async function createServer({
     bodyLimit: BODY_LIMIT_BYTES,
     requestTimeout: timeouts.headersMs + config.requestTimeoutMs,
     connectionTimeout: unreadMs,
-    keepAliveTimeout: timeouts.idleMs,
+    keepAliveTimeout: config.keepAliveMs,
     genReqId: ({ headers }) => {
       const given = headers['x-request-id'];
       return typeof given === 'string' && isLoggableRequestId(given) ? given : randomUUID();
     },
     // A request that arrives while the server closes is still answered. Its connection ends after the answer.
     return503OnClosing: false,
-    rewriteUrl: ({ url = '/' }) => routableUrl(url),
+    rewriteUrl: routableUrl,
     routerOptions: { maxParamLength: MAX_URL_LENGTH },
     frameworkErrors: sendFailure,
     clientErrorHandler: (error, socket) => refuseMalformedHttp(error, socket as Socket, services.docsOf),
@@ -123,6 +124,7 @@ export async function createServer({
   decorateRequests(app);
   app.decorate('docsOf', services.docsOf);
   answerUnusualRequests(app);
+  watchDescriptors(app);
   limitRequestTime(app, { timeoutMs: config.requestTimeoutMs, unreadMs });
   const admission = createAdmission(admissionOptions, eventLoop);
   const unread = createUnreadBytes();
@@ -133,7 +135,7 @@ export async function createServer({
   const recent = config.dashboard ? createRecentRequests() : null;
   recordRequests(app, services.requestHours.countRequest, recent);
   compressAnswers(app, config.compression);
-  const lifetimes = createLifetimes(app, runWithAdmission, unread);
+  const lifetimes = createLifetimes(app, runWithAdmission, unread, timeouts.heartbeatMs);
   const streams = createStreams(app, services.projects, lifetimes, streamLimits);
   const secondThread = createSecondThread(config, {
     openPort: context.db.openPort,

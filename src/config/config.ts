@@ -102,6 +102,7 @@ function configOf(values: SettingValues) {
     /** None, all, a number of hops, or addresses and networks. */
     trustProxy: values.TRUST_PROXY,
     requestTimeoutMs: values.REQUEST_TIMEOUT_MS,
+    keepAliveMs: values.KEEP_ALIVE_SECONDS * 1_000,
     compression: values.COMPRESSION,
     secondThread: values.SECOND_THREAD,
     shutdownDelayMs: values.SHUTDOWN_DELAY_MS,

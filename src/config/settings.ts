@@ -182,10 +182,15 @@ export const DECLARATIONS = {
     default: '10000',
     does: 'How long a request may take, in milliseconds. After that it is answered with 503.',
   },
+  KEEP_ALIVE_SECONDS: {
+    ...wholeNumber(1, 3600),
+    default: '72',
+    does: 'How long a connection stays open between two requests, in seconds. It must be longer than a proxy or balancer keeps its connections to the service open: nginx 60, Google’s 600.',
+  },
   COMPRESSION: {
     ...oneOf('remote', 'on', 'off'),
     default: 'remote',
-    does: 'Which clients get compressed answers, if an answer has more than 1 KiB and the client asks for it by `Accept-Encoding`: clients on other machines (`remote`), all clients (`on`), or none (`off`).',
+    does: 'Which clients get compressed answers, if an answer has more than 1 KiB and the client asks for it by `Accept-Encoding`: clients on other machines (`remote`, by the address that a proxy names if `TRUST_PROXY` trusts it), all clients (`on`), or none (`off`).',
   },
   SECOND_THREAD: {
     ...oneOf('auto', 'off'),

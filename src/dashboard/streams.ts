@@ -21,7 +21,6 @@ const MAX_UPLOAD_BYTES = 4 * 2 ** 30;
 const PROGRESS_INTERVAL_MS = 200;
 /** A page that follows a project is told of what is new at most so often, because it asks again then. */
 const NEWS_INTERVAL_MS = 5_000;
-const NEWS_HEARTBEAT_MS = 15_000;
 /** The event says that something is new, not what: the page asks as what its operator may see. */
 const NEWS = 'data: \n\n';
 /** How long an import waits for another one of its project. It has one of the few places meanwhile. */
@@ -159,7 +158,7 @@ export function serveStreams(app: FastifyInstance, rightOf: RightOf, { services,
       const { scope, terms } = await rightOf(request, 'inspect', 'follow');
       const body = lifetimes.begin(request, reply, terms, async ({ signal, admit, write }) => {
         await write(HEARTBEAT);
-        const timer = setInterval(() => void write(HEARTBEAT).catch(() => undefined), NEWS_HEARTBEAT_MS);
+        const timer = setInterval(() => void write(HEARTBEAT).catch(() => undefined), lifetimes.heartbeatMs);
         try {
           for await (const _ of services.changes.watch(scope, signal)) {
             await write(await admit(async () => NEWS));
@@ -207,7 +206,10 @@ export function serveStreams(app: FastifyInstance, rightOf: RightOf, { services,
           write(frame({ error: { code, message } })),
         );
         // One that has to end ends its connection. Not so a download: without keep-alive, some clients take a part for the whole.
-        return reply.type('application/x-ndjson; charset=utf-8').header('connection', 'close').send(body);
+        return reply
+          .type('application/x-ndjson; charset=utf-8')
+          .headers({ connection: 'close', 'x-accel-buffering': 'no' })
+          .send(body);
       },
     });
   });

@@ -85,7 +85,12 @@ interface Open {
 export type Lifetimes = ReturnType<typeof createLifetimes>;
 
 /** Call it before the routes are registered. */
-export function createLifetimes(app: FastifyInstance, runWithAdmission: RunWithAdmission, unread: UnreadBytes) {
+export function createLifetimes(
+  app: FastifyInstance,
+  runWithAdmission: RunWithAdmission,
+  unread: UnreadBytes,
+  heartbeatMs: number,
+) {
   const open = new Set<Open>();
   let isClosing = false;
   let checking = false;
@@ -178,7 +183,7 @@ export function createLifetimes(app: FastifyInstance, runWithAdmission: RunWithA
     return body.stream;
   }
 
-  return { begin };
+  return { begin, heartbeatMs };
 }
 
 /** A body that is written by pieces, each when the client has room for it. What waits in memory counts as unread. */
@@ -217,8 +222,6 @@ function closing(): AppError {
 /** Open streams of one project, and of all, in this process. */
 const LIMITS = { perProject: 2_000, inAll: 10_000 };
 export type StreamLimits = Readonly<typeof LIMITS>;
-/** How often a comment is sent on a stream, so that nothing on its way counts it as idle. */
-const HEARTBEAT_MS = 15_000;
 /** Also what a stream begins with, once its place in the feed is settled: the client sees the headers then. */
 export const HEARTBEAT = ': \n\n';
 
@@ -238,7 +241,7 @@ export function createStreams(
   const beats = new Set<() => void>();
   const timer = setInterval(() => {
     for (const beat of beats) beat();
-  }, HEARTBEAT_MS).unref();
+  }, lifetimes.heartbeatMs).unref();
   app.addHook('onClose', async () => clearInterval(timer));
 
   return {

@@ -183,12 +183,21 @@ export interface HealthOptions {
   readonly describe: () => { readonly version: string; readonly schema: string | null };
 }
 
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** A supervisor or balancer asks it all the time: it is measured apart from requests, and a 503 of it is no failure. */
+    isProbe?: true;
+  }
+}
+
+const PROBE = { schema: { hide: true }, config: { isProbe: true } } as const;
+
 /** `/livez` tells that the process runs, `/readyz` that it can answer requests. */
 export const healthPlugin: FastifyPluginAsync<HealthOptions> = async (app, { checkReady, describe }) => {
-  app.get('/livez', { schema: { hide: true } }, async () => ({ status: 'alive' }));
+  app.get('/livez', PROBE, async () => ({ status: 'alive' }));
 
   let reported: string | null = null;
-  app.get('/readyz', { schema: { hide: true } }, async (request) => {
+  async function requireReady(request: FastifyRequest): Promise<void> {
     try {
       await checkReady();
       reported = null;
@@ -200,6 +209,14 @@ export const healthPlugin: FastifyPluginAsync<HealthOptions> = async (app, { che
       reported = reason;
       throw unavailable(cause instanceof AppError ? cause.message : 'The service is not ready.');
     }
+  }
+  app.get('/readyz', PROBE, async (request) => {
+    await requireReady(request);
     return { status: 'ready', ...describe() };
+  });
+  // The check of a balancer that was told no other, also as OPTIONS *.
+  app.options('/', PROBE, async (request, reply) => {
+    await requireReady(request);
+    return reply.code(204).header('allow', 'GET, HEAD, OPTIONS').send();
   });
 };

@@ -1,4 +1,5 @@
 import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { type BatchSize, batchChannel } from './request-trace.js';
@@ -20,6 +21,8 @@ type Reading = number | Readonly<Record<string, number>>;
 /** In seconds: what is answered from memory, most answers, and up to the time that a request has (REQUEST_TIMEOUT_MS). */
 const DURATIONS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const BATCH_SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_000];
+/** A figure that takes longer, because the database is busy or away, is left out: the scrape would fail as a whole. */
+const FIGURE_MS = 2_000;
 /** As many operations are counted by their name; callers can make up any number of them. */
 const MAX_OPERATIONS = 100;
 
@@ -58,6 +61,12 @@ function measureRequests(app: FastifyInstance, register: Registry): void {
     labelNames: ['method', 'route', 'status'],
     registers: [register],
   });
+  const probes = new Counter({
+    name: 'userdir_http_probes_total',
+    help: 'Answers to probes (/livez, /readyz and OPTIONS /), which are not among the requests.',
+    labelNames: ['route', 'status'],
+    registers: [register],
+  });
   const durations = new Histogram({
     name: 'userdir_http_request_duration_seconds',
     help: 'Time from the headers of a request to the end of its answer.',
@@ -76,6 +85,10 @@ function measureRequests(app: FastifyInstance, register: Registry): void {
   app.addHook('onResponse', (request: FastifyRequest, reply: FastifyReply, done) => {
     const { method, routeOptions, operation } = request;
     const route = routeOptions.url ?? 'none';
+    if (routeOptions.config?.isProbe) {
+      probes.inc({ route, status: reply.statusCode });
+      return done();
+    }
     const seconds = reply.elapsedTime / 1_000;
     requests.inc({ method, route, status: reply.statusCode });
     // A stream is open for as long as its client likes.
@@ -119,8 +132,9 @@ function readFigure({ kind, name, help, read, label, info }: Figure, register: R
   const metric = kind === 'counter' ? new Counter(given) : new Gauge(given);
 
   async function collect(): Promise<void> {
-    const reading = await read();
+    const reading = await Promise.race([read(), sleep(FIGURE_MS, null, { ref: false })]);
     metric.reset();
+    if (reading === null) return;
     if (typeof reading === 'number') metric.inc(info?.() ?? {}, reading);
     else for (const [value, count] of Object.entries(reading)) metric.inc({ [label ?? '']: value }, count);
   }

@@ -377,7 +377,7 @@ test.runIf(existsSync('/proc/self/fd'))(
 async function uploadWithPause({ stalledMs, pauseMs }: { stalledMs: number; pauseMs: number }) {
   const own = await startTestApp({
     env: { REQUEST_TIMEOUT_MS: '300' },
-    timeouts: { headersMs: 300, stalledMs, idleMs: 72_000, checkMs: 50 },
+    timeouts: { headersMs: 300, stalledMs, checkMs: 50, heartbeatMs: 10_000 },
   });
   const isOver = new AbortController();
   async function* body() {

@@ -5,12 +5,12 @@ import { type TestApp, type TestProject, useTestApp } from '../support/app.js';
 
 /** Malicious connections: slow ones, and ones that smuggle a request behind another. Tests write bytes to a socket. */
 
-const TIMEOUTS = { headersMs: 400, stalledMs: 400, idleMs: 400, checkMs: 50 };
+const TIMEOUTS = { headersMs: 400, stalledMs: 400, checkMs: 50, heartbeatMs: 10_000 };
 const REQUEST_TIMEOUT_MS = 600;
 /** The maximum time a connection may stay open: the sum of the timeouts, and time for a busy machine. */
 const BOUND_MS = 15_000;
 
-const app = useTestApp({ timeouts: TIMEOUTS, env: { REQUEST_TIMEOUT_MS: String(REQUEST_TIMEOUT_MS) } });
+const app = useTestApp({ timeouts: TIMEOUTS, env: { REQUEST_TIMEOUT_MS: String(REQUEST_TIMEOUT_MS), KEEP_ALIVE_SECONDS: '1' } });
 let project: TestProject;
 let credentials: string;
 let victim: number;

@@ -216,8 +216,18 @@ describe('valid HTTP is authenticated first', () => {
     expectError(await sendRaw(app.url, request('GET /server/users HTTP/1.1', [twice])), 401);
   });
 
-  test('a request for the path * is 404', async () => {
-    expectError(await sendRaw(app.url, request('OPTIONS * HTTP/1.1')), 404);
+  test.each(['GET', 'HEAD', 'POST'])('%s of the path * is 404', async (method) => {
+    const { status } = await sendRaw(app.url, request(`${method} * HTTP/1.1`));
+    expect(status).toBe(404);
+  });
+
+  test.each([
+    ['of HAProxy', 'OPTIONS / HTTP/1.0\r\n\r\n'],
+    ['of the whole server', 'OPTIONS * HTTP/1.0\r\n\r\n'],
+    ['with a name', 'OPTIONS * HTTP/1.1\r\nHost: userdir\r\nConnection: close\r\n\r\n'],
+  ])('a check by OPTIONS is 204 without credentials: %s', async (_whose, bytes) => {
+    const { status, body, headers } = await sendRaw(app.url, bytes);
+    expect([status, body, headers['allow']]).toEqual([204, undefined, 'GET, HEAD, OPTIONS']);
   });
 
   test('the error for another HTTP version names the accepted versions, and the connection ends', async () => {

@@ -127,6 +127,21 @@ test('all requests are counted by route and status and timed by route, also with
   expect(counts).toEqual([1, 1, 1, 1, 3, 3]);
 });
 
+test('probes are counted apart from requests', async () => {
+  const sumOf = async (name: string) => {
+    const { families } = await scrape();
+    const samples = [...families.values()].flatMap((family) => [...family.samples]);
+    return samples.filter(([id]) => id.startsWith(name)).reduce((sum, [, value]) => sum + value, 0);
+  };
+  const names = ['userdir_http_probes_total', 'userdir_http_requests_total', 'userdir_http_request_duration_seconds'];
+  const before = await Promise.all(names.map(sumOf));
+  for (const path of ['/livez', '/readyz']) await fetch(app.url + path);
+  await fetch(app.url, { method: 'OPTIONS' });
+  const after = await Promise.all(names.map(sumOf));
+  expect(after.map((sum, at) => sum - (before[at] ?? 0))).toEqual([3, 0, 0]);
+  expect((await scrape()).value('userdir_http_probes_total{route="/readyz",status="200"}')).toBeGreaterThan(0);
+});
+
 test('operations are timed by name, with at most a hundred names', async () => {
   const named = await growth(
     [

@@ -15,7 +15,7 @@ import { parseConfig } from '#dist/config/config.js';
 import { type Json, useTestApp } from '../support/app.js';
 import { ROOT } from '../support/checkout.js';
 
-/** The files of docs/deploy: by their schemas, and beside what the service does. test/api/metrics.test.ts has the alerts. */
+/** The files of docs/deploy: by their schemas, and beside what the service does. test/package/alerts.test.ts runs the alerts, test/package/proxies.test.ts HAProxy. */
 
 const run = promisify(execFile);
 const FOLDER = join(ROOT, 'docs/deploy');

@@ -8,7 +8,16 @@ import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type { Json } from '../support/app.js';
-import { call, type RunningServer, type Settings, spawnUserdir, startServer, userdir } from '../support/command.js';
+import {
+  CLI,
+  type Command,
+  call,
+  type RunningServer,
+  type Settings,
+  spawnUserdir,
+  startServer,
+  userdir,
+} from '../support/command.js';
 import { copyTemplate, createEmptyDatabase, type TestDatabase } from '../support/engines.js';
 
 const engine = inject('engine');
@@ -331,3 +340,37 @@ describe('a start is refused', () => {
     );
   });
 });
+
+test.runIf(engine === 'embedded')(
+  'a server without a free file descriptor says so once, with the limit and what to do, and goes on when there are some',
+  async () => {
+    const database = await copyTemplate();
+    const limited: Command = ['bash', '-c', 'ulimit -n 300 && exec "$0" "$@"', process.execPath, CLI];
+    const server = await startServer({ ...database.env, DEMO: 'off' }, limited);
+    const { hostname, port } = new URL(server.url);
+    const sockets = Array.from({ length: 400 }, () => connect(Number(port), hostname).on('error', () => undefined));
+    await server.logged('file descriptors');
+    // For longer than it takes to look again.
+    await new Promise((resolve) => setTimeout(resolve, 2_500));
+    for (const socket of sockets) socket.destroy();
+    await expect
+      .poll(
+        () =>
+          fetch(`${server.url}/readyz`).then(
+            ({ status }) => status,
+            () => null,
+          ),
+        { timeout: 60_000 },
+      )
+      .toBe(200);
+    const { code, stderr } = await server.stop();
+    await database.drop();
+    expect(code).toBe(0);
+    const lines = stderr.split('\n').filter((line) => line.includes('file descriptors'));
+    expect(lines).toHaveLength(1);
+    expect(JSON.parse(lines[0] ?? '')).toMatchObject({
+      level: 40,
+      msg: expect.stringMatching(/^All 300 .* LimitNOFILE=/),
+    });
+  },
+);

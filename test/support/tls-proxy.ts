@@ -35,7 +35,8 @@ export async function startTlsProxy(name: string) {
   };
 }
 
-function makeCertificate(name: string): { key: Buffer; cert: Buffer } {
+/** A certificate for a host of this machine, and its key. */
+export function makeCertificate(name: string): { key: Buffer; cert: Buffer } {
   const folder = mkdtempSync(join(tmpdir(), 'userdir-tls-'));
   const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')];
   const curve = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];

@@ -31,3 +31,21 @@ test('while it is not ready, /readyz logs each reason once, in one line without 
   expect((await app.inject('/livez')).statusCode).toBe(200);
   await app.close();
 });
+
+test('OPTIONS / says by its status alone what /readyz says', async () => {
+  let isReady = false;
+  const app = Fastify({ logger: false });
+  app.decorate('docsOf', () => 'https://docs.example.com');
+  app.setErrorHandler(sendFailure);
+  await app.register(healthPlugin, {
+    checkReady: async () => {
+      if (!isReady) throw new Error('closing');
+    },
+    describe: () => ({ version: '1.2.3', schema: '1_first' }),
+  });
+  const ask = async () => (await app.inject({ method: 'OPTIONS', url: '/' })).statusCode;
+  expect(await ask()).toBe(503);
+  isReady = true;
+  expect(await ask()).toBe(204);
+  await app.close();
+});

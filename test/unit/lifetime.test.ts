@@ -34,7 +34,7 @@ beforeEach(async () => {
   admission = createAdmission(ADMISSION);
   app.decorateRequest('queued', null);
   places = createPlaces({ perHolder: 100, inAll: 100 }, () => new AppError('RATE_LIMITED', 'Too many.'));
-  const lifetimes = createLifetimes(app, admitRequests(app, admission, unread), unread);
+  const lifetimes = createLifetimes(app, admitRequests(app, admission, unread), unread, 10_000);
   app.get('/', async (request, reply) => {
     await before;
     const terms = {
