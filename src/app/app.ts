@@ -105,7 +105,7 @@ export async function createServer({
     },
     // A request that arrives while the server closes is still answered. Its connection ends after the answer.
     return503OnClosing: false,
-    rewriteUrl: routableUrl,
+    rewriteUrl: ({ url = '/' }) => routableUrl(url),
     routerOptions: { maxParamLength: MAX_URL_LENGTH },
     frameworkErrors: sendFailure,
     clientErrorHandler: (error, socket) => refuseMalformedHttp(error, socket as Socket, services.docsOf),

@@ -82,9 +82,7 @@ export function refuseUnknownRoutes(app: FastifyInstance): (request: FastifyRequ
  * Escapes a path whose percent-encoding is broken, so that the router passes it on. Its interface then refuses it after
  * authentication, as it refuses everything else. The router itself would refuse it before authentication.
  */
-export function routableUrl({ method, url = '/' }: IncomingMessage): string {
-  // OPTIONS of the whole server, which some balancers send as their check.
-  if (url === '*' && method === 'OPTIONS') return '/';
+export function routableUrl(url: string): string {
   if (!url.includes('%')) return url;
   const [path = '', ...query] = url.split(/(?=\?)/);
   return isDecodable(path) ? url : [path.replaceAll('%', '%25'), ...query].join('');

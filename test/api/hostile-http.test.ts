@@ -10,7 +10,10 @@ const REQUEST_TIMEOUT_MS = 600;
 /** The maximum time a connection may stay open: the sum of the timeouts, and time for a busy machine. */
 const BOUND_MS = 15_000;
 
-const app = useTestApp({ timeouts: TIMEOUTS, env: { REQUEST_TIMEOUT_MS: String(REQUEST_TIMEOUT_MS), KEEP_ALIVE_SECONDS: '1' } });
+const app = useTestApp({
+  timeouts: TIMEOUTS,
+  env: { REQUEST_TIMEOUT_MS: String(REQUEST_TIMEOUT_MS), KEEP_ALIVE_SECONDS: '1' },
+});
 let project: TestProject;
 let credentials: string;
 let victim: number;

@@ -216,9 +216,8 @@ describe('valid HTTP is authenticated first', () => {
     expectError(await sendRaw(app.url, request('GET /server/users HTTP/1.1', [twice])), 401);
   });
 
-  test.each(['GET', 'HEAD', 'POST'])('%s of the path * is 404', async (method) => {
-    const { status } = await sendRaw(app.url, request(`${method} * HTTP/1.1`));
-    expect(status).toBe(404);
+  test('a request for the path * is 404', async () => {
+    expectError(await sendRaw(app.url, request('POST * HTTP/1.1')), 404);
   });
 
   test.each([

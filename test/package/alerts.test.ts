@@ -7,11 +7,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import type { Command } from 'commander';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { parse } from 'yaml';
 import { createServer } from '#dist/app/app.js';
-import { createProgram } from '#dist/cli/program.js';
+import { createProgram, leafCommands } from '#dist/cli/program.js';
 import { parseConfig } from '#dist/config/config.js';
 import { createContext } from '#dist/context.js';
 import { createLogger } from '#dist/telemetry/logger.js';
@@ -30,11 +29,9 @@ const rules: { alert: string; annotations: Record<string, string> }[] = parse(
 ).groups.flatMap((group: Json) => group.rules);
 
 describe.runIf(inject('engine') === 'embedded')('the commands in docs/deploy', () => {
-  const namesOf = (command: Command): string[] =>
-    command.commands.length === 0
-      ? [command.name()]
-      : command.commands.flatMap(namesOf).map((name) => `${command.name()} ${name}`);
-  const known = createProgram({}).commands.flatMap(namesOf);
+  const known = leafCommands(createProgram({})).map((command) =>
+    [command.parent?.parent && command.parent.name(), command.name()].filter(Boolean).join(' '),
+  );
   /** Arguments and options may follow the name. */
   const isCommand = (text: string) => known.some((name) => `${text} `.startsWith(`${name} `));
 
