@@ -193,7 +193,7 @@ export class AppError extends Error {
     // A mistake of a caller is not a fault in our code. Recording the stack takes longer than the rest of a refusal.
     const { stackTraceLimit } = Error;
     if (code !== 'INTERNAL_SERVER_ERROR') Error.stackTraceLimit = 0;
-    super(message, { cause: options.cause });
+    super(redact(message), { cause: options.cause });
     Error.stackTraceLimit = stackTraceLimit;
     this.headers = options.headers ?? {};
   }
@@ -259,44 +259,46 @@ const HTTP_FAILURES: Record<number, readonly [ErrorCode, string]> = {
   415: ['UNSUPPORTED_MEDIA_TYPE', 'The body has another content type than application/json.'],
 };
 
+/** A longer value is not repeated: neither secrets nor phrases of secret words are so short. */
 const SHOWN_LENGTH = 40;
-/** How much of a value is read: enough to redact a secret that begins in the part that is shown. */
+/** A longer text is not searched for what must be hidden, and not shown either. */
 const READ_LENGTH = 400;
-/** The characters of JSON, with escapes as a whole. */
-const WHOLE_CHARACTERS = /^(?:[^\\]|\\u[0-9a-f]{4}|\\[^u])*/;
 
-/** A value as an error repeats it: quoted, on one line, shortened, without secrets, emails and addresses. A longer one takes no more time. */
+/** A value as an error repeats it: quoted, on one line, without secrets, emails and addresses. Of a long one only the length is told. */
 export function show(value: unknown): string {
   if (value === undefined) return 'nothing';
-  if (typeof value === 'string') return showText(value);
-  const read = beginningOf(value, READ_LENGTH);
-  if (read.length <= SHOWN_LENGTH) return read;
+  const shown = asJson(value, typeof value === 'string' ? SHOWN_LENGTH + '""'.length : SHOWN_LENGTH);
+  if (shown !== null) return shown;
+  // Limits count the characters of a text itself.
+  if (typeof value === 'string') return `a text of ${value.length} characters`;
   const length = lengthOf(value);
-  const shown = `${beginningOfJson(read)}…`;
-  // A text that was cut is quoted all the same.
-  const closed = (shown.match(/(?<!\\)(?:\\\\)*"/g)?.length ?? 0) % 2 === 0 ? shown : `${shown}"`;
-  return length === null ? closed : `${closed} (${length} characters of JSON)`;
+  return length === null ? 'JSON that nests too deeply' : `JSON of ${length} characters`;
 }
 
-/** Its length is that of the text itself, as limits count it. */
-function showText(text: string): string {
-  const read = asJson(text, READ_LENGTH).slice(1, -1);
-  if (read.length <= SHOWN_LENGTH && text.length <= READ_LENGTH) return `"${read}"`;
-  return `"${beginningOfJson(read)}…" (${text.length} characters)`;
+/** A value as JSON, without what must be hidden; null if that takes more than `room`. */
+function asJson(value: unknown, room: number): string | null {
+  if (room <= 0) return null;
+  let text: string;
+  if (typeof value === 'string') {
+    if (value.length > READ_LENGTH) return null;
+    text = JSON.stringify(redact(value));
+    // JSON has no form of its own for 1e999 and for a bigint.
+  } else if (typeof value !== 'object' || value === null) text = String(value);
+  else {
+    const isList = Array.isArray(value);
+    text = isList ? '[' : '{';
+    for (const [key, item] of Object.entries(value)) {
+      const left = room - text.length;
+      const [name, shown] = [isList ? '' : asJson(key, left), asJson(item, left)];
+      if (name === null || shown === null) return null;
+      text += `${text.length > 1 ? ',' : ''}${isList ? '' : `${name}:`}${shown}`;
+    }
+    text += isList ? ']' : '}';
+  }
+  return text.length <= room ? text : null;
 }
 
-/** As much of JSON as is shown. Half of an escape would be misread, and half of a surrogate pair makes JSON that strict parsers refuse. */
-function beginningOfJson(json: string): string {
-  const start = json.slice(0, SHOWN_LENGTH).replace(/[\ud800-\udbff]$/, '');
-  return (WHOLE_CHARACTERS.exec(start) as RegExpExecArray)[0];
-}
-
-/** The beginning of a text as JSON, without what must not be shown. */
-function asJson(text: string, room: number): string {
-  return JSON.stringify(redact(text.slice(0, room)));
-}
-
-/** The length of a value as text; null if it nests too deeply to be written. */
+/** The length of a value as JSON; null if it nests too deeply to be written. */
 function lengthOf(value: unknown): number | null {
   if (typeof value !== 'object') return String(value).length;
   try {
@@ -304,21 +306,6 @@ function lengthOf(value: unknown): number | null {
   } catch {
     return null;
   }
-}
-
-/** A value as JSON, or a beginning of it that has `room` characters or more. */
-function beginningOf(value: unknown, room: number): string {
-  if (typeof value === 'string') return asJson(value, room);
-  // JSON has no form of its own for 1e999 and for a bigint.
-  if (typeof value !== 'object' || value === null) return String(value);
-  const isList = Array.isArray(value);
-  let text = isList ? '[' : '{';
-  for (const [key, item] of Object.entries(value)) {
-    if (text.length >= room) return text;
-    const name = isList ? '' : `${asJson(key, room)}:`;
-    text += `${text.length > 1 ? ',' : ''}${name}${beginningOf(item, room - text.length)}`;
-  }
-  return text + (isList ? ']' : '}');
 }
 
 /** The sentence for a bad value: its name, what arrived, what is accepted. */
@@ -338,11 +325,22 @@ export function badInput(name: string, value: unknown, accepted: string): AppErr
 const FORMS: readonly [form: RegExp, word: string][] = [
   [/uds_[\w-]{8,}/g, '[secret]'],
   [/whsec_[\w+/=-]{8,}/g, '[secret]'],
+  // A JSON Web Token.
+  [/eyJ[\w-]{8,}(?:\.[\w-]*){0,4}/g, '[secret]'],
   [/[^\s"'`<>()[\]{},;:=@]{1,64}@[^\s"'`<>()[\]{},;:=@\\]{1,253}\.[^\s"'`<>()[\]{},;:=@\\.]{2,63}/g, '[email]'],
   [/(?<![A-Z2-7])G[A-Z2-7]{55}(?![A-Z2-7])/g, '[address]'],
   [/0x[0-9a-f]{40}(?![0-9a-f])/gi, '[address]'],
+  // A private key: of Stellar (a seed), of Bitcoin (WIF), in hexadecimal.
+  [/(?<![A-Z2-7])S[A-Z2-7]{55}(?![A-Z2-7])|\b[5KL9c][1-9A-HJ-NP-Za-km-z]{50,51}\b|0x[0-9a-f]{64}/g, '[secret]'],
   // An address with a typing error, at the beginning of a word, so that each word is read once. The digits tell it from a long name.
   [/(?<=^|[^a-z0-9]|\\[bfnrt])(?=g[a-z0-9]{40}|0x[a-z0-9]{30})(?=(?:[a-z]*\d){3})[a-z0-9]+/gi, '[address]'],
+  // Any other key in one word, also with a typing error. Hashes and IDs of so many characters are hidden with them.
+  [/(?<=^|[^a-z0-9]|\\[bfnrt])(?=(?:[a-z]*\d){3})(?=\d*[a-z])[a-z0-9]{48,}/gi, '[secret]'],
+  // A phrase of secret words (BIP-39): 12 words or more of 3 to 8 letters. Sentences have shorter words and full stops between.
+  [
+    /(?<![\p{L}\p{M}])(?:[\p{L}\p{M}]{3,8}(?:[\s,;-]|\\[nrt]|", ?"){1,4}){11,}[\p{L}\p{M}]{3,8}(?![\p{L}\p{M}])/gu,
+    '[secret]',
+  ],
 ];
 
 /** Only this much of a text is searched and kept. No error and no log line needs more. */

@@ -4,7 +4,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import { runThenClose } from '../closers.js';
-import { BUILD_ADVICE, findBuildFault, isOlder, PACKAGE, VERSION } from '../config/build.js';
+import { BUILD_ADVICE, findBuildFault, PACKAGE, VERSION } from '../config/build.js';
 import { type Config, ConfigError, type Environment, findMisspelt, LOOPBACK, parseConfig } from '../config/config.js';
 import { SETTINGS } from '../config/settings.js';
 import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
@@ -138,9 +138,7 @@ const END_OF_LIFE: Readonly<Record<number, string>> = {
 };
 
 function checkNode(): Outcome {
-  const oldest = PACKAGE.engines.node.replace('>=', '');
   const found = `${process.version}, for userdir ${VERSION}`;
-  if (isOlder(process.versions.node, oldest)) return failed(found, `Upgrade to Node.js ${oldest} or newer.`);
   const end = END_OF_LIFE[Number.parseInt(process.versions.node, 10)];
   if (end === undefined || Date.now() < Date.parse(end)) return passed(found);
   return warning(`${found}; it has had no security fixes since ${end}`, 'Upgrade to Node.js 24.');

@@ -1,5 +1,6 @@
 import { type Command, CommanderError } from 'commander';
 import { ConfigError, findMisspelt } from '../config/config.js';
+import { redact } from '../errors.js';
 import { nameProject } from './arguments.js';
 import { createProgram } from './program.js';
 import { ReportedFailure } from './run.js';
@@ -41,6 +42,6 @@ function report(error: unknown): number {
   // A missing setting may be set under a misspelt name.
   if (error instanceof ConfigError)
     process.stderr.write(`${[error.message, ...findMisspelt(process.env)].join('\n')}\n`);
-  else process.stderr.write(`userdir: ${explainFailure(error)}\n`);
+  else process.stderr.write(`userdir: ${redact(explainFailure(error))}\n`);
   return (error as { exitCode?: number }).exitCode ?? FAILED;
 }

@@ -2,6 +2,7 @@ import { styleText } from 'node:util';
 import { Command, Option } from 'commander';
 import { VERSION } from '../config/build.js';
 import type { Environment } from '../config/config.js';
+import { redact } from '../errors.js';
 import { examples } from './arguments.js';
 import { addAuditCommand } from './audit.js';
 import { addChangesCommand } from './changes.js';
@@ -50,6 +51,8 @@ export function createProgram(env: Environment): Command {
     .version(VERSION)
     .addOption(noColorOption())
     .configureHelp(HELP_STYLES)
+    // What was typed is repeated in the words of commander.
+    .configureOutput({ outputError: (text, write) => write(redact(text)) })
     .addHelpText('after', SETTINGS_HELP)
     .addHelpText('after', examples('serve', 'project create --name "My wallet app"', 'doctor'))
     .showHelpAfterError('(see --help)')

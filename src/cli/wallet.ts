@@ -12,7 +12,7 @@ import {
   type WalletVerdict,
   walletObject,
 } from '../domain/wallets.js';
-import { fromUnknown, redact } from '../errors.js';
+import { fromUnknown } from '../errors.js';
 import { fileArgument, jsonReportOption, openInput, projectOption } from './arguments.js';
 import { countBytes, type Io, type OperationContext } from './operation.js';
 import type { CommandContext } from './run.js';
@@ -126,8 +126,7 @@ function readLine(line: Line): WalletQuestion | MalformedWallet | null {
   } catch (error) {
     const known = fromUnknown(error);
     if (known.code !== 'BAD_USER_INPUT') throw error;
-    // The message of a JSON parser repeats the text.
-    return { reason: redact(known.message) };
+    return { reason: known.message };
   }
 }
 

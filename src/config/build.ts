@@ -38,6 +38,12 @@ export const PACKAGE: {
 
 export const VERSION: string = PACKAGE.version;
 
+/** Why this Node.js cannot run userdir. Null if it can. */
+export function findNodeFault(version = process.versions.node): string | null {
+  const oldest = PACKAGE.engines.node.replace('>=', '');
+  return isOlder(version, oldest) ? `Node.js ${version} is too old, ${oldest} or newer is needed` : null;
+}
+
 /** Whether a version is older than another one, by its three numbers. */
 export function isOlder(version: string, than: string): boolean {
   const [one, other] = [version, than].map((each) =>

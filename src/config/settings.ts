@@ -62,6 +62,16 @@ function url(...schemes: string[]): Kind<string> {
   return { accepts, schema: z.string().refine(hasScheme, accepts) };
 }
 
+/** Without a path, below which the service cannot be. */
+const origin: Kind<string> = {
+  accepts: 'a URL of a scheme (http:// or https://), a host and, where it is not the usual one, a port, without a path',
+  schema: url('http', 'https').schema.refine((value) => URL.canParse(value) && isOrigin(new URL(value))),
+};
+
+function isOrigin({ pathname, search, hash, username, password }: URL): boolean {
+  return `${pathname}${search}${hash}${username}${password}` === '/';
+}
+
 function oneOf<Name extends string>(...names: readonly Name[]): Kind<Name> {
   const accepts = `one of ${names.join(', ')}`;
   return { accepts, schema: z.enum(names, accepts) as unknown as z.ZodType<Name, string> };
@@ -250,7 +260,7 @@ export const DECLARATIONS = {
     does: 'Whether the dashboard is served at `/dashboard`.',
   },
   PUBLIC_URL: {
-    ...url('http', 'https'),
+    ...origin,
     default: null,
     absent: '`HOST` and `PORT`, over http',
     does: 'Where browsers reach the service, such as `https://users.example.com`. Links to the dashboard begin with it, single sign-on returns to it, and errors name the address of their documentation with it.',

@@ -71,10 +71,14 @@ export const saysWhere = (accepted: string) => (issue: Issue) =>
 export const objectError = (whole: string, form: string, known: string) => (issue: Issue) => {
   const { keys = [] } = issue;
   if (issue.code !== 'unrecognized_keys') return expected(nameOf(issue, whole), issue.input, form);
-  const names = keys.slice(0, KEYS_NAMED).map(show).join(', ');
-  const more = keys.length > KEYS_NAMED ? ` and ${keys.length - KEYS_NAMED} more` : '';
-  return `${nameOf(issue, whole)}: got the unknown key ${names}${more}, expected only ${known}.`;
+  return `${nameOf(issue, whole)}: got the unknown key ${nameKeys(keys)}, expected only ${known}.`;
 };
+
+/** The first of several keys, as an error repeats them. */
+export function nameKeys(keys: readonly string[]): string {
+  const more = keys.length > KEYS_NAMED ? ` and ${keys.length - KEYS_NAMED} more` : '';
+  return keys.slice(0, KEYS_NAMED).map(show).join(', ') + more;
+}
 
 /** A list can have as many faults as items; a caller needs the first few. */
 const MAX_FAULTS_NAMED = 5;

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { AppError } from '../errors.js';
 import { protect } from './csv-cells.js';
-import { dateForm, EARLIEST, LATEST, parse, parseDate, readableText, says } from './filters.js';
+import { dateForm, EARLIEST, LATEST, nameKeys, parse, parseDate, readableText, says } from './filters.js';
 import {
   type Ban,
   type BanRecord,
@@ -14,6 +14,7 @@ import {
   type UserRecord,
 } from './identities.js';
 import { isTooLong } from './input-limits.js';
+import { describeJsonFault } from './json-fault.js';
 import {
   type ExportedUser,
   type GivenFields,
@@ -91,7 +92,11 @@ export function parseJson(json: string): unknown {
   try {
     return JSON.parse(json);
   } catch (cause) {
-    throw new AppError('BAD_USER_INPUT', `The line is not valid JSON: ${(cause as Error).message}.`, { cause });
+    throw new AppError(
+      'BAD_USER_INPUT',
+      `The line is not valid JSON: ${describeJsonFault(json)?.replace('line 1, ', '')}.`,
+      { cause },
+    );
   }
 }
 
@@ -163,7 +168,7 @@ const accountForm = {
 
 const unknownFields = (known: string, name: string) => (issue: z.core.$ZodRawIssue) =>
   issue.code === 'unrecognized_keys'
-    ? `Unknown field ${issue.keys.map((key) => JSON.stringify(key)).join(', ')}; known are ${known}.`
+    ? `Unknown field ${nameKeys(issue.keys)}; known are ${known}.`
     : says(name, 'a JSON object')(issue);
 
 const banLine = z.strictObject(

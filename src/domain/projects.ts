@@ -128,6 +128,8 @@ export function projectDeleted(): AppError {
  */
 
 const SECRET_BYTES = 32;
+/** Of a secret without its checksum. */
+const UNCHECKED_LENGTH = 47;
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 /** 62^6 is more than 2^32. */
 const CHECKSUM_LENGTH = 6;
@@ -135,6 +137,32 @@ const CHECKSUM_LENGTH = 6;
 export function makeSecret(randomBytes: (size: number) => Buffer): string {
   const unchecked = `uds_${randomBytes(SECRET_BYTES).toString('base64url')}`;
   return unchecked + checksum(unchecked);
+}
+
+export const APP_ID = /^app_[0-9a-f]{24}$/;
+
+/** Those without a checksum are of releases before there was one. */
+function isSecret(text: string): boolean {
+  const unchecked = text.slice(0, UNCHECKED_LENGTH);
+  return /^uds_[\w-]{43}$/.test(unchecked) && (text === unchecked || text === unchecked + checksum(unchecked));
+}
+
+/**
+ * What the form of refused credentials shows, as a sentence behind that of the refusal; empty for nothing. It looks at what was sent only, so
+ * that it does not tell whether an App ID exists.
+ */
+export function faultInForm({ appId, appSecret }: Credentials): string {
+  if (appId.startsWith('uds_') || appSecret.startsWith('app_'))
+    return ' An App ID begins with app_ and an App Secret with uds_: the two look swapped, or one is in both places.';
+  for (const [name, text] of [
+    ['App ID', appId],
+    ['App Secret', appSecret],
+  ] as const) {
+    if (/^["'`]|["'`]$/.test(text)) return ` The ${name} has quotes around it: send it without them.`;
+    if (text !== text.trim()) return ` The ${name} has white space around it, such as a line break at its end.`;
+  }
+  if (/^app_/.test(appId) && !APP_ID.test(appId)) return ' The App ID looks cut or mistyped.';
+  return appSecret.startsWith('uds_') && !isSecret(appSecret) ? ' The App Secret looks cut or mistyped.' : '';
 }
 
 /** SHA-256, the only form in which a secret is stored. It has 256 random bits, so no slow hash is needed. */

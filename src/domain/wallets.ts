@@ -50,15 +50,12 @@ export function parseAddress(text: string): Address | { readonly reason: string 
 export function requireAddress(name: string, text: string): Address {
   const address = parseAddress(text);
   if ('reason' in address) {
-    throw new AppError('BAD_USER_INPUT', `${name}: got ${shown(text)}, expected ${ADDRESS_FORMS}; ${address.reason}.`);
+    throw new AppError(
+      'BAD_USER_INPUT',
+      `${name}: got ${text === text.trim() ? show(text) : 'a text with blanks around it'}, expected ${ADDRESS_FORMS}; ${address.reason}.`,
+    );
   }
   return address;
-}
-
-/** A malformed address as an error repeats it. A text that looks like a secret seed is not repeated. */
-function shown(text: string): string {
-  if (SECRET_SEED.test(text.trim())) return 'a secret';
-  return text === text.trim() ? show(text) : 'a text with blanks around it';
 }
 
 /** The StrKey of an ed25519 public key (SEP-23): the version, the key, and the CRC-16 of both, low byte first. */

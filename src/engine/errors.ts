@@ -16,8 +16,9 @@ import { definitionOf } from './nodes.js';
 /** Messages of GraphQL.js repeat values: how much of one is searched for secrets, and how much is answered. */
 const READ_LENGTH = 2_000;
 const MESSAGE_LENGTH = 500;
-/** A value in such a message that is too long to be shown whole. */
-const LONG_VALUE = /"((?:[^"\\]|\\.){200})(?:[^"\\]|\\.)+"?/gs;
+/** A value in such a message, and how long one may be to be repeated. */
+const VALUE = /"((?:[^"\\]|\\.)*)"?/gs;
+const VALUE_LENGTH = 40;
 
 /** What becomes of the errors of a request. */
 export interface ErrorTerms {
@@ -67,7 +68,9 @@ export const BAD_REQUEST = { status: 400 };
 
 /** Shortens a message of GraphQL.js and removes secrets and personal data, because it repeats values. */
 function shorten(message: string): string {
-  const text = redact(message.slice(0, READ_LENGTH).replace(LONG_VALUE, '"$1…"'));
+  const text = redact(message.slice(0, READ_LENGTH)).replace(VALUE, (quoted, value: string) =>
+    value.length > VALUE_LENGTH ? '"…"' : quoted,
+  );
   return text.length > MESSAGE_LENGTH ? `${text.slice(0, MESSAGE_LENGTH).replace(/[\ud800-\udbff]$/, '')}…` : text;
 }
 
@@ -116,7 +119,7 @@ function argumentAtFault(message: string, node: ASTNode | undefined): string | n
 
 /** The argument that an error about a request was found to be about. */
 function argumentIn({ argument }: Readonly<Record<string, unknown>>) {
-  return typeof argument === 'string' ? { argument } : {};
+  return typeof argument === 'string' ? { argument: redact(argument) } : {};
 }
 
 /** The step to the field that an object lacks, if a message of GraphQL.js says so. */

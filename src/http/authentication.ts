@@ -3,7 +3,7 @@ import { crc32 } from 'node:zlib';
 import type { onRequestHookHandler, preHandlerHookHandler } from 'fastify';
 import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
 import { isTooLong } from '../domain/input-limits.js';
-import type { Credentials, Permission, ProjectScope } from '../domain/projects.js';
+import { type Credentials, faultInForm, type Permission, type ProjectScope } from '../domain/projects.js';
 import { AppError } from '../errors.js';
 import { UNAUTHENTICATED } from './admission.js';
 import { type Addresses, clientNetwork } from './client-address.js';
@@ -45,8 +45,8 @@ const AT_ONCE: Run = (_project, work) => work();
 
 /** Header of every 401. */
 export const CHALLENGE = { 'www-authenticate': 'Basic realm="userdir"' };
-const MISSING =
-  'Credentials are missing: send the headers service-app-id and service-app-secret, or HTTP Basic with the App ID and the App Secret.';
+const SEND =
+  'send the headers service-app-id and service-app-secret, or HTTP Basic with the App ID and the App Secret.';
 const IN_HEADER = 'send it in the header';
 /** Allowed failures a minute: from one address, and with one App ID from all addresses. */
 export const FAILURES_OF_ADDRESS = 600;
@@ -63,11 +63,12 @@ const BUCKETS = 65_536;
 export function createAuthenticate(projects: Credentialed, runWithAdmission: Run): Authenticate {
   const countOfAddress = createFailureLimit(FAILURES_OF_ADDRESS, 'from this address');
   const countWithAppId = createFailureLimit(FAILURES_WITH_APP_ID, 'with this App ID');
-  const refuse = async (network: string, appId: string | null, error: unknown): Promise<never> => {
+  const refuse = async (network: string, credentials: Credentials | null, error: unknown): Promise<never> => {
     if (!(error instanceof AppError && error.code === 'UNAUTHENTICATED')) throw error;
     await countOfAddress(network);
-    if (appId !== null) await countWithAppId(appId);
-    throw new AppError('UNAUTHENTICATED', error.message, { headers: CHALLENGE });
+    if (credentials !== null) await countWithAppId(credentials.appId);
+    const advice = credentials === null ? '' : faultInForm(credentials);
+    throw new AppError('UNAUTHENTICATED', error.message + advice, { headers: CHALLENGE });
   };
   return (caller, run = runWithAdmission) => {
     const { headers } = caller;
@@ -82,7 +83,7 @@ export function createAuthenticate(projects: Credentialed, runWithAdmission: Run
     // Now, because a connection that has ended has no address.
     const network = clientNetwork(caller);
     return run(known === 'stale' ? appId : UNAUTHENTICATED, () =>
-      projects.authenticate(credentials).catch((error: unknown) => refuse(network, appId, error)),
+      projects.authenticate(credentials).catch((error: unknown) => refuse(network, credentials, error)),
     );
   };
 }
@@ -155,8 +156,14 @@ function missingIn(headers: IncomingHttpHeaders): string {
   const { appId, appSecret } = readGiven(headers);
   if (appId) return `The App Secret is missing: ${IN_HEADER} service-app-secret, or as the password of HTTP Basic.`;
   if (appSecret) return `The App ID is missing: ${IN_HEADER} service-app-id, or as the user name of HTTP Basic.`;
-  return MISSING;
+  const { authorization } = headers;
+  if (appId !== undefined || appSecret !== undefined || authorization === undefined)
+    return `Credentials are missing: ${SEND}`;
+  const scheme = /^bearer\b/i.test(authorization) ? 'Authorization: Bearer is not supported' : NOT_BASIC;
+  return `${scheme}: ${SEND}`;
 }
+
+const NOT_BASIC = 'The header authorization is not "Basic" with the Base64 of APP_ID:APP_SECRET';
 
 /** Empties a value that is longer than any App ID or App Secret, so that it is never hashed or counted. */
 function bounded({ appId, appSecret }: Credentials): Credentials {

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyRequest, preParsingHookHandler, RequestPayload } from 'fastify';
 import secureJson from 'secure-json-parse';
+import { describeJsonFault } from '../domain/json-fault.js';
 import { AppError } from '../errors.js';
 import type { RunWithAdmission } from './admission.js';
-import { describeJsonFault } from './json-fault.js';
 
 /** How deep JSON may nest: all code that parses or walks it recurses. No valid request needs a quarter of it. */
 const MAX_DEPTH = 32;

@@ -35,7 +35,10 @@ export function helpHeader(docs: string): { link: string } {
 export function failureOf(error: unknown, { headers, routeOptions }: FaultyRequest): AppError {
   const failure = fromUnknown(error);
   if (failure.code === 'UNSUPPORTED_MEDIA_TYPE')
-    return new AppError(failure.code, expected('content-type', headers['content-type'], JSON_TYPE));
+    return new AppError(
+      failure.code,
+      expected('content-type', headers['content-type']?.replace(/;.*/s, ''), JSON_TYPE),
+    );
   // Fastify has stopped to read a body, and knows its length only if the client has said it.
   if ((failure.cause as { statusCode?: number } | undefined)?.statusCode !== 413) return failure;
   const got = headers['content-length'] === undefined ? 'more' : `${Number(headers['content-length'])} bytes`;

@@ -9,6 +9,7 @@ import { atMost, isTooLong } from '../domain/input-limits.js';
 import { type Operator, PERMISSIONS_OF_ROLE, requirePermission, THE_OPERATOR } from '../domain/operators.js';
 import {
   type Actor,
+  APP_ID,
   type Credentials,
   type Grant,
   hashSecret,
@@ -24,13 +25,12 @@ import {
   SECRET_SCOPES,
   type SecretScope,
 } from '../domain/projects.js';
-import { AppError, badInput } from '../errors.js';
+import { AppError, badInput, show } from '../errors.js';
 import * as sql from './projects.sql.js';
 import { findSecrets, markSecretUsed, type SecretRow } from './secrets.sql.js';
 
 export type Projects = ReturnType<typeof createProjects>;
 
-const APP_ID = /^app_[0-9a-f]{24}$/;
 const APP_ID_BYTES = 12;
 /** How long valid credentials are cached, from the query on. A rotation in another process must take effect within a second. */
 const CACHED_MS = 900;
@@ -232,7 +232,7 @@ function projectDisabled(): AppError {
 }
 
 export function noProject(appId: string): AppError {
-  return new AppError('NOT_FOUND', `There is no project with the App ID ${JSON.stringify(appId)}.`);
+  return new AppError('NOT_FOUND', `There is no project with the App ID ${show(appId)}.`);
 }
 
 /** The cache has the hash of a secret, never the secret. */

@@ -11,7 +11,7 @@ import {
   type Rotation,
   type Secret,
 } from '../domain/projects.js';
-import { AppError, badInput } from '../errors.js';
+import { AppError, badInput, show } from '../errors.js';
 import { lockProject } from './projects.sql.js';
 import {
   type AddedSecret,
@@ -87,8 +87,7 @@ export function createSecrets(db: Database, randomBytes: (size: number) => Buffe
       const made = await exclusively(actor.projectId, (tx) =>
         replaceSecret(tx, actor, { secretHash: hashSecret(appSecret), label, overlapMs, documentsOnly }),
       );
-      if (made === undefined)
-        throw new AppError('NOT_FOUND', `The project has no secret labelled ${JSON.stringify(label)}.`);
+      if (made === undefined) throw new AppError('NOT_FOUND', `The project has no secret labelled ${show(label)}.`);
       onEnded();
       return { ...made, appSecret };
     },

@@ -33,7 +33,7 @@ function ignoredParameters(query: object, known: ReadonlySet<string>): string {
 }
 
 function encodeName(name: string): string {
-  const start = redact(name.slice(0, NAME_LENGTH)).slice(0, NAME_LENGTH);
+  const start = redact(name).slice(0, NAME_LENGTH);
   // Half of a surrogate pair cannot be encoded.
   return encodeURIComponent(start.replace(/[\ud800-\udbff]$/, ''));
 }

@@ -7,7 +7,7 @@ import {
   type UserRecord,
 } from '../domain/identities.js';
 import type { LineRecord, OnConflict } from '../domain/import-format.js';
-import { redact } from '../errors.js';
+import { show } from '../errors.js';
 import { type ImportedBans, importBans } from './bans.sql.js';
 import {
   addOrUpdateUsers,
@@ -73,9 +73,7 @@ interface UserLine {
 
 export function fail(report: ImportReport, line: number, reason: string): void {
   report.failed += 1;
-  // The message of a JSON parser repeats the text.
-  const redacted = redact(reason);
-  const shown = redacted.length <= MAX_REASON_LENGTH ? redacted : `${redacted.slice(0, MAX_REASON_LENGTH)}…`;
+  const shown = reason.length <= MAX_REASON_LENGTH ? reason : `${reason.slice(0, MAX_REASON_LENGTH)}…`;
   const kind = kindOf(report.error_kinds, shown);
   kind.lines += 1;
   kind.first.push(line);
@@ -181,7 +179,7 @@ async function addLines(
   const records = left.map(({ record }) => record);
   const taken = new Set(await findTaken(tx, projectId, records));
   for (const [index, { line, record }] of left.entries()) {
-    const identity = `auth_method ${JSON.stringify(record.authMethod)} and this auth_value`;
+    const identity = `auth_method ${show(record.authMethod)} and this auth_value`;
     if (taken.has(index + 1)) fail(report, line, externalIdTaken().message);
     else if (onConflict === 'skip') report.skipped += 1;
     else fail(report, line, `A user with ${identity} exists already.`);

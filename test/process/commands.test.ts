@@ -1,7 +1,17 @@
 import { readdir } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type { Json } from '../support/app.js';
-import { call, recordLogin, TIMESTAMP, userdir, userdirJson, useServer } from '../support/command.js';
+import {
+  CLI,
+  call,
+  outcomeOf,
+  recordLogin,
+  spawnUserdir,
+  TIMESTAMP,
+  userdir,
+  userdirJson,
+  useServer,
+} from '../support/command.js';
 import { copyTemplate, createEmptyDatabase, type TestDatabase } from '../support/engines.js';
 
 /** The embedded engine allows one process, so there every command goes through the running server. */
@@ -417,6 +427,18 @@ describe.runIf(inject('engine') === 'embedded')('usage', () => {
 
   test('userdir --version prints one line', async () => {
     expect(await usage('--version')).toMatchObject({ code: 0, stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) });
+  });
+
+  test('an older Node.js is refused with the version that is needed, before it reads what it cannot', async () => {
+    const older = "data:text/javascript,Object.defineProperty(process.versions, 'node', { value: '18.20.8' })";
+    const [node, cli] = [process.execPath, CLI];
+    for (const args of [['doctor'], ['--version'], ['project', 'list']])
+      expect(await outcomeOf(spawnUserdir({}, args, [node, '--import', older, cli]))).toEqual({
+        code: 1,
+        signal: null,
+        stdout: '',
+        stderr: 'userdir: Node.js 18.20.8 is too old, 20.19 or newer is needed.\n',
+      });
   });
 
   test('a malformed setting makes every command exit with code 1', async () => {

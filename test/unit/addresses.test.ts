@@ -226,6 +226,6 @@ test('the error for an address with blanks around it says so, and does not repea
 
 test('the error does not repeat a secret seed that was sent by mistake', () => {
   const seed = `S${'A'.repeat(55)}`;
-  expect(() => requireAddress('address', seed)).toThrow(/got a secret, .*secret seed/);
+  expect(() => requireAddress('address', seed)).toThrow(/got "\[secret\]", .*secret seed/);
   expect(() => requireAddress('address', seed)).not.toThrow(/SAAA/);
 });

@@ -124,6 +124,16 @@ test('every setting is read', () => {
   });
 });
 
+test.each([
+  'https://example.com/users',
+  'https://example.com/?a=1',
+  'https://example.com/#a',
+  'https://ada:password@example.com',
+  'users.example.com',
+])('PUBLIC_URL is refused with more than an origin: %s', (url) => {
+  expect(() => parseConfig({ PUBLIC_URL: url })).toThrow(/^PUBLIC_URL must be a URL of .* without a path\.$/);
+});
+
 const OIDC = ['OIDC_ISSUER', 'OIDC_CLIENT_ID', 'OIDC_CLIENT_SECRET'];
 
 test.each([

@@ -101,7 +101,7 @@ describe('an address in a message', () => {
     'getEveryUserWithTheAccountsAndTheWalletsOfProject2',
     'google-oauth2|103547991597142817347',
     'f4b6c1de-6a35-4c5f-9a57-2f0c8d3b7e10',
-    '5cfbd72bc555999d05fc30cb5d45e62df744d7d8e70efbff42ad9d4f4d941277',
+    '4bf92f3577b34da6a3ce929d0e0e4736',
     'MTc5MTA5ODI4MTg0My41My5kMTRrZDY',
     '0x1f0d56F79b837F4f',
     `0${'x'.repeat(60)}`,
@@ -121,35 +121,31 @@ describe('a value in a message', () => {
     [1.5, '1.5'],
     [['a', 1], '["a",1]'],
     ['x'.repeat(40), `"${'x'.repeat(40)}"`],
-    ['x'.repeat(41), `"${'x'.repeat(40)}…" (41 characters)`],
-    ['x'.repeat(256), `"${'x'.repeat(40)}…" (256 characters)`],
-    // Escapes are shown as a whole, and counted as what they stand for.
-    ['\n'.repeat(41), `"${'\\n'.repeat(20)}…" (41 characters)`],
-    [`${'x'.repeat(39)}\n`, `"${'x'.repeat(39)}…" (40 characters)`],
-    [`${'x'.repeat(36)}\0x`, `"${'x'.repeat(36)}…" (38 characters)`],
-    // What is masked counts.
+    // Of a longer one, only the length: a part of a secret is a secret. Escapes are counted as what they stand for.
+    ['x'.repeat(41), 'a text of 41 characters'],
+    ['x'.repeat(256), 'a text of 256 characters'],
+    ['\n'.repeat(41), 'a text of 41 characters'],
+    [`${'x'.repeat(39)}\n`, 'a text of 40 characters'],
+    // What is hidden may be longer.
     [`uds_${'a'.repeat(252)}`, '"[secret]"'],
-    [`uds_${'a'.repeat(500)}`, '"[secret]…" (504 characters)'],
-    [`ada@example.com ${'x'.repeat(240)}`, `"[email] ${'x'.repeat(32)}…" (256 characters)`],
+    [`uds_${'a'.repeat(500)}`, 'a text of 504 characters'],
+    [`ada@example.com ${'x'.repeat(32)}`, `"[email] ${'x'.repeat(32)}"`],
     [`\nuds_${'a'.repeat(12)}`, '"\\n[secret]"'],
     [`\n${`G${'A'.repeat(55)}`} \t0x${'a'.repeat(40)}`, '"\\n[address] \\t[address]"'],
-    [['x'.repeat(100)], `["${'x'.repeat(38)}…" (104 characters of JSON)`],
-    [{ a: 'x"'.repeat(50) }, `{"a":"${'x\\"'.repeat(11)}x…" (158 characters of JSON)`],
-    [Array(30).fill(1), `[${'1,'.repeat(19)}1… (61 characters of JSON)`],
+    [['x'.repeat(100)], 'JSON of 104 characters'],
+    [{ a: 'x"'.repeat(50) }, 'JSON of 158 characters'],
+    [Array(30).fill(1), 'JSON of 61 characters'],
+    [{ 'ada@example.com': ['eve@example.com'] }, '{"[email]":["[email]"]}'],
   ])('%j is shown as %j', (value, shown) => {
     expect(show(value)).toBe(shown);
   });
 
-  test('is shown in at most 60 characters on one line', () => {
+  test('is shown in at most 42 characters on one line', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 500 }), (value) => {
-        expect(show(value)).toMatch(/^.{0,60}$/u);
+        expect(show(value)).toMatch(/^.{0,42}$/u);
       }),
     );
-  });
-
-  test('is never cut inside a surrogate pair, because strict JSON parsers would refuse the answer', () => {
-    for (const lead of ['', 'a']) expect(show(lead + '😀'.repeat(40))).toMatch(/^[^\p{Cs}]+$/u);
   });
 
   test('is followed by what is accepted', () => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { describeJsonFault } from '#dist/http/json-fault.js';
+import { describeJsonFault } from '#dist/domain/json-fault.js';
 
 test.each([
   ['{"a": GABC}', 'line 1, column 7: expected a value'],

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { isOlder } from '#dist/config/build.js';
+import { findNodeFault, isOlder } from '#dist/config/build.js';
 
 test.each([
   ['0.9.0', '0.9.1', true],
@@ -11,4 +11,10 @@ test.each([
   ['1.0.0-rc.1', '1.0.0', false],
 ])('%s is older than %s: %s', (version, other, expected) => {
   expect(isOlder(version, other)).toBe(expected);
+});
+
+test('an older Node.js than package.json accepts is refused with the version that is needed', () => {
+  expect(findNodeFault('18.20.8')).toBe('Node.js 18.20.8 is too old, 20.19 or newer is needed');
+  expect(findNodeFault('20.18.3')).toMatch(/too old/);
+  for (const version of ['20.19.0', '22.1.0', '24.0.0']) expect(findNodeFault(version)).toBe(null);
 });

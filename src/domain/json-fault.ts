@@ -22,6 +22,7 @@ export function describeJsonFault(text: string): string | null {
     if (end === text.length) return null;
     throw new Fault(end, 'the end');
   } catch (fault) {
+    if (fault instanceof RangeError) return 'it nests too deeply';
     if (!(fault instanceof Fault)) throw fault;
     const lines = text.slice(0, fault.at).split(/\r\n|\n|\r/);
     const place = `line ${lines.length}, column ${(lines.at(-1) as string).length + 1}`;
