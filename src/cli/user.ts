@@ -236,8 +236,8 @@ export function addBanCommands(user: Command, { define, list }: CommandContext):
     takes: [...identityOptions, jsonOption()],
     run: async ({ services, operator }, { project, method, value }: IdentityParams) => {
       const scope = await services.projects.getScope(project, operator);
-      const identity = parseIdentity({ authMethod: method, authValue: value }, snakeCase);
-      await services.logins.unban(scope, identity);
+      const given = { authMethod: method, authValue: value };
+      const identity = await services.logins.unbanIdentity(scope, given, snakeCase);
       return { auth_method: identity.authMethod, auth_value: identity.authValue, banned: false };
     },
     print: ({ auth_method, auth_value }) => `${auth_method} ${auth_value} is unbanned.`,

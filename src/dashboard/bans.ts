@@ -90,7 +90,7 @@ builder.mutationFields((t) => ({
     resolve: async (_root, { appId, ...given }, { services, scopeOf, requestId }) => {
       const scope = await scopeOf(appId);
       scope.projectIdFor('ban');
-      await services.logins.unban(scope, parseIdentity(given, camelCase), requestId);
+      await services.logins.unbanIdentity(scope, given, camelCase, requestId);
       return true;
     },
   }),

@@ -1,7 +1,8 @@
 import { toUnicode } from 'tr46';
-import { AppError, badInput } from '../errors.js';
+import { AppError, badInput, show } from '../errors.js';
+import { methodMeant } from './auth-methods.js';
 import { dateForm, LATEST, parseDate } from './filters.js';
-import { atMost, INPUT_LIMITS, isTooLong } from './input-limits.js';
+import { atMost, composedText, INPUT_LIMITS, isTooLong } from './input-limits.js';
 import type { BanState, HistoryFields, LoginFields, Network, WalletType } from './users.js';
 import { ADDRESS_FORM, type Address, requireAddress } from './wallets.js';
 
@@ -11,6 +12,9 @@ export interface Identity {
   readonly authValue: string;
   readonly authValueKey: string;
 }
+
+/** An identity as it arrives. */
+export type GivenIdentity = Pick<Identity, 'authMethod' | 'authValue'>;
 
 /** A text that no other identity has: no method contains a space. */
 export const identityText = ({ authMethod, authValueKey }: Pick<Identity, 'authMethod' | 'authValueKey'>) =>
@@ -108,8 +112,7 @@ const INVISIBLE = /[\p{Cf}\p{Default_Ignorable_Code_Point}]/u;
  * Null where the text is no email, or has invisible characters in its mailbox.
  */
 export function foldEmail(text: string): string | null {
-  if (isTooLong('email', text)) return null;
-  const whole = text.trim();
+  const whole = composedText('email', text) ?? '';
   const at = whole.lastIndexOf('@');
   if (at === -1) return null;
   const mailbox = foldCase(whole.slice(0, at));
@@ -139,7 +142,7 @@ const BAN_REASON_FORM = `text of ${atMost('banReason')} on one line`;
 /** The reason of a ban as it is stored, null where the text is blank; or BAD_USER_INPUT. */
 export function parseBanReason(name: string, text: string | null | undefined): string | null {
   if (text == null) return null;
-  const reason = isTooLong('banReason', text) ? null : text.trim().normalize('NFC');
+  const reason = composedText('banReason', text);
   if (reason !== null && !/[\p{Cc}\p{Cs}\p{Zl}\p{Zp}]/u.test(reason)) return reason === '' ? null : reason;
   throw badInput(name, text, BAN_REASON_FORM);
 }
@@ -167,7 +170,7 @@ export function requireEmail(name: string, text: string, aboutBlanks = ''): stri
 
 /** What is probably wrong with a text that is no email. */
 function hintOf(text: string, aboutBlanks: string): string {
-  if (isTooLong('email', text)) return ` of ${atMost('email')}`;
+  if (composedText('email', text) === null) return ` of ${atMost('email')}`;
   if (text.trim().indexOf('@') > MAX_MAILBOX) return ` with at most ${MAX_MAILBOX} characters before the @`;
   return text.trim().includes(' ') ? ` without blanks${aboutBlanks}` : '';
 }
@@ -175,25 +178,33 @@ function hintOf(text: string, aboutBlanks: string): string {
 /**
  * Checks an identity. The value of an email login is compared as an email, that of a wallet login as an address. Any other value
  * that is an email is compared as one too; the rest is compared as it is (trimmed, NFC), because the ids of providers and
- * passkeys are case-sensitive.
+ * passkeys are case-sensitive. BAD_USER_INPUT; another spelling of a method would make a second user of the same person.
  */
-export function parseIdentity(input: { authMethod: string; authValue: string }, spelling: Spelling): Identity {
-  const method = spelling('auth_method');
+export function parseIdentity(input: GivenIdentity, spelling: Spelling): Identity {
+  const { authMethod } = input;
+  if (isTooLong('authMethod', authMethod)) throw badInput(spelling('auth_method'), authMethod, AUTH_METHOD_FORM);
+  const meant = methodMeant(authMethod);
+  if (meant === null) return parseStoredIdentity(input, spelling);
+  const what = meant === 'socials' ? 'the name of the provider, such as "google"' : `"${meant}"`;
+  throw new AppError(
+    'BAD_USER_INPUT',
+    `${spelling('auth_method')}: got ${show(authMethod)}, expected ${AUTH_METHOD_FORM}; did you mean ${what}? Another provider needs a name that is less alike, such as "acme-login".`,
+  );
+}
+
+/** The same of an identity that may be stored by an earlier release, which accepted other spellings of a method. */
+export function parseStoredIdentity({ authMethod, authValue: given }: GivenIdentity, spelling: Spelling): Identity {
+  if (isTooLong('authMethod', authMethod) || !AUTH_METHOD.test(authMethod))
+    throw badInput(spelling('auth_method'), authMethod, AUTH_METHOD_FORM);
   const name = spelling('auth_value');
-  if (isTooLong('authMethod', input.authMethod) || !AUTH_METHOD.test(input.authMethod)) {
-    throw badInput(method, input.authMethod, AUTH_METHOD_FORM);
-  }
-  const authValue = requireAuthValue(name, input.authValue);
-  return { authMethod: input.authMethod, authValue, authValueKey: foldAuthValue(input.authMethod, authValue, name) };
+  const authValue = requireAuthValue(name, given);
+  return { authMethod, authValue, authValueKey: foldAuthValue(authMethod, authValue, name) };
 }
 
 function requireAuthValue(name: string, text: string): string {
-  // A longer text is not normalised, because that can take seconds.
-  const authValue = isTooLong('authValue', text) ? '' : text.trim().normalize('NFC');
-  if (authValue === '' || /[\p{Cc}\p{Cs}]/u.test(authValue) || isTooLong('authValue', authValue)) {
-    throw badInput(name, text, AUTH_VALUE_FORM);
-  }
-  return authValue;
+  const authValue = composedText('authValue', text) ?? '';
+  if (authValue !== '' && !/[\p{Cc}\p{Cs}]/u.test(authValue)) return authValue;
+  throw badInput(name, text, AUTH_VALUE_FORM);
 }
 
 /** The value of an identity of a social provider or a passkey, in the form in which it is compared. BAD_USER_INPUT. */

@@ -1,8 +1,8 @@
 import { badInput } from '../errors.js';
 
 /**
- * The longest text that is accepted for each kind of value. It is checked before the text is trimmed, normalised, parsed,
- * hashed, compared or repeated in an error. So no value costs more than its request was charged for.
+ * The longest text that is accepted for each kind of value. It is checked before the text is parsed, hashed, compared or repeated in an error; where
+ * the text is normalised, afterwards, and a bound of its own before (composedText). So no value costs more than its request was charged for.
  *
  * This is the only such table: the interfaces check by it, and the OpenAPI document and `docs/limits.md` show it.
  */
@@ -61,10 +61,25 @@ export function isTooLargeAnswer(text: string): boolean {
 
 export type InputKind = keyof typeof INPUT_LIMITS;
 
-/** Whether a text is longer than its kind may be. Takes the same time for every text that is too long. */
+/**
+ * Whether a text is longer than its kind may be. Characters are code points, as PostgreSQL and JSON Schema count them. Takes the same time for every
+ * text that is too long.
+ */
 export function isTooLong(kind: InputKind, text: string): boolean {
   const { max, unit } = INPUT_LIMITS[kind];
-  return text.length > max || (unit === 'bytes' && MOST_BYTES * text.length > max && Buffer.byteLength(text) > max);
+  if (unit === 'bytes') return text.length > max || (MOST_BYTES * text.length > max && Buffer.byteLength(text) > max);
+  // A code point has one or two units.
+  return text.length > 2 * max || (text.length > max && Array.from(text).length > max);
+}
+
+/** The most units of a text that NFC makes one of. */
+const MOST_COMPOSED = 4;
+
+/** A text trimmed and in NFC, which can be shorter or longer; null where it is too long then, or so long that to normalise it could take seconds. */
+export function composedText(kind: InputKind, text: string): string | null {
+  if (text.length > MOST_COMPOSED * INPUT_LIMITS[kind].max) return null;
+  const composed = text.trim().normalize('NFC');
+  return isTooLong(kind, composed) ? null : composed;
 }
 
 /** What is accepted of a kind, for an error: "at most 320 characters". */

@@ -92,7 +92,7 @@ const loginInput = builder.inputType('RecordLoginInput', {
     authMethod: t.string({
       required: true,
       description:
-        'How the user authenticated: `email`, `passkey`, `wallet`, or the name of a social provider in lower case, such as `google`.',
+        'How the user authenticated: `email`, `passkey`, `wallet`, or the name of a social provider in lower case, such as `google`. It has one spelling: `google.com` and `e-mail` are refused.',
     }),
     authValue: t.string({
       required: true,
@@ -100,11 +100,12 @@ const loginInput = builder.inputType('RecordLoginInput', {
         'The identifier of the user under that method: for `email` the email address, for `wallet` the wallet address, otherwise the ID at the provider or of the passkey.',
     }),
     email: t.string({
-      description: 'The email address that the social provider reported. The user can then be searched by it.',
+      description:
+        'The email address that the social provider reported. The user can then be searched by it. Without it the login email stays as it is; that of a new user is `authValue` where this is an email.',
     }),
     wallet: t.string({
       description:
-        'The external wallet address used to log in. Not needed for `authMethod: "wallet"`, where it is `authValue`.',
+        'The external wallet address used to log in. Not needed for `authMethod: "wallet"`, where it is `authValue`. Another spelling of the same address changes nothing.',
     }),
     externalId: t.string({
       description: `The user's ID in your own system: 1 to ${INPUT_LIMITS.externalId.max} bytes, compared exactly (upper and lower case differ, nothing is trimmed). It is set once: on a new user, or on one who has none. Fails with \`CONFLICT\`, and records nothing, where the user has another one or another user has this one. The one of a removed user is free again.`,

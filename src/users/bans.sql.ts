@@ -56,15 +56,16 @@ export async function insertBan(db: Queryable, actor: Actor, identity: Identity,
   );
 }
 
-/** Lifts the ban of an identity, with an audit entry. Changes nothing if there is none, or if it has ended. */
-export async function deleteBan(db: Queryable, actor: Actor, { authMethod, authValueKey }: Identity): Promise<void> {
-  await db.query(Prisma.sql`
+/** Lifts the ban of an identity, with an audit entry. Changes nothing, and returns false, if there is none, or if it has ended. */
+export async function deleteBan(db: Queryable, actor: Actor, { authMethod, authValueKey }: Identity): Promise<boolean> {
+  const lifted = await db.query(Prisma.sql`
     WITH changed AS (
       DELETE FROM bans b
       WHERE b.project_id = ${actor.projectId} AND b.auth_method = ${authMethod} AND b.auth_value_key = ${authValueKey} AND ${IN_FORCE}
       RETURNING b.project_id, b.auth_method, b.auth_value_key, NULL AS expires_at
     )
-    ${insertAuditEntries(actor, 'unban', CHANGED_BANS)}`);
+    ${insertAuditEntries(actor, 'unban', CHANGED_BANS)} RETURNING id`);
+  return lifted.length > 0;
 }
 
 export interface BanPageKey {

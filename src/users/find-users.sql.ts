@@ -197,6 +197,14 @@ export async function describeUser(db: Queryable, projectId: number, id: bigint)
   return user ?? null;
 }
 
+/** The identity of a user, current or removed, as it is stored; null if the project has none with this id. */
+export async function findIdentity(db: Queryable, projectId: number, id: bigint): Promise<Identity | null> {
+  const [identity] = await db.query<Identity>(Prisma.sql`
+    SELECT u.auth_method AS "authMethod", u.auth_value AS "authValue", u.auth_value_key AS "authValueKey"
+    FROM users u WHERE u.project_id = ${projectId}::int AND u.id = ${id}::bigint`);
+  return identity ?? null;
+}
+
 /** A row for each login method of the current users of `project`, one step of the index for each, and a last one of null. */
 const methodsOf = (project: Prisma.Sql, most = Prisma.empty) => {
   const current = Prisma.sql`u.project_id = ${project} AND u.deleted_at IS NULL`;

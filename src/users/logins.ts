@@ -2,20 +2,22 @@ import { createBatchedRead } from '../db/batched-read.js';
 import { createBatchedWrite } from '../db/batched-write.js';
 import type { Database } from '../db/database.js';
 import type { Queryable } from '../db/statements.js';
-import { cursor, cursorOf, parse } from '../domain/filters.js';
+import { cursor, cursorOf, LARGEST_ID, parse } from '../domain/filters.js';
 import {
   type Ban,
-  camelCase,
   externalIdKept,
   externalIdTaken,
   type GivenBanTerms,
+  type GivenIdentity,
   type Identity,
   identityText,
   type ListedBan,
   type Profile,
   parseIdentity,
   parsePrefix,
+  parseStoredIdentity,
   requireFewAccounts,
+  type Spelling,
   tooManyAccounts,
 } from '../domain/identities.js';
 import type { ProjectScope } from '../domain/projects.js';
@@ -34,7 +36,7 @@ import {
   insertBan,
   listBanPage,
 } from './bans.sql.js';
-import { describeUser } from './find-users.sql.js';
+import { findIdentity } from './find-users.sql.js';
 import { findRegistered, type Login, type LoginRow, recordLogins } from './logins.sql.js';
 import type { Totals } from './totals.js';
 import { throwLinkingError } from './user-columns.sql.js';
@@ -133,9 +135,10 @@ export function createLogins(db: Database, totals: Totals, hours: RequestHours) 
 
     /** The identity of a user, current or removed. NOT_FOUND. */
     async identityOf(scope: ProjectScope, id: bigint): Promise<Identity> {
-      const user = await describeUser(db, scope.projectIdFor('inspect'), id);
-      if (user === null) throw noUser(id);
-      return parseIdentity(user, camelCase);
+      const projectId = scope.projectIdFor('inspect');
+      const identity = id > LARGEST_ID ? null : await findIdentity(db, projectId, id);
+      if (identity === null) throw noUser(id);
+      return identity;
     },
 
     /**
@@ -187,6 +190,18 @@ export function createLogins(db: Database, totals: Totals, hours: RequestHours) 
     /** Lifts a ban. Idempotent. */
     async unban(scope: ProjectScope, identity: Identity, requestId: string | null = null): Promise<void> {
       await deleteBan(db, scope.actorFor('ban', requestId), identity);
+    },
+
+    /** The same of an identity as it arrives. BAD_USER_INPUT; a method that is misspelt is refused unless the ban was stored with it. */
+    async unbanIdentity(
+      scope: ProjectScope,
+      given: GivenIdentity,
+      spelling: Spelling,
+      requestId: string | null = null,
+    ) {
+      const identity = parseStoredIdentity(given, spelling);
+      const isLifted = await deleteBan(db, scope.actorFor('ban', requestId), identity);
+      return isLifted ? identity : parseIdentity(given, spelling);
     },
   };
 }

@@ -165,7 +165,7 @@ describe('extensions.argument', () => {
     ],
     [
       'accounts[0].publicKey: got "[address]", expected a Stellar address (G and 55 more characters), as its network says.',
-      `mutation { recordLogin(input: { authMethod: "x", authValue: "1", accounts: [{ network: STELLAR, publicKey: "0x${'a'.repeat(40)}" }] }) { created } }`,
+      `mutation { recordLogin(input: { authMethod: "q", authValue: "1", accounts: [{ network: STELLAR, publicKey: "0x${'a'.repeat(40)}" }] }) { created } }`,
     ],
   ])('the accepted values or keys are named: %s', async (message, query, variables = {}) => {
     const { errors } = await project.graphql(query, variables);

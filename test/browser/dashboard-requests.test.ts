@@ -19,7 +19,7 @@ describe.skipIf(!hasBrowser)('the requests in the dashboard', () => {
     browser = await launchBrowser();
     project = await app.createProject('Requests');
     other = await app.createProject('Other');
-    await project.graphql('mutation Login { recordLogin(input: { authMethod: "x", authValue: "1" }) { created } }');
+    await project.graphql('mutation Login { recordLogin(input: { authMethod: "q", authValue: "1" }) { created } }');
     await project.rest('/server/users/count', { headers: { 'x-request-id': good } });
     await project.rest('/server/users/12345', { headers: { 'x-request-id': bad } });
     await project.rest('/server/users/count', { headers: { 'x-request-id': longId } });

@@ -28,7 +28,7 @@ describe.skipIf(!hasBrowser)('webhooks in the dashboard', () => {
   async function login(project: TestProject): Promise<number> {
     serial += 1;
     const { data } = await project.graphql(
-      `mutation { recordLogin(input: { authMethod: "x", authValue: "${serial}" }) { user { id } } }`,
+      `mutation { recordLogin(input: { authMethod: "q", authValue: "${serial}" }) { user { id } } }`,
     );
     return Number(data.recordLogin.user.id);
   }

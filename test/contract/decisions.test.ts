@@ -16,17 +16,27 @@ beforeAll(async () => {
 });
 
 describe('login_method of a user', () => {
-  test('every auth method but email, passkey and wallet is a social provider, even with a similar name', async () => {
+  test('every auth method but email, passkey and wallet is a social provider: a phone, a user name, a guest', async () => {
     const project = await app.createProject();
     await project.addUsers(
       { auth_method: 'google', auth_value: 'g' },
-      { auth_method: 'emails', auth_value: 'e' },
-      { auth_method: 'wallet-connect', auth_value: 'w' },
-      { auth_method: 'socials', auth_value: 's' },
+      { auth_method: 'phone', auth_value: '+491701234567' },
+      { auth_method: 'username', auth_value: 'u' },
+      { auth_method: 'guest', auth_value: 'x' },
       { auth_method: 'passkey', auth_value: 'p' },
     );
-    expect(values(await project.rest('/server/users?login_method=socials')).sort()).toEqual(['e', 'g', 's', 'w']);
+    expect(values(await project.rest('/server/users?login_method=socials')).sort()).toEqual([
+      '+491701234567',
+      'g',
+      'u',
+      'x',
+    ]);
     expect(values(await project.rest('/server/users?login_method=passkey'))).toEqual(['p']);
+    for (const method of ['emails', 'wallet-connect', 'socials', 'google.com']) {
+      const login = `mutation { recordLogin(input: { authMethod: "${method}", authValue: "1" }) { created } }`;
+      const { errors } = await project.graphql(login);
+      expect(errors?.[0]?.message).toMatch(/^authMethod: got .*; did you mean /);
+    }
   });
 });
 

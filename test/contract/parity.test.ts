@@ -370,7 +370,7 @@ describe('one user', () => {
   );
 
   test('can be deleted once', async () => {
-    await project.addUsers({ auth_method: 'x', auth_value: 'first' }, { auth_method: 'x', auth_value: 'second' });
+    await project.addUsers({ auth_method: 'q', auth_value: 'first' }, { auth_method: 'q', auth_value: 'second' });
     const { body } = await project.rest('/server/users?limit=2');
     const [first, second] = body.result.users.map((user: Json) => user.id);
     const overRest = () => askRest(`/users/${first}`, { method: 'DELETE' });

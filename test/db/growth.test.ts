@@ -370,6 +370,7 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
   'look-up-users': {
     describeUser: (db, at) => findUsers.describeUser(db, at.projectId, BigInt(at.id)),
     describeUsers: (db, at) => findUsers.describeUsers(db, at.projectId, [BigInt(at.id), BigInt(ROWS + 5)]),
+    findIdentity: (db, at) => findUsers.findIdentity(db, at.projectId, BigInt(at.id)),
     findIdsByValue: (db, at) => findUsers.findIdsByValue(db, at.projectId, `u${at.n}`),
     listRemovedIds: (db, { projectId }) =>
       each([null, { createdAt: new Date('2025-01-01T12:00:00Z'), id: ROWS + 5 }], (after) =>

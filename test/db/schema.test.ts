@@ -29,6 +29,7 @@ const BEYOND_PRISMA: readonly string[] = [
   "constraint accounts_public_key_is_one_word of accounts: CHECK ((strpos(public_key, ' '::text) = 0))",
   "constraint documents_id_is_sha256 of documents: CHECK ((id = encode(sha256(convert_to(text, 'UTF8'::name)), 'hex'::text)))",
   "constraint documents_name_is_one_line of documents: CHECK ((((char_length(name) >= 1) AND (char_length(name) <= 200)) AND (name !~ '[[:cntrl:]]'::text)))",
+  'constraint bans_reason_is_short of bans: CHECK ((char_length(reason) <= 500))',
   'constraint idempotency_keys_key_is_short of idempotency_keys: CHECK (((char_length(key) >= 1) AND (char_length(key) <= 255)))',
   // Prisma has no collations. With C, columns compared only for equality have the same index on every server.
   'collation projects.app_id: C',

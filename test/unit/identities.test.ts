@@ -1,11 +1,13 @@
 import { domainToASCII } from 'node:url';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { AUTH_METHODS, methodMeant } from '#dist/domain/auth-methods.js';
 import {
   camelCase,
   foldEmail,
   type Identity,
   type ProfileInput,
+  parseBanReason,
   parseIdentity,
   parsePrefix,
   parseProfile,
@@ -258,7 +260,7 @@ describe('an identity', () => {
     );
   });
 
-  test.each(['email', 'passkey', 'wallet', 'google', 'x', '42', 'sign-in_with.apple', 'a'.repeat(64)])(
+  test.each(['email', 'passkey', 'wallet', 'google', 'q', '42', 'sign-in_with.acme', 'a'.repeat(64)])(
     'may have the method %s',
     (method) => {
       const value = method === 'wallet' ? stellarAddress(1) : 'ada@example.com';
@@ -272,6 +274,94 @@ describe('an identity', () => {
       expect(refusal(() => identity(method, 'ada@example.com'))).toMatch(/^auth_method: got /);
     },
   );
+
+  test.each<[meant: string, ...spellings: string[]]>([
+    [
+      'email',
+      'emial',
+      'e-mail',
+      'mail',
+      'emails',
+      'Email',
+      'e_mail',
+      'imail',
+      'emaill',
+      'emai',
+      'password',
+      'email-link',
+    ],
+    ['passkey', 'passkeys', 'pass-key', 'webauthn', 'paskey', 'PassKey', 'passkye'],
+    ['wallet', 'wallets', 'siwe', 'ethereum', 'stellar', 'walet', 'Wallet', 'wallte', 'wallet-connect'],
+    [
+      'google',
+      'google.com',
+      'google-oauth2',
+      'oauth_google',
+      'google_oauth',
+      'Google',
+      'gogle',
+      'gmail',
+      'SignInWithGoogle',
+    ],
+    ['apple', 'apple.com', 'oauth_apple', 'SignInWithApple', 'apple_oauth', 'sign-in-with-apple'],
+    ['microsoft', 'azure', 'windowslive', 'microsoft.com', 'oauth_microsoft'],
+    ['twitter', 'x', 'oauth_x', 'twitter.com', 'twitter_oauth', 'x.com'],
+    ['linkedin', 'linkedin_oidc', 'linkedin-openid-connect', 'linked-in'],
+    ['github', 'github.com', 'oauth_github', 'githb', 'git-hub'],
+    ['amazon', 'LoginWithAmazon'],
+  ])('by the method %s has this one spelling of it', (meant, ...spellings) => {
+    expect(identity(meant, meant === 'wallet' ? stellarAddress(1) : 'ada@example.com').authMethod).toBe(meant);
+    for (const spelling of spellings)
+      expect(refusal(() => identity(spelling, 'ada@example.com'))).toBe(
+        `auth_method: got "${spelling}", expected email, passkey, wallet or the name of a social provider in lower-case letters, digits, "." "_" "-"; did you mean "${meant}"? Another provider needs a name that is less alike, such as "acme-login".`,
+      );
+  });
+
+  test.each(['social', 'socials'])('may not have the method %s, which is that of no provider', (method) => {
+    expect(refusal(() => identity(method, '1'))).toContain('did you mean the name of the provider, such as "google"?');
+  });
+
+  test.each([
+    ...[
+      'phone',
+      'username',
+      'guest',
+      'anonymous',
+      'saml',
+      'sso',
+      'oidc',
+      'entra',
+      'okta',
+      'mailru',
+      'mail.ru',
+      'passage',
+      'switch',
+    ],
+    ...[
+      'wallee',
+      'shopify',
+      'discogs',
+      'disqus',
+      'livechat',
+      'mailchimp',
+      'linear',
+      'lime',
+      'box',
+      'acme-email',
+      'oauth_acme',
+      'acme.com',
+    ],
+  ])('may have the method %s, which only looks like another', (method) => {
+    expect(identity(method, '1').authMethod).toBe(method);
+  });
+
+  test('may have every name of the table of methods, and none of those that it gives for other systems', () => {
+    for (const [name, others] of Object.entries(AUTH_METHODS)) {
+      expect(methodMeant(name)).toBeNull();
+      for (const other of [...others, `oauth_${name}`, `${name}-oauth2`, `${name}.com`])
+        expect(methodMeant(other)).toBe(name);
+    }
+  });
 
   test.each([
     ['nothing', ''],
@@ -293,8 +383,34 @@ describe('an identity', () => {
     }
   });
 
-  test('may have a value of 1,500 bytes', () => {
-    expect(identity('passkey', 'é'.repeat(750)).authValueKey).toBe('é'.repeat(750));
+  test('may have a value of 1,500 bytes, however it is composed', () => {
+    for (const form of ['NFC', 'NFD'])
+      expect(identity('passkey', 'é'.repeat(750).normalize(form)).authValueKey).toBe('é'.repeat(750));
+    // NFC takes this letter apart.
+    expect(identity('passkey', 'क़'.repeat(250)).authValueKey).toBe('क़'.normalize('NFC').repeat(250));
+    expect(refusal(() => identity('passkey', 'क़'.repeat(251)))).toContain('expected text of 1 to 1500 bytes');
+  });
+});
+
+describe('the reason of a ban', () => {
+  const composed = 'क़'.normalize('NFC');
+  test.each([
+    ['500 letters', 'é'.repeat(500), 'é'.repeat(500)],
+    ['500 letters that are decomposed', 'é'.repeat(500).normalize('NFD'), 'é'.repeat(500)],
+    ['letters that NFC takes apart, with 500 characters then', 'क़'.repeat(250), composed.repeat(250)],
+    ['500 characters of two units', '😀'.repeat(500), '😀'.repeat(500)],
+  ])('may have %s', (_what, text, stored) => {
+    expect(parseBanReason('reason', text)).toBe(stored);
+    expect(parseBanReason('reason', stored)).toBe(stored);
+  });
+
+  test.each([
+    ['501 letters', 'é'.repeat(501)],
+    ['letters that NFC takes apart, with more than 500 characters then', 'क़'.repeat(251)],
+    ['501 characters of two units', '😀'.repeat(501)],
+    ['millions of marks, which are not even normalised', '\u0323\u0307'.repeat(5_000_000)],
+  ])('may not have %s', (_what, text) => {
+    expect(refusal(() => parseBanReason('reason', text))).toContain('expected text of at most 500 characters');
   });
 });
 

@@ -1,0 +1,79 @@
+/**
+ * The one name of each login method, and of each well-known provider, with the names that other systems give it. Not those that a rule makes of a name
+ * (`oauth_google`, `google.com`), and no directories of one company (`saml`, `okta`, `entra`), whose names a project chooses.
+ */
+export const AUTH_METHODS: Readonly<Record<string, readonly string[]>> = {
+  email: [
+    'mail',
+    'mails',
+    'emailaddress',
+    'emailcode',
+    'emaillink',
+    'emailotp',
+    'emailpassword',
+    'magiclink',
+    'password',
+  ],
+  passkey: ['fido', 'fido2', 'securitykey', 'webauthn'],
+  wallet: ['ethereum', 'metamask', 'siwe', 'stellar', 'walletconnect', 'web3'],
+  amazon: [],
+  apple: ['appleid'],
+  bitbucket: [],
+  discord: ['discordapp'],
+  facebook: ['fb'],
+  farcaster: [],
+  github: [],
+  gitlab: [],
+  google: ['gmail', 'googleplus'],
+  instagram: [],
+  kakao: ['kakaotalk'],
+  line: [],
+  linkedin: [],
+  microsoft: ['azure', 'azuread', 'live', 'microsoftonline', 'windowslive'],
+  naver: [],
+  paypal: [],
+  reddit: [],
+  slack: [],
+  spotify: [],
+  steam: [],
+  telegram: [],
+  tiktok: [],
+  twitch: ['twitchtv'],
+  twitter: ['twitter2', 'x'],
+  vk: ['vkontakte'],
+  wechat: ['weixin'],
+  weibo: ['sinaweibo'],
+  yahoo: ['ymail'],
+  yandex: [],
+};
+
+const NAMES = Object.keys(AUTH_METHODS);
+const NAME_OF = new Map(NAMES.flatMap((name) => [name, ...(AUTH_METHODS[name] ?? [])].map((other) => [other, name])));
+/** Names that other providers have, and that are one letter away from another by chance. */
+const REAL_NAMES = new Set(['switch', 'wallee', 'wallex']);
+/** Too many other names are one letter away from a shorter one. */
+const LONG_NAMES = NAMES.filter((name) => name === 'email' || name.length >= 6);
+/** What systems put before and after the name of a provider. */
+const AROUND =
+  /^(?:(?:oauth2?|oidc|openid|social|(?:log|sign)[ ._-]?in[ ._-]?with)[ ._-]?)?(.+?)(?:[ ._-]?(?:oauth2?|oidc|openid[ ._-]?connect)|\.com)?$/;
+
+/** The method that is meant by another spelling, or `socials` for any provider; null where the text is the name of a method. */
+export function methodMeant(text: string): string | null {
+  if (Object.hasOwn(AUTH_METHODS, text)) return null;
+  const lower = text.toLowerCase();
+  if (/^socials?$/.test(lower)) return 'socials';
+  const bare = AROUND.exec(lower)?.[1]?.replace(/[ ._-]/g, '') ?? '';
+  if (REAL_NAMES.has(bare)) return null;
+  return NAME_OF.get(bare) ?? LONG_NAMES.find((name) => isLike(bare, name)) ?? null;
+}
+
+/** Whether a letter of the name is missing, added or another one, or two are swapped. */
+function isLike(text: string, name: string): boolean {
+  let start = 0;
+  while (start < name.length && text[start] === name[start]) start += 1;
+  let end = 0;
+  while (end < Math.min(text.length, name.length) - start && text.at(-1 - end) === name.at(-1 - end)) end += 1;
+  const [wrong, right] = [text.slice(start, text.length - end), name.slice(start, name.length - end)];
+  const isSwapped = wrong.length === 2 && right.length === 2 && wrong === `${right[1]}${right[0]}`;
+  return isSwapped || Math.max(wrong.length, right.length) <= 1;
+}
