@@ -18,7 +18,7 @@ import { makeCertificate } from '../support/tls-proxy.js';
 
 /**
  * The service behind the proxies of the documentation, whose configurations run as they are printed: only addresses and files are those of
- * the test, and the time-outs of a stream are shorter, together with its heartbeat.
+ * the test, and the time-outs of a stream are shorter, together with its heartbeat, and HAProxy is patient with a busy machine.
  */
 
 const FASTER = 10;
@@ -126,7 +126,9 @@ async function startHaproxy(service: string): Promise<Proxy> {
   const port = await freePort();
   const text = sooner(await read('docs/deploy/haproxy.cfg'))
     .replaceAll(/userdir-[ab]:4000/g, new URL(service).host)
-    .replace('bind :8080', `bind :${port}`);
+    .replace('bind :8080', `bind :${port}`)
+    // The machine may be busy for long.
+    .replace('fall 2 ', 'fall 60 ');
   await writeFile(join(folder, 'haproxy.cfg'), text);
   return start(HAPROXY, ['-db', '-f', join(folder, 'haproxy.cfg')], `http://${outer}:${port}`, folder);
 }
