@@ -14,7 +14,6 @@ import { docsAt } from './errors.js';
 import { createChanges } from './feed/changes.js';
 import { createWebhooks } from './feed/webhooks.js';
 import { createAudit } from './projects/audit.js';
-import { createDocuments } from './projects/documents.js';
 import { createOperators } from './projects/operators.js';
 import { createPasskeys } from './projects/passkeys.js';
 import { createProjects } from './projects/projects.js';
@@ -168,7 +167,6 @@ export function createContext(config: Config, options: ContextOptions): Context 
         services.changes.start();
         // Not earlier: a standby is read only when it has what was on the primary by now, with the migrations.
         db.replica?.start();
-        services.documents.start();
         services.webhooks.start();
         services.endedBans.start();
         services.requestHours.start();
@@ -186,7 +184,6 @@ export function createContext(config: Config, options: ContextOptions): Context 
         () => services.totals.flush(),
         () => services.projects.flush(),
         () => services.changes.close(),
-        () => services.documents.close(),
         () => services.webhooks.close(),
         () => services.endedBans.close(),
         () => stopWatching(),
@@ -214,7 +211,6 @@ function createServices(db: Database, config: ServicesConfig, onFailure: OnFailu
     projects,
     lifecycle: createProjectLifecycle(db, totals, projects.forgetCredentials),
     secrets: createSecrets(db, randomBytes, projects.forgetCredentials),
-    documents: createDocuments(db, projects.forgetCredentials, onFailure),
     audit: createAudit(db),
     operators,
     passkeys: createPasskeys(db, operators, randomBytes),

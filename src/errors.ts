@@ -79,19 +79,11 @@ export const MEANINGS = {
     remedy: 'send it again',
     retry: 'yes',
   },
-  /** The project has registered no such document. */
   DOCUMENT_NOT_FOUND: {
     status: 404,
-    cause: 'the project has no document with this `documentId`',
-    remedy: '[register](graphql.md#registered-documents) it',
-    retry: 'once it is registered',
-  },
-  /** The secret is for registered documents only. */
-  DOCUMENT_REQUIRED: {
-    status: 403,
-    cause: 'the App Secret is for [registered documents](graphql.md#registered-documents) only',
-    remedy: 'send a `documentId` instead of a query',
-    retry: 'no',
+    cause: 'the service has no document with this `documentId`',
+    remedy: '[add](graphql.md#documents-by-id) it to `DOCUMENTS_DIR`',
+    retry: 'once it is added',
   },
   /** Over application/json it is 200 (graphql/plugin.ts). */
   PERSISTED_QUERY_NOT_FOUND: {

@@ -9,7 +9,6 @@ import { addChangesCommand } from './changes.js';
 import { addCompletionCommand } from './completion.js';
 import { addDashboardCommand } from './dashboard.js';
 import { addDoctorCommand } from './doctor.js';
-import { addDocumentCommands } from './document.js';
 import { addMigrateCommand } from './migrate.js';
 import { addOperatorCommands } from './operator.js';
 import { addProjectCommands } from './project.js';
@@ -27,7 +26,6 @@ const COMMANDS = [
   addMigrateCommand,
   addProjectCommands,
   addUserCommands,
-  addDocumentCommands,
   addWalletCommands,
   addAuditCommand,
   addChangesCommand,

@@ -62,10 +62,10 @@ function addSecretCommands(project: Command, { define }: CommandContext): void {
     print: (secrets) =>
       listTable(secrets, {
         head: ['ID', 'Label', 'Scopes', 'Created', 'Last used', 'Expires'],
-        cells: ({ id, label, scopes, documents_only, created_at, last_used_at, live, expires_at }) => [
+        cells: ({ id, label, scopes, created_at, last_used_at, live, expires_at }) => [
           id,
           label,
-          scopes.join(', ') + (documents_only ? ', documents only' : ''),
+          scopes.join(', '),
           created_at,
           last_used_at ?? 'never',
           live ? (expires_at ?? 'never') : `expired ${expires_at}`,
@@ -85,14 +85,12 @@ function addSecretCommands(project: Command, { define }: CommandContext): void {
         'everything',
       ),
       option('--expires-in <TIME>', 'when the secret expires, such as 30d; without it never', parseDuration),
-      option('--documents-only', 'over GraphQL only documents are executed that `document add` has registered'),
     ],
-    params: ({ project, label, scope, expiresIn = null, documentsOnly = false }) => ({
+    params: ({ project, label, scope, expiresIn = null }) => ({
       appId: project,
       label,
       scopes: scope,
       expiresInMs: expiresIn,
-      documentsOnly,
     }),
     run: addSecret,
     print: (added) =>
@@ -117,18 +115,12 @@ function addSecretCommands(project: Command, { define }: CommandContext): void {
       ...takes,
       option('--label <LABEL>', 'which secret to replace').default(MAIN_LABEL),
       overlapOption('how long the old secret stays valid, such as 24h', 'it expires immediately'),
-      option(
-        '--documents-only',
-        'over GraphQL the new secret executes only registered documents; without it as before',
-      ),
-      option('--no-documents-only', 'the new secret executes any document'),
       option('--yes', 'do not ask before the old secret expires immediately'),
     ],
-    params: ({ project, label, overlap, documentsOnly = null }) => ({
+    params: ({ project, label, overlap }) => ({
       appId: project,
       label,
       overlapMs: overlap,
-      documentsOnly,
     }),
     before: ({ project, label }, command: Command) =>
       confirmNoOverlap(
@@ -150,11 +142,10 @@ async function* listProjects({ services }: OperationContext) {
 
 async function listSecrets({ services, operator }: OperationContext, { project }: { project: string }) {
   const secrets = await services.secrets.listSecrets(await services.projects.getScope(project, operator));
-  return secrets.map(({ id, label, scopes, documentsOnly, createdAt, lastUsedAt, expiresAt, isLive }) => ({
+  return secrets.map(({ id, label, scopes, createdAt, lastUsedAt, expiresAt, isLive }) => ({
     id,
     label,
     scopes,
-    documents_only: documentsOnly,
     created_at: createdAt,
     last_used_at: lastUsedAt,
     expires_at: expiresAt,
@@ -164,7 +155,7 @@ async function listSecrets({ services, operator }: OperationContext, { project }
 
 async function addSecret(
   { services, operator }: OperationContext,
-  params: { appId: string; label: string; scopes: SecretScope[]; expiresInMs: number | null; documentsOnly: boolean },
+  params: { appId: string; label: string; scopes: SecretScope[]; expiresInMs: number | null },
 ) {
   const added = await services.secrets.addSecret(await services.projects.getScope(params.appId, operator), params);
   return {
@@ -173,14 +164,13 @@ async function addSecret(
     id: added.id,
     label: params.label,
     scopes: added.scopes,
-    documents_only: added.documentsOnly,
     expires_at: added.expiresAt,
   };
 }
 
 async function rotateSecret(
   { services, operator }: OperationContext,
-  params: { appId: string; label: string; overlapMs: number; documentsOnly: boolean | null },
+  params: { appId: string; label: string; overlapMs: number },
 ) {
   const rotated = await services.secrets.rotateSecret(await services.projects.getScope(params.appId, operator), params);
   return {
@@ -190,7 +180,6 @@ async function rotateSecret(
     id: rotated.id,
     label: params.label,
     scopes: rotated.scopes,
-    documents_only: rotated.documentsOnly,
     expires_at: rotated.expiresAt,
     other_labels: rotated.otherLabels,
   };

@@ -245,7 +245,7 @@ export const DECLARATIONS = {
     ...text('a path'),
     default: null,
     absent: 'none',
-    does: 'A directory of `.graphql` files, read at the start. Every project may execute them by `documentId`, as those that it has registered itself.',
+    does: 'A directory of `.graphql` files, read at the start. Every project may execute them [by `documentId`](graphql.md#documents-by-id).',
   },
   DEMO: {
     ...switchValue,

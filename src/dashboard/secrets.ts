@@ -11,9 +11,6 @@ const secretType = builder.objectRef<Secret>('Secret').implement({
     id: t.exposeID('id', { description: 'Its id.' }),
     label: t.exposeString('label', { description: 'What people and the audit trail call it.' }),
     scopes: t.expose('scopes', { type: [secretScopeEnum], description: 'What it permits.' }),
-    documentsOnly: t.exposeBoolean('documentsOnly', {
-      description: 'Whether over GraphQL only registered documents are executed for it.',
-    }),
     createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When it was made.' }),
     lastUsedAt: t.expose('lastUsedAt', instantOrNull('Its last use, to about a minute; null if it was never used.')),
     expiresAt: t.expose('expiresAt', instantOrNull('When it ends or ended; null if it never does.')),
@@ -63,26 +60,22 @@ builder.mutationFields((t) => ({
       label: t.arg.string(required('What people and the audit trail call it.')),
       scopes: t.arg({ type: [secretScopeEnum], required: true, description: 'What it permits, at least one.' }),
       expiresInSeconds: t.arg.int({ description: 'When it ends, from now; without it never.' }),
-      documentsOnly: t.arg.boolean(
-        withDefault(false, 'Whether over GraphQL only registered documents are executed for it.'),
-      ),
     },
     resolve: async (_root, args, { services, scopeOf, requestId }) => {
-      const { label, scopes, expiresInSeconds, documentsOnly } = args;
+      const { label, scopes, expiresInSeconds } = args;
       const scope = await scopeOf(args.appId);
       scope.projectIdFor('operate');
       if (scopes.length === 0) throw badInput('scopes', [], 'at least one scope');
       const expiresInMs = expiresInSeconds == null ? null : readSeconds('expiresInSeconds', expiresInSeconds, 1);
       const distinct = SECRET_SCOPES.filter((each) => scopes.includes(each));
-      const wanted = { label, scopes: distinct, expiresInMs, documentsOnly };
+      const wanted = { label, scopes: distinct, expiresInMs };
       const { appSecret, id } = await services.secrets.addSecret(scope, wanted, requestId);
       return { secret: await services.secrets.getSecret(scope, id), appSecret, previousExpiresAt: null };
     },
   }),
   rotateSecret: t.field({
     type: newSecretType,
-    description:
-      'Replaces the live secrets of a label by a new one with their scopes and `documentsOnly`. Needs ADMIN. NOT_FOUND.',
+    description: 'Replaces the live secrets of a label by a new one with their scopes. Needs ADMIN. NOT_FOUND.',
     args: {
       appId: t.arg.id(APP_ID),
       label: t.arg.string(required('The label of the secret.')),

@@ -26,7 +26,6 @@ export const INPUT_LIMITS = {
   idempotencyKey: { max: 255, unit: 'characters' },
   /** `sha256:` and 64 hexadecimal digits, or the digits alone. */
   documentId: { max: 71, unit: 'characters' },
-  documentName: { max: 200, unit: 'characters' },
   appId: { max: 64, unit: 'characters' },
   appSecret: { max: 256, unit: 'characters' },
   projectName: { max: 200, unit: 'characters' },

@@ -1,4 +1,4 @@
-import { createHash, hash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import type * as models from '../db/generated/prisma/client.js';
 import { type AuditAction, SecretScope } from '../db/generated/prisma/enums.js';
@@ -52,10 +52,6 @@ export interface ProjectScope {
   readonly actor: string;
   /** The project's own limit of requests in a minute; null where RATE_LIMIT holds. */
   readonly requestsPerMinute: number | null;
-  /** How often the project's documents had changed (projects/documents.ts). */
-  readonly documentsVersion: number;
-  /** Whether only registered documents are executed. */
-  readonly documentsOnly: boolean;
   /** The project's id, for a caller with the permission, or with the other one. FORBIDDEN. */
   projectIdFor(permission: Permission, orPermission?: Permission): number;
   /** The same with the name of the actor, for the audit trail. FORBIDDEN. */
@@ -80,14 +76,14 @@ export interface OpenProject extends ProjectRow {
   readonly scope: ProjectScope;
 }
 
-type SecretColumn = 'id' | 'label' | 'scopes' | 'documentsOnly' | 'createdAt' | 'lastUsedAt' | 'expiresAt';
+type SecretColumn = 'id' | 'label' | 'scopes' | 'createdAt' | 'lastUsedAt' | 'expiresAt';
 
 export interface Secret extends Readonly<AsRead<Pick<models.AppSecret, SecretColumn>>> {
   readonly isLive: boolean;
 }
 
 /** A new secret as it is shown, this once. */
-export interface NewSecret extends Pick<Secret, 'id' | 'scopes' | 'documentsOnly' | 'expiresAt'> {
+export interface NewSecret extends Pick<Secret, 'id' | 'scopes' | 'expiresAt'> {
   readonly appSecret: string;
 }
 
@@ -96,11 +92,6 @@ export interface Rotation extends NewSecret {
   readonly previousExpiresAt: string;
   /** Labels of secrets that are not affected. */
   readonly otherLabels: string[];
-}
-
-/** A GraphQL document that requests may name by its id. */
-export interface RegisteredDocument extends Readonly<AsRead<Pick<models.Document, 'id' | 'name' | 'createdAt'>>> {
-  readonly bytes: number;
 }
 
 export interface AuditEntry extends Readonly<AsRead<Omit<models.AuditEntry, 'projectId' | 'details'>>> {
@@ -201,18 +192,6 @@ function checksum(text: string): string {
   return digits;
 }
 
-/** How many documents a project may have, and the bytes of their texts together. */
-export const DOCUMENTS_OF_PROJECT = { count: 1_000, bytes: 2 ** 20 } as const;
-
-/** The documents of a project by id. */
-export type DocumentSet = ReadonlyMap<string, string>;
-
-export type DocumentToAdd = Readonly<Pick<models.Document, 'name' | 'text'>>;
-
-export function documentIdOf(text: string): string {
-  return createHash('sha256').update(text).digest('hex');
-}
-
 /** Which entries of the audit trail: all conditions hold; null is none. */
 export interface AuditFilter {
   readonly actor: string | null;
@@ -252,10 +231,10 @@ export const AUDIT_WORDS: Readonly<Record<AuditAction, string>> = {
   update_webhook: 'changed a webhook',
   resend_webhook: 'resent a message',
   move: 'moved the project',
+  update: 'changed a user',
+  // Of 1.0.0 and older: their entries stay.
   add_document: 'registered a document',
   remove_document: 'removed a document',
-  update: 'changed a user',
-  // Of 1.0.0: its entries stay.
   add_note: 'added a note on a user',
   remove_note: 'removed a note on a user',
 };

@@ -59,12 +59,8 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     docsOf: services.docsOf,
   });
   const shared = documentsDir === null ? new Map<string, string>() : await readDocumentsDir(documentsDir);
-  await warmDocuments(documents, '', shared);
-  const findText = createTextFinder({ registered: services.documents, shared, persisted, runWithAdmission });
-  app.addHook(
-    'onClose',
-    services.documents.onRead((appId, texts) => warmDocuments(documents, appId, texts)),
-  );
+  await warmDocuments(documents, shared);
+  const findText = createTextFinder(shared, persisted);
   const explore = graphiql ? await createExplorer(services) : null;
   const setScope = authenticated(authenticate);
 
@@ -117,19 +113,14 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
       const { accept } = request.raw.headers;
       const { document, ...parameters } = toParameters(given as Record<string, unknown> | null | undefined);
       request.raw.headers.accept = mediaTypeOf(accept);
-      const proceed = (query: string) => {
-        request.graphqlParameters = {
-          ...parameters,
-          query,
-          hash: document.hash,
-          isPlain: isPlainPost(request.method, given as object),
-          accept,
-        };
-        done();
+      request.graphqlParameters = {
+        ...parameters,
+        query: findText(request.scope.appId, document),
+        hash: document.hash,
+        isPlain: isPlainPost(request.method, given as object),
+        accept,
       };
-      const text = findText(request.scope, document);
-      if (typeof text === 'string') proceed(text);
-      else text.then(proceed, done);
+      done();
     },
     handler: async (request, reply) => {
       try {

@@ -1,11 +1,10 @@
+import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FastifyRequest } from 'fastify';
 import { LRUCache } from 'lru-cache';
-import type { Services } from '../context.js';
 import { isTooLong } from '../domain/input-limits.js';
-import { DOCUMENTS_OF_PROJECT, type DocumentSet, documentIdOf, type ProjectScope } from '../domain/projects.js';
 import { operationOf } from '../engine/answer.js';
 import type { DocumentCache, ReadDocument } from '../engine/documents.js';
 import { toGraphQLErrors } from '../engine/errors.js';
@@ -18,7 +17,6 @@ import {
 } from '../engine/execution.js';
 import { LIMITS, limitExceeded } from '../engine/limits.js';
 import { AppError, badInput } from '../errors.js';
-import type { RunWithAdmission } from '../http/admission.js';
 import { isSliceOver, nextSlice, type ThreadTask } from '../http/threads.js';
 import { engine } from './schema.js';
 import type { ThreadAnswer, ThreadRequest } from './second-thread.js';
@@ -121,7 +119,7 @@ export function createRequestReader(
 /** How a request gives its document. At most one of `query` and `documentId` is there. */
 export interface GivenDocument {
   readonly query: string | undefined;
-  /** The id of a registered document. */
+  /** The id of a document of DOCUMENTS_DIR. */
   readonly documentId: string | undefined;
   /** The hash of an automatic persisted query: with `query` to store it, alone to ask for it. */
   readonly hash: string | undefined;
@@ -142,7 +140,7 @@ export function readGivenDocument({ query, documentId, extensions }: Record<stri
     return { query: query ?? undefined, documentId: undefined, hash };
   throw new AppError(
     'BAD_USER_INPUT',
-    'query: expected one GraphQL document, or documentId with the id of a registered one, in a JSON object or in the URL.',
+    'query: expected one GraphQL document, or documentId with the id of a document of the service, in a JSON object or in the URL.',
   );
 }
 
@@ -189,44 +187,18 @@ export function createPersistedQueries() {
 
 export type PersistedQueries = ReturnType<typeof createPersistedQueries>;
 
-export interface TextsOptions {
-  readonly registered: Services['documents'];
-  /** Documents that all projects may name, by id. */
-  readonly shared: DocumentSet;
-  readonly persisted: PersistedQueries;
-  readonly runWithAdmission: RunWithAdmission;
-}
+/** The documents that all projects may name, by id. */
+export type DocumentSet = ReadonlyMap<string, string>;
 
-/** One read of all documents of a project. */
-const WEIGHT_OF_READING = 4;
-const NONE: DocumentSet = new Map();
+const documentIdOf = (text: string) => createHash('sha256').update(text).digest('hex');
 
-/**
- * Returns a function that finds the text of a request's document: at once, if it is in memory. It throws DOCUMENT_NOT_FOUND,
- * DOCUMENT_REQUIRED where the secret is for registered documents only, and PERSISTED_QUERY_NOT_FOUND.
- */
-export function createTextFinder({ registered, shared, persisted, runWithAdmission }: TextsOptions) {
-  function findRegistered(scope: ProjectScope, id: string, otherwise: () => string): string | Promise<string> {
-    const text = shared.get(id);
-    if (text !== undefined) return text;
-    const known = scope.documentsVersion === 0 ? NONE : registered.known(scope);
-    if (known !== null) return known.get(id) ?? otherwise();
-    const read = () => registered.read(scope);
-    return runWithAdmission(scope.appId, read, WEIGHT_OF_READING).then((set) => set.get(id) ?? otherwise());
-  }
-
-  return (scope: ProjectScope, { query, documentId, hash }: GivenDocument): string | Promise<string> => {
-    const id = documentId ?? (query === undefined && scope.documentsOnly ? hash : undefined);
-    if (id !== undefined) return findRegistered(scope, id, refuseUnknown);
-    if (scope.documentsOnly) {
-      throw new AppError(
-        'DOCUMENT_REQUIRED',
-        'The App Secret is for registered documents only: send the documentId of one instead of a query.',
-      );
-    }
+/** Returns a function that finds the text of a project's document. It throws DOCUMENT_NOT_FOUND and PERSISTED_QUERY_NOT_FOUND. */
+export function createTextFinder(shared: DocumentSet, persisted: PersistedQueries) {
+  return (appId: string, { query, documentId, hash }: GivenDocument): string => {
+    if (documentId !== undefined) return shared.get(documentId) ?? refuseUnknown();
     if (query === undefined) {
       const asked = hash as string;
-      return persisted.find(scope.appId, asked) ?? findRegistered(scope, asked, askForQuery);
+      return persisted.find(appId, asked) ?? shared.get(asked) ?? askForQuery();
     }
     // A longer query is refused by its length.
     if (hash !== undefined && query.length <= LIMITS.characters && documentIdOf(query) !== hash)
@@ -236,7 +208,7 @@ export function createTextFinder({ registered, shared, persisted, runWithAdmissi
 }
 
 function refuseUnknown(): never {
-  throw new AppError('DOCUMENT_NOT_FOUND', 'The project has registered no document with this id.');
+  throw new AppError('DOCUMENT_NOT_FOUND', 'The service has no document with this id.');
 }
 
 function askForQuery(): never {
@@ -244,15 +216,18 @@ function askForQuery(): never {
   throw new AppError('PERSISTED_QUERY_NOT_FOUND', 'PersistedQueryNotFound');
 }
 
-/** Reads and compiles documents before they are asked for, one in a turn of the event loop, as far as there is memory for the project. */
-export async function warmDocuments(cache: DocumentCache, appId: string, documents: DocumentSet): Promise<void> {
+/** Documents of the service count towards no project's memory. */
+const OF_NO_PROJECT = '';
+
+/** Reads and compiles documents before they are asked for, one in a turn of the event loop, as far as there is memory. */
+export async function warmDocuments(cache: DocumentCache, documents: DocumentSet): Promise<void> {
   for (const text of documents.values()) {
-    if (!cache.warm(text, appId)) return;
+    if (!cache.warm(text, OF_NO_PROJECT)) return;
     await nextTurn();
   }
 }
 
-/** What keeps a document from being registered: a sentence for each fault, with its line. */
+/** The faults of a document of DOCUMENTS_DIR: a sentence for each, with its line. */
 export function findFaults(text: string): string[] {
   const { errors, operations } = engine.readDocument(text);
   const invalid = toGraphQLErrors(errors, { report: () => undefined }).map(({ message, locations }) => {
@@ -266,6 +241,9 @@ export function findFaults(text: string): string[] {
   });
   return [...invalid, ...dear];
 }
+
+/** How many documents the directory may have, and the bytes of their texts together. */
+const MAX_DOCUMENTS = { count: 1_000, bytes: 2 ** 20 };
 
 /** The documents in the `.graphql` files of a directory, for all projects. Throws an error that names each file and line that is wrong. */
 export async function readDocumentsDir(dir: string): Promise<DocumentSet> {
@@ -282,7 +260,7 @@ export async function readDocumentsDir(dir: string): Promise<DocumentSet> {
     faults.push(...findFaults(text).map((fault) => `${name}: ${fault}`));
     documents.set(documentIdOf(text), text);
   }
-  const { count: most, bytes: mostBytes } = DOCUMENTS_OF_PROJECT;
+  const { count: most, bytes: mostBytes } = MAX_DOCUMENTS;
   if (names.length > most || bytes > mostBytes)
     faults.push(`got ${names.length} files of ${bytes} bytes, expected at most ${most} files of ${mostBytes} bytes.`);
   if (faults.length > 0) throw new Error(`DOCUMENTS_DIR ${dir} cannot be used.\n${faults.join('\n')}`);

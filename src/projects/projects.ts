@@ -240,10 +240,9 @@ function keyOf(appId: string, presented: string): string {
   return `${appId} ${presented}`;
 }
 
-function secretScope(appId: string, { projectId, label, scopes, ...row }: SecretRow): ProjectScope {
-  const { requestsPerMinute, documentsVersion, documentsOnly } = row;
-  const limits = { requestsPerMinute, documentsVersion, documentsOnly };
-  return mintSecretScope({ projectId, appId, actor: label, permissions: scopes.split(' ') as SecretScope[], limits });
+function secretScope(appId: string, { projectId, label, scopes, requestsPerMinute }: SecretRow): ProjectScope {
+  const permissions = scopes.split(' ') as SecretScope[];
+  return mintSecretScope({ projectId, appId, actor: label, permissions, requestsPerMinute });
 }
 
 /** The scope of a secret that was checked in the first thread. */
@@ -268,27 +267,22 @@ export function actorNameOf({ name }: Pick<Operator, 'name'>): string {
 function operatorScope(projectId: number, appId: string, operator: Operator): ProjectScope | null {
   if (operator.projects !== null && !operator.projects.includes(projectId)) return null;
   const permissions = PERMISSIONS_OF_ROLE[operator.role];
-  return mintScope({ projectId, appId, actor: actorNameOf(operator), permissions, limits: UNLIMITED }, (...needed) =>
-    requirePermission(operator, ...needed),
+  return mintScope(
+    { projectId, appId, actor: actorNameOf(operator), permissions, requestsPerMinute: null },
+    (...needed) => requirePermission(operator, ...needed),
   );
 }
-
-/** What limits the requests of a secret, beside its scopes. */
-type Limits = Pick<ProjectScope, 'requestsPerMinute' | 'documentsVersion' | 'documentsOnly'>;
-
-/** Operators send no GraphQL requests. */
-const UNLIMITED: Limits = { requestsPerMinute: null, documentsVersion: 0, documentsOnly: false };
 
 interface Mint {
   readonly projectId: number;
   readonly appId: string;
   readonly actor: string;
   readonly permissions: readonly Permission[];
-  readonly limits: Limits;
+  readonly requestsPerMinute: number | null;
 }
 
 function mintScope(mint: Mint, refuse: (...needed: Permission[]) => void): ProjectScope {
-  const { projectId, appId, actor, permissions, limits } = mint;
+  const { projectId, appId, actor, permissions, requestsPerMinute } = mint;
   const projectIdFor = (permission: Permission, orPermission: Permission = permission) => {
     if (!permissions.includes(permission) && !permissions.includes(orPermission)) refuse(permission, orPermission);
     return projectId;
@@ -300,7 +294,7 @@ function mintScope(mint: Mint, refuse: (...needed: Permission[]) => void): Proje
   });
   const permits = (permission: Permission) => permissions.includes(permission);
   const grant = () => mint as unknown as Grant;
-  return { appId, actor, ...limits, projectIdFor, actorFor, permits, grant } as ProjectScope;
+  return { appId, actor, requestsPerMinute, projectIdFor, actorFor, permits, grant } as ProjectScope;
 }
 
 interface CacheEntry {

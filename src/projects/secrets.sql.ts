@@ -4,7 +4,7 @@ import { insertAuditEntries } from './audit.sql.js';
 
 /* The look-up of credentials is hot, and the clock of the database alone decides which secrets are live. So no statement here is a model's. */
 
-export interface SecretRow extends Pick<ProjectScope, 'requestsPerMinute' | 'documentsVersion' | 'documentsOnly'> {
+export interface SecretRow extends Pick<ProjectScope, 'requestsPerMinute'> {
   projectId: number;
   id: number;
   /** SHA-256 of the secret. */
@@ -24,13 +24,10 @@ export interface SecretRow extends Pick<ProjectScope, 'requestsPerMinute' | 'doc
 
 /** An App ID without secrets takes the same path as one with a secret, so that both take the same time. */
 type NoSecretRow = { [Column in Exclude<keyof SecretRow, ProjectColumn>]: null } & Pick<SecretRow, ProjectColumn>;
-type ProjectColumn = 'isDisabled' | 'isMoving' | 'requestsPerMinute' | 'documentsVersion';
+type ProjectColumn = 'isDisabled' | 'isMoving' | 'requestsPerMinute';
 
 const IS_LIVE = Prisma.sql`(expires_at IS NULL OR expires_at > now())`;
-const NEW_SECRET = Prisma.sql`id, scopes::text[] AS scopes, documents_only AS "documentsOnly", expires_at AS "expiresAt"`;
-
-/** In the audit trail, only where it is so. */
-const DOCUMENTS_ONLY = Prisma.sql`CASE WHEN documents_only THEN '{"documents_only": true}'::jsonb ELSE '{}'::jsonb END`;
+const NEW_SECRET = Prisma.sql`id, scopes::text[] AS scopes, expires_at AS "expiresAt"`;
 
 /** The live secrets of projects, by the database's clock, which all processes share. */
 export const findSecrets = keyedStatement<string, SecretRow | NoSecretRow>(
@@ -41,8 +38,7 @@ export const findSecrets = keyedStatement<string, SecretRow | NoSecretRow>(
            ((extract(epoch FROM s.expires_at) - extract(epoch FROM now())) * 1000)::float8 AS "leftMs",
            p.disabled_at IS NOT NULL AS "isDisabled",
            EXISTS (SELECT FROM project_moves m WHERE m.project_id = p.id AND m.step <> 'copying') AS "isMoving",
-           p.requests_per_minute AS "requestsPerMinute",
-           p.documents_version AS "documentsVersion", s.documents_only AS "documentsOnly"
+           p.requests_per_minute AS "requestsPerMinute"
     FROM ${appIds}
     LEFT JOIN projects p ON p.app_id = k.app_id
     LEFT JOIN app_secrets s ON s.project_id = p.id AND (s.expires_at IS NULL OR s.expires_at > now())`,
@@ -59,14 +55,14 @@ export async function markSecretUsed(db: Queryable, projectId: number, id: numbe
 /** Every secret that the project ever had, oldest first. */
 export function listSecrets(db: Queryable, projectId: number): Promise<Secret[]> {
   return db.query(Prisma.sql`
-    SELECT id, label, scopes::text[] AS scopes, documents_only AS "documentsOnly", created_at AS "createdAt", last_used_at AS "lastUsedAt",
+    SELECT id, label, scopes::text[] AS scopes, created_at AS "createdAt", last_used_at AS "lastUsedAt",
            expires_at AS "expiresAt", ${IS_LIVE} AS "isLive"
     FROM app_secrets
     WHERE project_id = ${projectId}
     ORDER BY id`);
 }
 
-export interface AddedSecret extends Pick<SecretRow, 'secretHash' | 'label' | 'documentsOnly'> {
+export interface AddedSecret extends Pick<SecretRow, 'secretHash' | 'label'> {
   readonly scopes: readonly SecretScope[];
   /** From now; null for a secret that never expires. */
   readonly expiresInMs: number | null;
@@ -76,14 +72,14 @@ export interface AddedSecret extends Pick<SecretRow, 'secretHash' | 'label' | 'd
 export async function insertSecret(
   tx: Queryable,
   actor: Actor,
-  { secretHash, label, scopes, documentsOnly, expiresInMs }: AddedSecret,
+  { secretHash, label, scopes, expiresInMs }: AddedSecret,
 ): Promise<Omit<NewSecret, 'appSecret'> | undefined> {
   const entry = Prisma.sql`
-    SELECT NULL::bigint, jsonb_build_object('secret', id, 'label', label, 'scopes', scopes) || ${DOCUMENTS_ONLY} FROM added`;
+    SELECT NULL::bigint, jsonb_build_object('secret', id, 'label', label, 'scopes', scopes) FROM added`;
   const [added] = await tx.query<Omit<NewSecret, 'appSecret'>>(Prisma.sql`
     WITH added AS (
-      INSERT INTO app_secrets (project_id, secret_hash, label, scopes, documents_only, expires_at)
-      SELECT ${actor.projectId}::int, ${secretHash}::bytea, ${label}::text, ${scopes}::secret_scope[], ${documentsOnly}::bool,
+      INSERT INTO app_secrets (project_id, secret_hash, label, scopes, expires_at)
+      SELECT ${actor.projectId}::int, ${secretHash}::bytea, ${label}::text, ${scopes}::secret_scope[],
              now() + ${expiresInMs}::float8 * interval '1 millisecond'
       WHERE NOT EXISTS (
         SELECT FROM app_secrets WHERE project_id = ${actor.projectId}::int AND label = ${label}::text AND ${IS_LIVE}
@@ -100,8 +96,6 @@ export interface ReplacingSecret {
   readonly secretHash: Uint8Array;
   readonly label: string;
   readonly overlapMs: number;
-  /** Null for that of the newest secret of the label. */
-  readonly documentsOnly: boolean | null;
 }
 
 /**
@@ -112,24 +106,23 @@ export interface ReplacingSecret {
 export async function replaceSecret(
   tx: Queryable,
   actor: Actor,
-  { secretHash, label, overlapMs, documentsOnly }: ReplacingSecret,
+  { secretHash, label, overlapMs }: ReplacingSecret,
 ): Promise<Omit<Rotation, 'appSecret'> | undefined> {
   const { projectId } = actor;
   const overlapEnd = Prisma.sql`(now() + ${overlapMs}::float8 * interval '1 millisecond')::timestamptz(3)`;
   const entry = Prisma.sql`
     SELECT NULL::bigint, jsonb_build_object('secret', id, 'label', label, 'ended', ARRAY(SELECT id FROM ended ORDER BY id), 'ended_at', ${overlapEnd})
-           || ${DOCUMENTS_ONLY}
     FROM made`;
   const [made] = await tx.query<Omit<Rotation, 'appSecret'>>(Prisma.sql`
     WITH newest AS (
-      SELECT id, scopes, documents_only, CASE WHEN expires_at > now() THEN expires_at END AS expires_at
+      SELECT id, scopes, CASE WHEN expires_at > now() THEN expires_at END AS expires_at
       FROM app_secrets
       WHERE project_id = ${projectId}::int AND label = ${label}::text
       ORDER BY id DESC
       LIMIT 1
     ), made AS (
-      INSERT INTO app_secrets (project_id, secret_hash, label, scopes, documents_only, expires_at)
-      SELECT ${projectId}::int, ${secretHash}::bytea, ${label}::text, scopes, coalesce(${documentsOnly}::bool, documents_only), expires_at
+      INSERT INTO app_secrets (project_id, secret_hash, label, scopes, expires_at)
+      SELECT ${projectId}::int, ${secretHash}::bytea, ${label}::text, scopes, expires_at
       FROM newest
       RETURNING *
     ), ended AS (

@@ -22,8 +22,8 @@ import {
   replaceSecret,
 } from './secrets.sql.js';
 
-type SecretToAdd = Pick<AddedSecret, 'label' | 'scopes' | 'expiresInMs'> & Partial<Pick<AddedSecret, 'documentsOnly'>>;
-type SecretToRotate = Pick<ReplacingSecret, 'overlapMs'> & Partial<Pick<ReplacingSecret, 'label' | 'documentsOnly'>>;
+type SecretToAdd = Omit<AddedSecret, 'secretHash'>;
+type SecretToRotate = Pick<ReplacingSecret, 'overlapMs'> & Partial<Pick<ReplacingSecret, 'label'>>;
 
 const LABEL = /^(?=\S)[^\p{C}\p{Zl}\p{Zp}]{1,64}(?<=\S)$/u;
 
@@ -55,14 +55,14 @@ export function createSecrets(db: Database, randomBytes: (size: number) => Buffe
     /** Adds a secret that ends `expiresInMs` from now (null: never). BAD_USER_INPUT; CONFLICT if a secret of this label is live. */
     async addSecret(
       scope: ProjectScope,
-      { label, scopes, expiresInMs, documentsOnly = false }: SecretToAdd,
+      { label, scopes, expiresInMs }: SecretToAdd,
       requestId: string | null = null,
     ): Promise<NewSecret> {
       const actor = scope.actorFor('operate', requestId);
       requireLabel(label);
       const appSecret = makeSecret(randomBytes);
       const added = await exclusively(actor.projectId, (tx) =>
-        insertSecret(tx, actor, { secretHash: hashSecret(appSecret), label, scopes, documentsOnly, expiresInMs }),
+        insertSecret(tx, actor, { secretHash: hashSecret(appSecret), label, scopes, expiresInMs }),
       );
       if (added === undefined)
         throw new AppError(
@@ -74,18 +74,18 @@ export function createSecrets(db: Database, randomBytes: (size: number) => Buffe
 
     /**
      * Replaces the live secret of a label by a new one. The old one ends `overlapMs` from now, or earlier if it was to, and those before it
-     * when they were to (0: all end at once). The new one has its scopes, and its end if it had one, and is for registered documents only
-     * if it was, unless `documentsOnly` is given. NOT_FOUND if the label never had a secret.
+     * when they were to (0: all end at once). The new one has its scopes, and its end if it had one.
+     * NOT_FOUND if the label never had a secret.
      */
     async rotateSecret(
       scope: ProjectScope,
-      { label = MAIN_LABEL, overlapMs, documentsOnly = null }: SecretToRotate,
+      { label = MAIN_LABEL, overlapMs }: SecretToRotate,
       requestId: string | null = null,
     ): Promise<Rotation> {
       const actor = scope.actorFor('operate', requestId);
       const appSecret = makeSecret(randomBytes);
       const made = await exclusively(actor.projectId, (tx) =>
-        replaceSecret(tx, actor, { secretHash: hashSecret(appSecret), label, overlapMs, documentsOnly }),
+        replaceSecret(tx, actor, { secretHash: hashSecret(appSecret), label, overlapMs }),
       );
       if (made === undefined) throw new AppError('NOT_FOUND', `The project has no secret labelled ${show(label)}.`);
       onEnded();

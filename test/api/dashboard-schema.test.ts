@@ -313,14 +313,14 @@ describe('mutations', () => {
 
   test('an admin adds, rotates with overlap and revokes secrets', async () => {
     const { appId } = await app.createProject();
-    const SECRET = 'appSecret previousExpiresAt secret { id label scopes documentsOnly live expiresAt }';
+    const SECRET = 'appSecret previousExpiresAt secret { id label scopes live expiresAt }';
     const { addSecret } = await admin.ask(
-      `mutation ($appId: ID!) { addSecret(appId: $appId, label: "reports", scopes: [READ, READ], expiresInSeconds: 3600, documentsOnly: true) { ${SECRET} } }`,
+      `mutation ($appId: ID!) { addSecret(appId: $appId, label: "reports", scopes: [READ, READ], expiresInSeconds: 3600) { ${SECRET} } }`,
       { appId },
     );
     expect(addSecret).toMatchObject({
       previousExpiresAt: null,
-      secret: { label: 'reports', scopes: ['READ'], documentsOnly: true, live: true },
+      secret: { label: 'reports', scopes: ['READ'], live: true },
     });
     const status = (appSecret: string) =>
       fetch(`${app.url}/server/users`, { headers: { 'service-app-id': appId, 'service-app-secret': appSecret } }).then(
@@ -332,7 +332,6 @@ describe('mutations', () => {
       { appId },
     );
     expect(rotateSecret.previousExpiresAt).toMatch(/Z$/);
-    expect(rotateSecret.secret.documentsOnly).toBe(true);
     expect(await Promise.all([addSecret, rotateSecret].map((made) => status(made.appSecret)))).toEqual([200, 200]);
     const { revokeSecret } = await admin.ask(
       'mutation ($appId: ID!, $id: ID!) { revokeSecret(appId: $appId, id: $id) { live } }',

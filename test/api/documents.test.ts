@@ -1,32 +1,42 @@
 import { createHash } from 'node:crypto';
-import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { ProjectScope } from '#dist/domain/projects.js';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { createPersistedQueries, findFaults, warmDocuments } from '#dist/graphql/request.js';
 import { engine } from '#dist/graphql/schema.js';
-import { createDocuments } from '#dist/projects/documents.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { addNamedUsers, codesOf, requestGraphQL } from '../support/graphql.js';
 
-/** Requests that name a registered document, and automatic persisted queries. */
+/** Requests that name a document of DOCUMENTS_DIR, and automatic persisted queries. */
 
-const app = useTestApp({ admission: { maxInFlight: 256, maxInFlightPerProject: 256, maxQueued: 256 } });
 const idOf = (text: string) => createHash('sha256').update(text).digest('hex');
 
 const BY_FIRST = 'query ByFirst($first: Int) { users(first: $first) { nodes { authValue } } }';
 const COUNT = '{ userCount }';
+const DEAR = `{ ${Array.from({ length: 99 }, (_, index) => `a${index}: userCount`).join(' ')} }`;
+const MANY = 'query ($ids: [ID!]!) { usersByIds(ids: $ids) { accounts { id network } } }';
+const CHANGES = 'subscription { changes { id } }';
+
+const folder = mkdtempSync(join(tmpdir(), 'userdir-documents-'));
+for (const [index, text] of [BY_FIRST, DEAR, MANY, CHANGES].entries())
+  writeFileSync(join(folder, `${index}.graphql`), text);
+afterAll(() => rmSync(folder, { recursive: true }));
+const app = useTestApp({
+  env: { DOCUMENTS_DIR: folder },
+  admission: { maxInFlight: 256, maxInFlightPerProject: 256, maxQueued: 256 },
+});
+
 const names = (...expected: string[]) => ({
   users: { nodes: expected.map((name) => ({ authValue: `${name}@example.com` })) },
 });
 
 let project: TestProject;
 let other: TestProject;
-let scope: ProjectScope;
 
 beforeAll(async () => {
   project = await addNamedUsers(app, 'ada', 'bob');
   other = await addNamedUsers(app, 'eve');
-  scope = await app.context.services.projects.getScope(project.appId);
-  await app.context.services.documents.addDocuments(scope, [{ name: 'ByFirst', text: BY_FIRST }]);
 });
 beforeEach(() => {
   app.statements.length = 0;
@@ -59,18 +69,7 @@ async function get(parameters: Record<string, string>, by: Requester = project) 
 
 const persistedQuery = (query: string) => ({ extensions: { persistedQuery: { version: 1, sha256Hash: idOf(query) } } });
 
-/** A secret of the project for registered documents only. */
-async function addStrictSecret(label: string): Promise<Requester> {
-  const { appSecret } = await app.context.services.secrets.addSecret(scope, {
-    label,
-    scopes: ['read', 'verify'],
-    expiresInMs: null,
-    documentsOnly: true,
-  });
-  return { credentials: { ...project.credentials, 'service-app-secret': appSecret } };
-}
-
-describe('a registered document', () => {
+describe('a document of the service', () => {
   test('is executed by its id, with variables, over POST and GET', async () => {
     const documentId = idOf(BY_FIRST);
     for (let execution = 0; execution < 5; execution += 1) {
@@ -95,74 +94,34 @@ describe('a registered document', () => {
     );
   });
 
-  test('is not known to another project', async () => {
-    const { status, codes } = await post({ documentId: idOf(BY_FIRST) }, other);
+  test('can be named by every project, also by its hash as a persisted query', async () => {
+    expect((await post({ documentId: idOf(BY_FIRST) }, other)).data).toEqual(names('eve'));
+    expect((await post(persistedQuery(BY_FIRST), other)).data).toEqual(names('eve'));
+  });
+
+  test('is none that a project has sent', async () => {
+    const query = '{ stored: userCount }';
+    expect((await post({ query, ...persistedQuery(query) })).data).toEqual({ stored: 2 });
+    const { status, codes } = await post({ documentId: idOf(query) });
     expect([status, codes]).toEqual([404, ['DOCUMENT_NOT_FOUND']]);
-    expect((await post(persistedQuery(BY_FIRST), other)).codes).toEqual(['PERSISTED_QUERY_NOT_FOUND']);
-  });
-
-  test('is known from its registration until its removal', async () => {
-    const { documents } = app.context.services;
-    const documentId = idOf(COUNT);
-    expect((await post({ documentId })).codes).toEqual(['DOCUMENT_NOT_FOUND']);
-    expect(await documents.addDocuments(scope, [{ name: 'Count', text: COUNT }])).toEqual([
-      { id: documentId, name: 'Count' },
-    ]);
-    expect((await post({ documentId })).data).toEqual({ userCount: 2 });
-    expect(await documents.removeDocument(scope, documentId)).toBe('Count');
-    expect((await post({ documentId })).codes).toEqual(['DOCUMENT_NOT_FOUND']);
-    await expect(documents.removeDocument(scope, documentId)).rejects.toMatchObject({ code: 'NOT_FOUND' });
-  });
-
-  test('keeps its id and gets the new name when it is registered again; the audit trail has each act', async () => {
-    const { documents, audit } = app.context.services;
-    const text = '{ again: userCount }';
-    for (const name of ['One', 'One', 'Two']) await documents.addDocuments(scope, [{ name, text }]);
-    const document = idOf(text);
-    expect((await documents.listDocuments(scope)).find(({ id }) => id === document)).toEqual({
-      id: document,
-      name: 'Two',
-      createdAt: expect.any(String),
-      bytes: text.length,
-    });
-    await documents.removeDocument(scope, document);
-    const entries = await audit.listEntries(scope, null, 100);
-    expect(entries.filter(({ details }) => details['document'] === document)).toMatchObject([
-      { action: 'add_document', actor: 'operator', details: { name: 'One' } },
-      { action: 'add_document', details: { name: 'Two' } },
-      { action: 'remove_document', details: { name: 'Two' } },
-    ]);
   });
 
   test('costs what it costs as a query', async () => {
-    const text = `{ ${Array.from({ length: 99 }, (_, index) => `a${index}: userCount`).join(' ')} }`;
-    await app.context.services.documents.addDocuments(scope, [{ name: 'Dear', text }]);
     const costOf = async (body: object) =>
       JSON.parse((await post(body, project, { 'userdir-cost': '1' })).text).extensions.cost;
-    expect((await costOf({ documentId: idOf(text) })).requested).toBe((await costOf({ query: text })).requested);
-    const many = 'query ($ids: [ID!]!) { usersByIds(ids: $ids) { accounts { id network } } }';
-    await app.context.services.documents.addDocuments(scope, [{ name: 'Many', text: many }]);
+    expect((await costOf({ documentId: idOf(DEAR) })).requested).toBe((await costOf({ query: DEAR })).requested);
     const variables = { ids: new Array(2_000).fill('1') };
-    expect((await post({ documentId: idOf(many), variables })).text).toBe(
-      (await post({ query: many, variables })).text,
+    expect((await post({ documentId: idOf(MANY), variables })).text).toBe(
+      (await post({ query: MANY, variables })).text,
     );
   });
 
-  test('is refused where the schema no longer allows it', async () => {
-    // As after an upgrade: the command would not register it.
-    const text = '{ gone }';
-    await app.context.services.documents.addDocuments(scope, [{ name: 'Gone', text }]);
-    expect((await post({ documentId: idOf(text) })).codes).toEqual(['BAD_USER_INPUT']);
-  });
-
   test('subscribes', async () => {
-    const text = 'subscription { changes { id } }';
-    await app.context.services.documents.addDocuments(scope, [{ name: 'Changes', text }]);
     const aborted = new AbortController();
     const response = await fetch(`${app.url}/graphql`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', accept: 'text/event-stream', ...project.credentials },
-      body: JSON.stringify({ documentId: idOf(text) }),
+      body: JSON.stringify({ documentId: idOf(CHANGES) }),
       signal: aborted.signal,
     });
     expect(response.headers.get('content-type')).toContain('text/event-stream');
@@ -174,123 +133,20 @@ describe('documents are prepared before they are asked for', () => {
   test('each is parsed and compiled', async () => {
     const cache = engine.createDocumentCache();
     const texts = [BY_FIRST, COUNT, 'mutation { deleteUser(id: 1) { id } }', '{ invalid }'];
-    await warmDocuments(cache, 'app', new Map(texts.map((text) => [idOf(text), text])));
+    await warmDocuments(cache, new Map(texts.map((text) => [idOf(text), text])));
     expect(cache.find(BY_FIRST)?.operation('ByFirst')?.run).not.toBeNull();
     expect(cache.find(COUNT)?.operation(undefined)?.run).not.toBeNull();
     expect(cache.find(texts[2] as string)?.operation(undefined)?.run).not.toBeNull();
     expect(cache.find('{ invalid }')).toBeNull();
   });
 
-  test('as far as there is memory for the project', async () => {
+  test('as far as there is memory', async () => {
     const cache = engine.createDocumentCache();
     const text = (index: number) => `query Q${index} { usersByIds(ids: [${'1 '.repeat(3_900)}]) { id } }`;
     const texts = Array.from({ length: 20 }, (_, index) => text(index));
-    await warmDocuments(cache, 'app', new Map(texts.map((each) => [idOf(each), each])));
+    await warmDocuments(cache, new Map(texts.map((each) => [idOf(each), each])));
     expect(cache.find(text(0))).not.toBeNull();
     expect(cache.find(text(19))).toBeNull();
-  });
-
-  test('when the service starts', async () => {
-    const { projects } = app.context.services;
-    const { appId, appSecret } = project;
-    const fresh = createDocuments(
-      app.context.db,
-      () => undefined,
-      () => undefined,
-    );
-    const read: string[] = [];
-    fresh.onRead(async (of, documents) => void (of === appId && read.push(...documents.keys())));
-    const requester = await projects.authenticate({ appId, appSecret });
-    expect(fresh.known(requester)).toBeNull();
-    fresh.start();
-    await expect.poll(() => fresh.known(requester)?.get(idOf(BY_FIRST)), { timeout: 60_000 }).toBe(BY_FIRST);
-    expect(read).toContain(idOf(BY_FIRST));
-    await fresh.close();
-  });
-});
-
-test('a project has at most 1,000 documents and 1 MiB of them', async () => {
-  const { documents, projects } = app.context.services;
-  const full = await projects.getScope((await app.createProject()).appId);
-  const many = Array.from({ length: 1_000 }, (_, index) => ({ name: `d${index}`, text: `{ a${index}: userCount }` }));
-  await documents.addDocuments(full, many);
-  const more = documents.addDocuments(full, [{ name: 'one more', text: COUNT }]);
-  await expect(more).rejects.toMatchObject({
-    code: 'BAD_USER_INPUT',
-    message: 'The project would have 1001 documents, expected at most 1000. Remove some.',
-  });
-  // Documents that are there already do not count twice.
-  await documents.addDocuments(full, many.slice(0, 2));
-  expect(await documents.listDocuments(full)).toHaveLength(1_000);
-  const large = await projects.getScope((await app.createProject()).appId);
-  const texts = Array.from({ length: 22 }, (_, index) => ({
-    name: `d${index}`,
-    text: `# ${index}${'x'.repeat(48_000)}\n${COUNT}`,
-  }));
-  await expect(documents.addDocuments(large, texts)).rejects.toMatchObject({ code: 'BAD_USER_INPUT' });
-  expect(await documents.listDocuments(large)).toEqual([]);
-});
-
-test('a name is one line of 1 to 200 characters', async () => {
-  const { documents } = app.context.services;
-  for (const name of ['', ' a', 'a\nb', 'x'.repeat(201), '\ud800']) {
-    await expect(documents.addDocuments(scope, [{ name, text: COUNT }])).rejects.toMatchObject({
-      code: 'BAD_USER_INPUT',
-    });
-  }
-});
-
-describe('a secret for registered documents only', () => {
-  let strict: Requester;
-  beforeAll(async () => {
-    strict = await addStrictSecret('strict');
-  });
-
-  test('executes registered documents, by their id or their hash', async () => {
-    expect((await post({ documentId: idOf(BY_FIRST) }, strict)).data).toEqual(names('bob', 'ada'));
-    expect((await post(persistedQuery(BY_FIRST), strict)).data).toEqual(names('bob', 'ada'));
-    expect((await get({ documentId: idOf(BY_FIRST) }, strict)).data).toEqual(names('bob', 'ada'));
-  });
-
-  test.each<[string, object]>([
-    ['a query', { query: COUNT }],
-    ['the text of a registered document', { query: BY_FIRST }],
-    ['introspection', { query: '{ __schema { queryType { name } } }' }],
-    ['a query with its hash', { query: COUNT, ...persistedQuery(COUNT) }],
-    ['an invalid query', { query: '{' }],
-    ['an empty query', { query: '' }],
-  ])('refuses %s', async (_what, body) => {
-    const { status, codes, data } = await post(body, strict);
-    expect([status, codes, data]).toEqual([403, ['DOCUMENT_REQUIRED'], undefined]);
-  });
-
-  test('refuses an automatic persisted query that another secret has stored', async () => {
-    const query = '{ stored: userCount }';
-    expect((await post({ query, ...persistedQuery(query) })).data).toEqual({ stored: 2 });
-    expect((await post(persistedQuery(query))).data).toEqual({ stored: 2 });
-    expect((await post(persistedQuery(query), strict)).codes).toEqual(['DOCUMENT_NOT_FOUND']);
-    expect((await post({ documentId: idOf(query) })).codes).toEqual(['DOCUMENT_NOT_FOUND']);
-  });
-
-  test('stays so when it is replaced, unless the rotation says otherwise', async () => {
-    const { secrets } = app.context.services;
-    await addStrictSecret('replaced');
-    for (const [given, expected] of [
-      [null, true],
-      [false, false],
-      [null, false],
-      [true, true],
-    ] as const) {
-      const made = await secrets.rotateSecret(scope, { label: 'replaced', overlapMs: 0, documentsOnly: given });
-      expect(made.documentsOnly).toBe(expected);
-      const requester = { credentials: { ...project.credentials, 'service-app-secret': made.appSecret } };
-      expect((await post({ query: COUNT }, requester)).codes).toEqual(expected ? ['DOCUMENT_REQUIRED'] : []);
-    }
-  });
-
-  test('calls REST as its scopes allow', async () => {
-    const response = await fetch(`${app.url}/server/users`, { headers: strict.credentials });
-    expect(response.status).toBe(200);
   });
 });
 

@@ -41,7 +41,6 @@ const app = useTestApp();
 let project: TestProject;
 let disabled: TestProject;
 let limited: TestProject;
-let documentsOnly: Record<string, string>;
 
 async function scopeOf({ appId }: TestProject) {
   return app.context.services.projects.getScope(appId);
@@ -49,13 +48,10 @@ async function scopeOf({ appId }: TestProject) {
 
 beforeAll(async () => {
   [project, disabled, limited] = [await app.createProject(), await app.createProject(), await app.createProject()];
-  const { lifecycle, secrets } = app.context.services;
+  const { lifecycle } = app.context.services;
   await lifecycle.disableProject(await scopeOf(disabled));
   await lifecycle.limitProject(await scopeOf(limited), 1);
   await limited.graphql('{ userCount }');
-  const options = { label: 'strict', scopes: ['read'], expiresInMs: null, documentsOnly: true } as const;
-  const { appSecret } = await secrets.addSecret(await scopeOf(project), options);
-  documentsOnly = { 'service-app-secret': appSecret };
 });
 
 async function send({ url }: Pick<TestApp, 'url'>, sent: Sent, accept: string, by = project) {
@@ -69,12 +65,6 @@ async function send({ url }: Pick<TestApp, 'url'>, sent: Sent, accept: string, b
 const REFUSED: readonly [what: string, sent: () => Sent, code: string, status: number, asJson?: number][] = [
   ['a wrong secret', () => post({ query: '{ userCount }' }, { 'service-app-secret': 'x' }), 'UNAUTHENTICATED', 401],
   ['a disabled project', () => post({ query: '{ userCount }' }, disabled.credentials), 'PROJECT_DISABLED', 403],
-  [
-    'a query where documents are needed',
-    () => post({ query: '{ userCount }' }, documentsOnly),
-    'DOCUMENT_REQUIRED',
-    403,
-  ],
   ['the rate limit', () => post({ query: '{ userCount }' }, limited.credentials), 'RATE_LIMITED', 429],
   ['an unknown documentId', () => post({ documentId: HASH }), 'DOCUMENT_NOT_FOUND', 404],
   ['a malformed documentId', () => post({ documentId: 'x' }), 'BAD_USER_INPUT', 400],

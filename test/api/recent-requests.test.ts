@@ -62,7 +62,6 @@ describe('the last requests', () => {
       label: 'reports',
       scopes: ['read'],
       expiresInMs: null,
-      documentsOnly: false,
     });
     const ids = Array.from({ length: 9 }, () => randomUUID());
     const calls: [() => Promise<unknown>, object][] = [

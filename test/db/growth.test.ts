@@ -11,7 +11,6 @@ import type { Actor } from '#dist/domain/projects.js';
 import * as changes from '#dist/feed/changes.sql.js';
 import * as webhooks from '#dist/feed/webhooks.sql.js';
 import * as audit from '#dist/projects/audit.sql.js';
-import * as documents from '#dist/projects/documents.sql.js';
 import * as keys from '#dist/projects/idempotency.sql.js';
 import * as operators from '#dist/projects/operators.sql.js';
 import * as passkeys from '#dist/projects/passkeys.sql.js';
@@ -225,13 +224,6 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     readFeed: (db) => changes.readFeed(db),
     takeTransactionId: (db) => changes.takeTransactionId(db),
     tryToLead: (db) => changes.tryToLead(db),
-  },
-  documents: {
-    insertDocuments: (db, at) =>
-      documents.insertDocuments(db, actor(at), [{ id: hash('{ x }').toString('hex'), name: 'x', text: '{ x }' }]),
-    // At the start of a process.
-    listProjectsWithDocuments: about(2 * PROJECTS, (db) => documents.listProjectsWithDocuments(db, 50)),
-    readDocuments: (db, { appId }) => documents.readDocuments(db, appId),
   },
   'export-users': {
     exportUsers: (db, at) =>
@@ -539,7 +531,6 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
         secretHash: hash('new'),
         label: 'new',
         scopes: ['read'],
-        documentsOnly: false,
         expiresInMs: null,
       }),
     listSecrets: (db, { projectId }) => secrets.listSecrets(db, projectId),
@@ -549,7 +540,6 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
         secretHash: hash('other'),
         label: 'main',
         overlapMs: 0,
-        documentsOnly: null,
       }),
   },
   'totals/check-tallies': {

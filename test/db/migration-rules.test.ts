@@ -139,7 +139,12 @@ test('a table or a column is dropped only after the releases that use it are lef
       return [...sql.matchAll(/DROP (?:TABLE|COLUMN) "?\w+/g)].map(([drop]) => `${name}: ${drop}, from ${oldest} on`);
     }),
   );
-  expect(drops).toEqual(['20261128060000_no_notes: DROP TABLE "user_notes, from 2.0.0 on']);
+  expect(drops).toEqual([
+    '20261128060000_no_notes: DROP TABLE "user_notes, from 2.0.0 on',
+    '20261128070000_no_documents: DROP TABLE "documents, from 2.0.0 on',
+    '20261128070000_no_documents: DROP COLUMN "documents_version, from 2.0.0 on',
+    '20261128070000_no_documents: DROP COLUMN "documents_only, from 2.0.0 on',
+  ]);
 });
 
 /** A session of PostgreSQL says what a transaction has locked, scanned and rewritten. */

@@ -27,8 +27,6 @@ const BEYOND_PRISMA: readonly string[] = [
   'constraint users_login_count_not_negative of users: CHECK ((login_count >= 0))',
   "constraint users_created_at_in_range of users: CHECK (((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at < '10000-01-01 00:00:00+00'::timestamp with time zone)))",
   "constraint accounts_public_key_is_one_word of accounts: CHECK ((strpos(public_key, ' '::text) = 0))",
-  "constraint documents_id_is_sha256 of documents: CHECK ((id = encode(sha256(convert_to(text, 'UTF8'::name)), 'hex'::text)))",
-  "constraint documents_name_is_one_line of documents: CHECK ((((char_length(name) >= 1) AND (char_length(name) <= 200)) AND (name !~ '[[:cntrl:]]'::text)))",
   'constraint bans_reason_is_short of bans: CHECK ((char_length(reason) <= 500))',
   'constraint idempotency_keys_key_is_short of idempotency_keys: CHECK (((char_length(key) >= 1) AND (char_length(key) <= 255)))',
   // Prisma has no collations. With C, columns compared only for equality have the same index on every server.
@@ -40,7 +38,6 @@ const BEYOND_PRISMA: readonly string[] = [
   'collation accounts.address_key: C',
   'collation bans.auth_method: C',
   'collation bans.auth_value_key: C',
-  'collation documents.id: C',
   'collation idempotency_keys.key: C',
   'collation changes_feed.timeline: C',
   'collation changes_timelines.timeline: C',
@@ -75,8 +72,8 @@ const BEYOND_PRISMA: readonly string[] = [
   // A rate limit of a project has the bounds of RATE_LIMIT.
   'constraint projects_requests_per_minute_in_range of projects: CHECK (((requests_per_minute >= 1) AND (requests_per_minute <= 100000000)))',
   // The database notifies processes when a secret ends, or when its project is disabled or limited, or has other documents.
-  'trigger: CREATE TRIGGER projects_announce AFTER UPDATE OF disabled_at, requests_per_minute, documents_version ON projects FOR EACH STATEMENT EXECUTE FUNCTION announce_secrets()',
-  'trigger: CREATE TRIGGER app_secrets_announce AFTER DELETE OR UPDATE OF project_id, secret_hash, label, scopes, expires_at, documents_only ON app_secrets FOR EACH STATEMENT EXECUTE FUNCTION announce_secrets()',
+  'trigger: CREATE TRIGGER projects_announce AFTER UPDATE OF disabled_at, requests_per_minute ON projects FOR EACH STATEMENT EXECUTE FUNCTION announce_secrets()',
+  'trigger: CREATE TRIGGER app_secrets_announce AFTER DELETE OR UPDATE OF project_id, secret_hash, label, scopes, expires_at ON app_secrets FOR EACH STATEMENT EXECUTE FUNCTION announce_secrets()',
   'function announce_secrets()',
   'function record_inserted_users()',
   'function record_updated_users()',
@@ -122,7 +119,7 @@ const BEYOND_PRISMA: readonly string[] = [
   'trigger: CREATE TRIGGER audit_log_refuse_moving AFTER INSERT OR DELETE OR UPDATE ON audit_log FOR EACH ROW EXECUTE FUNCTION refuse_moving_rows()',
   'trigger: CREATE TRIGGER tallies_refuse_moving AFTER INSERT OR DELETE OR UPDATE ON tallies FOR EACH ROW EXECUTE FUNCTION refuse_moving_rows()',
   'trigger: CREATE TRIGGER tally_slices_refuse_moving AFTER INSERT OR DELETE OR UPDATE ON tally_slices FOR EACH ROW EXECUTE FUNCTION refuse_moving_rows()',
-  'trigger: CREATE TRIGGER app_secrets_refuse_moving AFTER INSERT OR DELETE OR UPDATE OF project_id, secret_hash, label, scopes, expires_at, documents_only ON app_secrets FOR EACH ROW EXECUTE FUNCTION refuse_moving_rows()',
+  'trigger: CREATE TRIGGER app_secrets_refuse_moving AFTER INSERT OR DELETE OR UPDATE OF project_id, secret_hash, label, scopes, expires_at ON app_secrets FOR EACH ROW EXECUTE FUNCTION refuse_moving_rows()',
   'trigger: CREATE TRIGGER webhooks_refuse_moving AFTER INSERT OR DELETE OR UPDATE OF url, description, types ON webhooks FOR EACH ROW EXECUTE FUNCTION refuse_moving_rows()',
   'trigger: CREATE TRIGGER webhook_secrets_refuse_moving AFTER INSERT OR DELETE OR UPDATE ON webhook_secrets FOR EACH ROW EXECUTE FUNCTION refuse_moving_rows()',
   'trigger: CREATE TRIGGER projects_refuse_moving AFTER DELETE OR UPDATE ON projects FOR EACH ROW EXECUTE FUNCTION refuse_moving_project()',

@@ -112,11 +112,6 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('between two data
     });
     await sql(
       index,
-      `INSERT INTO documents (project_id, id, name, text)
-       SELECT ${project.id}, encode(sha256(convert_to(text, 'UTF8')), 'hex'), 'Count', text FROM (VALUES ('{ userCount }')) AS of(text)`,
-    );
-    await sql(
-      index,
       `WITH made AS (
          INSERT INTO webhooks (project_id, url, description, types, place, timeline, status, reason)
          SELECT ${project.id}, 'https://example.com', '', '{}', published, timeline, 'disabled', 'A test.' FROM changes_feed

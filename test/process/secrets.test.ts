@@ -45,7 +45,6 @@ test('project secrets lists labels and the time of last use, and never the secre
     id: expect.any(Number),
     label: 'main',
     scopes: ALL,
-    documents_only: false,
     created_at: expect.stringMatching(TIMESTAMP),
     last_used_at: null,
     expires_at: null,
@@ -76,7 +75,6 @@ test('project add-secret adds a secret with scopes and an expiry', async () => {
     id: expect.any(Number),
     label: 'Reports (Ada)',
     scopes: ['read', 'verify'],
-    documents_only: false,
     expires_at: expect.stringMatching(TIMESTAMP),
   });
   const left = Date.parse(added.expires_at) - Date.now();
@@ -159,7 +157,6 @@ test('project rotate replaces the secrets of one label, keeps scopes and expiry,
     id: expect.any(Number),
     label: 'reports',
     scopes: ['read'],
-    documents_only: false,
     expires_at: reports.expires_at,
     other_labels: ['main'],
   });

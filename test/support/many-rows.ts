@@ -61,8 +61,6 @@ INSERT INTO changes (project_id, type, user_id) SELECT n, 'user.created', 1 FROM
 INSERT INTO changes_feed (timeline, incarnation, published)
   SELECT 'first', changes_incarnation(), max(id) FROM changes;
 INSERT INTO changes_pruned (project_id, through) SELECT n, 1 FROM generate_series(2, :projects, 2) n;
-INSERT INTO documents (project_id, id, name, text)
-  SELECT (n - 1) % :projects + 1, encode(${sha("'{ a' || n || ' }'")}, 'hex'), 'Document ' || n, '{ a' || n || ' }' FROM generate_series(1, :projects) n;
 INSERT INTO webhooks (project_id, url, description, types, place, timeline)
   SELECT (n - 1) % :projects + 1, 'https://example.com/' || n, '', '{}', currval('changes_id_seq'), 'first' FROM generate_series(1, :projects / 4) n;
 INSERT INTO webhook_secrets (project_id, webhook_id, secret) SELECT project_id, id, ${sha("'secret'")} FROM webhooks;

@@ -92,11 +92,7 @@ async function fill(settings, sql) {
     'read,changes',
     '--expires-in',
     '365d',
-    '--documents-only',
   );
-  const query = join(folder, 'count.graphql');
-  writeFileSync(query, 'query Count { users { totalCount } }');
-  await run('document', 'add', '--project', one.app_id, query);
   await run('operator', 'add', 'bob', '--role', 'support', '--project', one.app_id);
   await run('dashboard', '--operator', 'bob');
   // A day that is crowded enough for slices, and each kind of user.

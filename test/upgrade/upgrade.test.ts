@@ -101,7 +101,7 @@ async function readRows({ query }: Resting): Promise<Rows> {
 }
 
 /** What 2.0.0 has dropped: tables, and columns of others. */
-const DROPPED = new Set(['user_notes']);
+const DROPPED = new Set(['user_notes', 'documents', 'projects.documents_version', 'app_secrets.documents_only']);
 
 /** The rows of the tables and columns that were there before, and are not dropped, in an order of their own. */
 function inColumnsOf(before: Rows, rows: Rows): Record<string, string[]> {

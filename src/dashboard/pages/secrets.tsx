@@ -11,16 +11,16 @@ import type { Column } from './table.js';
 
 const SECRETS = graphql(`
   query Secrets($appId: ID!) {
-    project(appId: $appId) { secrets { id label scopes documentsOnly createdAt lastUsedAt expiresAt live } }
+    project(appId: $appId) { secrets { id label scopes createdAt lastUsedAt expiresAt live } }
   }
 `);
 
 const ADD = graphql(`
   mutation AddSecret(
-    $appId: ID!, $label: String!, $scopes: [SecretScope!]!, $expiresInSeconds: Int, $documentsOnly: Boolean!
+    $appId: ID!, $label: String!, $scopes: [SecretScope!]!, $expiresInSeconds: Int
   ) {
     made: addSecret(
-      appId: $appId, label: $label, scopes: $scopes, expiresInSeconds: $expiresInSeconds, documentsOnly: $documentsOnly
+      appId: $appId, label: $label, scopes: $scopes, expiresInSeconds: $expiresInSeconds
     ) { appSecret }
   }
 `);
@@ -56,12 +56,7 @@ const COLUMNS: readonly Column<Secret>[] = [
   {
     title: 'Scopes',
     class: 'scopes',
-    cell: ({ scopes, documentsOnly }) => (
-      <>
-        {scopes.map((scope) => scope.toLowerCase()).join(', ')}
-        {documentsOnly && <Badge>documents only</Badge>}
-      </>
-    ),
+    cell: ({ scopes }) => scopes.map((scope) => scope.toLowerCase()).join(', '),
   },
   { title: 'State', class: 'nowrap', cell: (secret) => <State secret={secret} /> },
   { title: 'Last used', class: 'nowrap', cell: ({ lastUsedAt }) => <Time at={lastUsedAt} /> },
@@ -199,18 +194,16 @@ function AddSecret({ appId }: { appId: string }) {
   const label = useSignal('');
   const [scopes, setScopes] = useState<Scope[]>(['READ']);
   const [lifetime, setLifetime] = useState('');
-  const [documentsOnly, setDocumentsOnly] = useState(false);
   const expiresInSeconds = lifetime === '' ? null : Number(lifetime);
   const options = [
     ...['--label', label.value || 'LABEL', '--scope', scopes.join(',').toLowerCase()],
     ...(expiresInSeconds === null ? [] : ['--expires-in', `${expiresInSeconds / DAY}d`]),
-    ...(documentsOnly ? ['--documents-only'] : []),
   ];
   return (
     <FormDialog
       title="Add secret"
       submit="Add"
-      work={() => send(ADD, { appId, label: label.value, scopes, expiresInSeconds, documentsOnly })}
+      work={() => send(ADD, { appId, label: label.value, scopes, expiresInSeconds })}
       recipe={{ userdir: ['project', 'add-secret', appId, ...options] }}
       onDone={({ made }) => openDialog(newSecret(appId, made.appSecret, scopes))}
       disabled={label.value.trim() === '' || scopes.length === 0}
@@ -223,14 +216,6 @@ function AddSecret({ appId }: { appId: string }) {
         required
       />
       <Choices legend="It may" options={SCOPES} showsValues chosen={scopes} onChange={setScopes} />
-      <label>
-        <input
-          type="checkbox"
-          checked={documentsOnly}
-          onChange={(event) => setDocumentsOnly(event.currentTarget.checked)}
-        />{' '}
-        Over GraphQL only registered documents <code>documents only</code>
-      </label>
       <SelectField label="Valid" value={lifetime} options={LIFETIMES} onChange={setLifetime} />
     </FormDialog>
   );
