@@ -10,6 +10,7 @@ import { type DataDirLock, type DataDirLostError, type LockOptions, lockDataDir 
 import { type MigrateOptions, migrate } from './db/migrate.js';
 import type { Tell } from './db/migration-steps.js';
 import { type OutdatedError, type Release, readRelease, requireUsable, watchRelease } from './db/release.js';
+import { RESTORED } from './domain/changes.js';
 import { docsAt } from './errors.js';
 import { createChanges } from './feed/changes.js';
 import { createWebhooks } from './feed/webhooks.js';
@@ -62,6 +63,8 @@ export interface ContextOptions extends DatabaseOptions {
   readonly onDoubt?: LockOptions['onDoubt'];
   /** Called with what the migrations are doing. */
   readonly onMigrating?: Tell;
+  /** Called when the database was restored since it was used last. */
+  readonly onRestored?: (sentence: string) => void;
   /** Called when the database was migrated to a schema that this release must not use. */
   readonly onOutdated?: (error: OutdatedError) => void;
 }
@@ -162,6 +165,8 @@ export function createContext(config: Config, options: ContextOptions): Context 
       requireUsable(await readRelease(db.direct));
       const applied = migrates ? await applyMigrations(limits) : [];
       context.release = await readRelease(db.direct);
+      if (migrates && (await services.changes.recognise(options.serving ? 'server' : 'command')) === 'restored')
+        options.onRestored?.(RESTORED);
       context.isOpen = true;
       if (options.serving) {
         services.changes.start();

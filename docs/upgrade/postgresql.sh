@@ -99,6 +99,8 @@ switch() {
     sequences=$(sql "$FROM" "SELECT format('SELECT setval(%L, %s);', format('%I.%I', schemaname, sequencename), last_value)
       FROM pg_sequences WHERE last_value IS NOT NULL")
     sql "$TO" "$sequences" >/dev/null
+    # It has everything, so it is no restore.
+    sql "$TO" "SELECT recognise_database('', 'moved')" >/dev/null
     trap - EXIT
     unsubscribe "$TO"
   fi

@@ -78,6 +78,7 @@ export async function examineDatabase(
   const isMigrated = ['passed', 'warning'].includes(findings.at(-1)?.status ?? '');
   const tables: Check[] = [
     ['rights', () => checkPrivileges(db)],
+    ['restores', () => checkRestores(services)],
     ['changes', () => checkChanges(services)],
     ['webhooks', () => checkWebhooks(services)],
     ['moves', () => checkMoves(db)],
@@ -275,6 +276,23 @@ async function checkPrivileges(db: Database): Promise<Outcome> {
   const { lacking, grants } = await queryRow(db, LACKING);
   if (!lacking) return passed('the role can read and write all tables');
   return failed(`the role lacks ${lacking}`, `Run as the owner of the tables:\n${grants}`);
+}
+
+/** For so long after a restore it is told of. */
+const RESTORE_SECONDS = 7 * 86_400;
+
+/** Names a restore: one that the next start will notice, and one of the last days. */
+async function checkRestores({ changes }: Services): Promise<Outcome> {
+  const advice = 'docs/operating.md, "After a restore", says what to do.';
+  if ((await changes.recognise('look')) === 'restored')
+    return warning(
+      'the database was restored or copied; the next start pauses the webhooks, and begins new IDs',
+      advice,
+    );
+  const at = await changes.findRestore();
+  if (at === null) return passed('it was never restored');
+  const found = `it was restored, which was noticed at ${at}`;
+  return Date.now() - Date.parse(at) > RESTORE_SECONDS * 1_000 ? passed(found) : warning(found, advice);
 }
 
 /** A younger transaction is nothing unusual. */

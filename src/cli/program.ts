@@ -12,6 +12,7 @@ import { addDoctorCommand } from './doctor.js';
 import { addMigrateCommand } from './migrate.js';
 import { addOperatorCommands } from './operator.js';
 import { addProjectCommands } from './project.js';
+import { addRestoredCommand } from './restored.js';
 import { createCommandContext } from './run.js';
 import { addSeedCommand } from './seed.js';
 import { addServeCommand, SETTINGS_HELP } from './serve.js';
@@ -35,6 +36,7 @@ const COMMANDS = [
   addTotalsCommand,
   addSeedCommand,
   addDoctorCommand,
+  addRestoredCommand,
   addCompletionCommand,
 ];
 

@@ -208,6 +208,7 @@ async function runWhereReachable<Params, Result>(
     onLost,
     onDoubt: writeNotice,
     // To somebody who looks on, every step of a migration.
+    onRestored: writeNotice,
     onMigrating: (sentence, isDetail) => (isDetail && !process.stderr.isTTY ? undefined : writeNotice(sentence)),
   });
   const operator = operatorOf(config);

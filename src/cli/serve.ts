@@ -83,6 +83,7 @@ async function serve(
     onBackgroundFailure: (err, what) => log.warn({ err }, `${what} failed in the background and will be retried.`),
     onLost: (error) => lost.abort(error),
     onDoubt: (sentence) => log.warn(sentence),
+    onRestored: (sentence) => log.warn(sentence),
     onMigrating: (sentence, isDetail) => (isDetail ? log.debug(sentence) : log.info(sentence)),
     onOutdated: (error) => {
       log.error(error.message);

@@ -64,6 +64,8 @@ export interface Database extends Queryable {
   readonly openPort: EmbeddedEngine['openPort'] | null;
   /** Null on PostgreSQL, which has statistics of its own. */
   engineUsage(): ReturnType<EmbeddedEngine['usage']> | null;
+  /** Tells the files of the embedded database from a copy of them; empty on PostgreSQL. */
+  identifyFiles(): Promise<string>;
   /** Throws if the database does not answer, or if its settings would make our answers wrong. */
   check(): Promise<void>;
   /** To be called after many rows were added or removed: PGlite never vacuums by itself, and PostgreSQL not at once. */
@@ -145,6 +147,7 @@ export function createDatabase(config: DatabaseConfig, options: DatabaseOptions 
       abandon: () => undefined,
       openPort: null,
       engineUsage: () => null,
+      identifyFiles: async () => '',
       listen(channel, onNotice, onFailure) {
         const work = async (connection: pg.Client) => {
           connection.on('notification', onNotice);
@@ -191,12 +194,22 @@ const ENGINE_OF_ANOTHER_THREAD: EmbeddedEngine = {
   openPort: () => Promise.reject(new Error('Only the thread that has started the embedded engine opens connections.')),
   close: async () => undefined,
   abandon: () => undefined,
+  identifyFiles: async () => '',
   usage: () => ({ busySeconds: 0, starts: 0 }),
 };
 
 type Engine = Pick<
   Database,
-  'openPort' | 'direct' | 'requireSessions' | 'start' | 'abandon' | 'listen' | 'keepSession' | 'engineUsage' | 'close'
+  | 'openPort'
+  | 'identifyFiles'
+  | 'direct'
+  | 'requireSessions'
+  | 'start'
+  | 'abandon'
+  | 'listen'
+  | 'keepSession'
+  | 'engineUsage'
+  | 'close'
 > & {
   readonly openReplica: (primary: ReplicaReads) => Replica | null;
 };

@@ -1,3 +1,4 @@
+import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Duplex } from 'node:stream';
 import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads';
@@ -85,6 +86,11 @@ export function createEmbeddedEngine(dataDir: string) {
       abandoned = true;
       worker = null;
       running?.terminate();
+    },
+    /** Differs where they were copied or restored: a file that PostgreSQL writes and never replaces is another one then. */
+    async identifyFiles(): Promise<string> {
+      const { ino, birthtimeNs } = await stat(join(databaseDir, 'global', 'pg_control'), { bigint: true });
+      return `${ino}/${birthtimeNs}`;
     },
     /** How long the thread of the engine has been busy, and how often it was started. */
     usage: () => ({ busySeconds: (busyBeforeMs + busyMs()) / 1_000, starts }),

@@ -247,6 +247,24 @@ export async function pruneChanges(db: Queryable, projectId: number, olderThanMs
   return row?.pruned ?? 0;
 }
 
+/** How a database is asked where it runs, which it compares with where it ran: by an operator who only looks, by what opens it, or to say that it was restored. */
+export type Recognition = 'look' | 'command' | 'server' | 'restored';
+
+/** What it is: the same, restored or copied, or on a standby that was promoted. Unless only looked at, ids then go on far beyond (see the migration). */
+export function recogniseDatabase(
+  db: Queryable,
+  files: string,
+  asked: Recognition,
+): Promise<'same' | 'restored' | 'promoted'> {
+  return readValue(db, Prisma.sql`SELECT recognise_database(${files}::text, ${asked}::text)`);
+}
+
+/** When the database was restored last, in ISO 8601; null if it never was. */
+export async function findRestore(db: Queryable): Promise<string | null> {
+  const [row] = await db.query<{ at: string | null }>(Prisma.sql`SELECT restored_at AS at FROM database_identity`);
+  return row?.at ?? null;
+}
+
 export interface OpenTransaction {
   /** Null for a prepared transaction, which has no process. */
   readonly pid: number | null;

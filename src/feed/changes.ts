@@ -243,6 +243,10 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
     /** Calls back after each publication. Changes are published without a delay as long as there is a listener. Returns what ends it. */
     listen: (listener: () => void): (() => void) => publisher.listen(listener),
 
+    /** Whether the database is where it ran, or was restored. To be asked before it is used. */
+    recognise: async (asked: sql.Recognition) => sql.recogniseDatabase(db, await db.identifyFiles(), asked),
+    findRestore: () => sql.findRestore(db),
+
     lagSeconds: publisher.lagSeconds,
     findOldestWriter: () => sql.findOldestWriter(db),
     findLeader: () => sql.findLeader(db),

@@ -3,6 +3,7 @@ import { createBackground, type OnFailure } from '../db/background.js';
 import type { Database, Session } from '../db/database.js';
 import { isNotPermitted } from '../db/failures.js';
 import { inBatches, type Queryable } from '../db/statements.js';
+import { RESTORED } from '../domain/changes.js';
 import { deleteExpiredKeys, listProjectsWithExpiredKeys } from '../projects/idempotency.sql.js';
 import { deleteOldHours, listProjectsWithOldHours } from '../projects/request-hours.sql.js';
 import * as sql from './changes.sql.js';
@@ -93,6 +94,9 @@ export function createChangePublisher(db: Database, retentionMs: number, onFailu
     leads = true;
     isLed = true;
     schedulePruning();
+    // It may have been replaced or promoted while this process ran.
+    if ((await sql.recogniseDatabase(session, '', 'server')) === 'restored')
+      void inBackground('Recognising the database', () => Promise.reject(new Error(RESTORED)));
     // Begins a new timeline where the database may have lost changes.
     announce(await sql.publishChanges(session, 0));
     await publishAll(session);

@@ -118,10 +118,16 @@ const SAYS_NO_EMAIL = Prisma.sql`
           excluded.login_email IS DISTINCT FROM existing.login_email
           AND concat_ws(' ', excluded.project_id, excluded.auth_method, excluded.auth_value_key) = ANY (${unsaid}::text[])`;
 
+/**
+ * A user who exists keeps the id, so that no repeated login takes a number: ids would tell one project how often the users of others log in.
+ * Where that user is removed at this moment, it undoes the statement (`isUserRemoved`), which is to be run again.
+ */
+const ID = Prisma.sql`coalesce((SELECT had.id FROM (${CURRENT_USER_OF_IDENTITY}) AS had), nextval('users_id_seq'))`;
+
 /** Registers or counts. */
 const writeUsers = (keys: Prisma.Sql) => Prisma.sql`
-      INSERT INTO users AS existing (project_id, ${LOGIN_COLUMN_NAMES}, last_login, login_count)
-      SELECT project_id, ${LOGIN_COLUMN_NAMES}, ${THIS_INSTANT}, 1 FROM ${keys}
+      INSERT INTO users AS existing (id, project_id, ${LOGIN_COLUMN_NAMES}, last_login, login_count)
+      SELECT ${ID}, project_id, ${LOGIN_COLUMN_NAMES}, ${THIS_INSTANT}, 1 FROM ${keys}
       ON CONFLICT (project_id, auth_method, auth_value_key) WHERE deleted_at IS NULL DO UPDATE SET
         ${loginUpdates(SAYS_NO_EMAIL)},
         last_login = greatest(existing.last_login, excluded.last_login),
@@ -220,6 +226,11 @@ export async function recordLogins(
 }
 
 const placesOf = (logins: readonly Login[]) => new Map(logins.map((login, place) => [textOf(login), place]));
+
+/** Whether a statement failed because a user was removed while it counted a login of that user. */
+export function isUserRemoved(error: unknown): boolean {
+  return (error as { constraint?: unknown }).constraint === 'users_pkey';
+}
 
 /** The user of an earlier login, also if they were removed since; null if they were erased. */
 export async function findRegistered(db: Queryable, projectId: number, id: number): Promise<User | null> {

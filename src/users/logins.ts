@@ -37,7 +37,7 @@ import {
   listBanPage,
 } from './bans.sql.js';
 import { findIdentity } from './find-users.sql.js';
-import { findRegistered, type Login, type LoginRow, recordLogins } from './logins.sql.js';
+import { findRegistered, isUserRemoved, type Login, type LoginRow, recordLogins } from './logins.sql.js';
 import type { Totals } from './totals.js';
 import { throwLinkingError } from './user-columns.sql.js';
 import { isExternalIdTaken, throwExternalIdError } from './write-users.sql.js';
@@ -99,7 +99,7 @@ export function createLogins(db: Database, totals: Totals, hours: RequestHours) 
     weigh: ({ profile }) => 1 + profile.accounts.length,
     write: writeLogins,
     // Of two first logins of a user at once, the later may find the external id taken before the user.
-    isCrossed: (error) => isExternalIdTaken(error) || isKeyTaken(error),
+    isCrossed: (error) => isExternalIdTaken(error) || isKeyTaken(error) || isUserRemoved(error),
   });
 
   return {

@@ -60,6 +60,17 @@ const remove = async (id: string) => (await project.rest(`/server/users/${id}`, 
 const listUsers = async () => (await project.rest('/server/users?limit=100')).body.result;
 const range = (count: number) => Array.from({ length: count }, (_, index) => index);
 
+test('a repeated login takes no ID, so that IDs do not tell how often the users of others log in', async () => {
+  const idOf = async (input: LoginInput) => Number((await login(input)).user.id);
+  const first = await idOf(ADA);
+  await Promise.all(range(20).map(() => login(ADA)));
+  await login({ ...ADA, accounts: [stellar(1)] });
+  await project.graphql(
+    'mutation { recordLogin(input: { authMethod: "email", authValue: "ada@example.com" }, idempotencyKey: "k") { created } }',
+  );
+  expect(await idOf({ authMethod: 'email', authValue: 'grace@example.com' })).toBe(first + 1);
+});
+
 /** All users of the project, including removed ones. Their counts add up to all logins. */
 async function readRows(): Promise<{ id: string; logins: number; removed: boolean }[]> {
   const { rows } = await app.context.db.pool.query(

@@ -85,6 +85,9 @@ const BEYOND_PRISMA: readonly string[] = [
   'function utc_day(timestamp with time zone)',
   'function utc_start(date)',
   // The database records changes: triggers append them, a publisher settles how far they may be read.
+  'constraint database_identity_has_one_row of database_identity: CHECK ((id = 1))',
+  'function recognise_database(text,text)',
+  'function skip_ids(bigint)',
   'constraint changes_feed_has_one_row of changes_feed: CHECK ((id = 1))',
   'range of changes_id_seq: 1 to 9007199254740991',
   'trigger: CREATE TRIGGER users_changes_truncate AFTER TRUNCATE ON users FOR EACH STATEMENT EXECUTE FUNCTION forget_changes()',

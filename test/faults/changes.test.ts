@@ -208,6 +208,14 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('on PostgreSQL', 
     const own: Credentials = await userdirJson(settings, ['project', 'create', '--name', 'Restored']);
     const add = (url: string, name: string) =>
       recordLogin(url, own, { authMethod: 'email', authValue: `${name}@example.com` });
+    const webhook = await userdirJson(settings, [
+      'webhook',
+      'add',
+      '--project',
+      own.app_id,
+      '--url',
+      'https://example.com/x',
+    ]);
     const early = createReader(own);
     await add(server.url, 'a');
     await vi.waitUntil(() => early.poll(server.url).then(() => early.seen.length === 1), PATIENCE);
@@ -231,7 +239,35 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('on PostgreSQL', 
     expect(early.seen.map(idOf)).toEqual(await committed(url, own.app_id));
     await late.poll(restored.url);
     expect(late.refused).toEqual([410]);
-    await restored.stop();
+    // No ID of a lost user is given to another one, and no change has the place of a lost one.
+    const { rows: users } = {
+      rows: await onDatabase<{ id: string }>(url, 'SELECT id FROM users ORDER BY id DESC LIMIT 2'),
+    };
+    expect(users.map(({ id }) => id)).toEqual(['10000000002', '10000000001']);
+    expect(Math.min(...early.seen.slice(1).map(idOf))).toBeGreaterThan(10_000_000_000);
+    expect(
+      await userdirJson({ ...settings, DATABASE_URL: url }, ['webhook', 'list', '--project', own.app_id]),
+    ).toMatchObject([{ id: webhook.id, status: 'paused', reason: expect.stringContaining('restored from a backup') }]);
+    const doctor = await userdirJson({ ...settings, DATABASE_URL: url }, ['doctor', '--no-totals']);
+    expect(doctor.findings).toContainEqual(
+      expect.objectContaining({
+        id: 'restores',
+        status: 'warning',
+        advice: expect.stringContaining('After a restore'),
+      }),
+    );
+    expect((await restored.stop()).stderr).toBe('');
+    // Once it was noticed, it is the same database.
+    const next = await startServer({ ...settings, DATABASE_URL: url });
+    await add(next.url, 'd');
+    expect(await onDatabase(url, 'SELECT max(id) AS id FROM users')).toEqual([{ id: '10000000003' }]);
+    await next.stop();
+    // An operator says so of what cannot be told from a restart.
+    await userdirJson({ ...settings, DATABASE_URL: url }, ['restored']);
+    const third = await startServer({ ...settings, DATABASE_URL: url });
+    await add(third.url, 'e');
+    expect(await onDatabase(url, 'SELECT max(id) AS id FROM users')).toEqual([{ id: '20000000001' }]);
+    await third.stop();
   });
 
   test('doctor names the process of an old transaction', async () => {

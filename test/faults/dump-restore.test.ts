@@ -11,7 +11,7 @@ import { BIN, type Cluster, createCluster, hasPostgres } from '../support/cluste
 import { userdir, userdirJson } from '../support/command.js';
 
 /** Every documented dump and restore (docs/operating.md), if this machine has PostgreSQL's programs. */
-describe.runIf(inject('engine') === 'postgres' && hasPostgres)('totals are exact', () => {
+describe.runIf(inject('engine') === 'postgres' && hasPostgres)('totals are exact, and no ID is given again,', () => {
   let cluster: Cluster;
   let source: string;
   let folder: string;
@@ -79,6 +79,8 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('totals are exact
     await transfers.addUsers(scope, emails(2_500, 3), () => undefined);
     await logins.ban(scope, { authMethod: 'email', authValue: 'eve@example.com', authValueKey: 'eve@example.com' });
     await directory.close();
+    // The first command after that notes where the database runs.
+    await userdirJson(settingsOf(source), ['project', 'list']);
     const [{ deltas, slices }] = await query(
       source,
       'SELECT (SELECT count(*)::int FROM tally_deltas) AS deltas, (SELECT count(*)::int FROM tally_slices) AS slices',
@@ -99,6 +101,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('totals are exact
     await userdirJson(settings, ['user', 'import', '--project', appId], one);
     expect(await userdirJson(settings, ['totals', 'check'])).toMatchObject({ differences: [] });
     expect(await userdirJson(settings, ['project', 'list'])).toMatchObject([{ total_user: 2_503 }]);
+    expect((await query(url, 'SELECT max(id) AS id FROM users'))[0].id).toBe('10000000001');
   }
 
   test('after a dump of everything', async () => {

@@ -135,6 +135,21 @@ describe.runIf(inject('engine') === 'postgres')(
       }
     });
 
+    test('a login of a user who is being removed registers the identity again, under a new ID', async () => {
+      const id = (await login('leaving')).body.data.recordLogin.user.id;
+      await other.query('BEGIN');
+      await other.query('UPDATE users SET deleted_at = now() WHERE id = $1', [id]);
+      const again = login('leaving');
+      await vi.waitUntil(async () => (await other.query('SELECT FROM pg_locks WHERE NOT granted')).rows.length > 0, {
+        timeout: 20_000,
+      });
+      await other.query('COMMIT');
+      const { status, body } = await again;
+      // A busy machine may take longer to end the other transaction than a login waits for it.
+      const { user } = (status === 503 ? (await login('leaving')).body : body).data.recordLogin;
+      expect(Number(user.id)).toBeGreaterThan(Number(id));
+    });
+
     test('a registration of a user who is being imported is, too', async () => {
       await other.query('BEGIN');
       await other.query(

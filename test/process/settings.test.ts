@@ -82,7 +82,6 @@ test.runIf(inject('engine') === 'postgres')(
     expect(await found()).toBe('passed');
     await userdirJson(settings, ['migrate']);
     const project: Credentials = await userdirJson(settings, ['project', 'create', '--name', 'Test']);
-    await userdirJson(settings, ['document', 'list', '--project', project.app_id]);
     const server = await startServer(settings);
     await recordLogin(server.url, project, { authMethod: 'passkey', authValue: 'one' });
     expect((await call(server.url, project, '/server/users')).body.result.total_user).toBe(1);

@@ -49,6 +49,14 @@ async function restore(version: string): Promise<Resting> {
         .toString()
         .replaceAll(/^\\.*$/gm, ''),
     );
+    // As if it had always been here: it is upgraded, and not restored.
+    await database.query(
+      `DO $$ BEGIN
+         IF to_regclass('public.changes_feed') IS NOT NULL THEN
+           UPDATE public.changes_feed SET incarnation = public.changes_incarnation();
+         END IF;
+       END $$`,
+    );
   } else {
     const params = { [constants.BROTLI_DECODER_PARAM_LARGE_WINDOW]: 1 };
     const archive = brotliDecompressSync(read('data.tar.br'), { params });
@@ -102,13 +110,17 @@ async function readRows({ query }: Resting): Promise<Rows> {
 
 /** What 2.0.0 has dropped: tables, and columns of others. */
 const DROPPED = new Set(['user_notes', 'documents', 'projects.documents_version', 'app_secrets.documents_only']);
+/** What each database has of its own. */
+const OWN = 'changes_feed.incarnation';
 
 /** The rows of the tables and columns that were there before, and are not dropped, in an order of their own. */
 function inColumnsOf(before: Rows, rows: Rows): Record<string, string[]> {
   const kept = Object.entries(before).filter(([table]) => !DROPPED.has(table));
   return Object.fromEntries(
     kept.map(([table, [sample = {}]]) => {
-      const columns = Object.keys(sample).filter((column) => !DROPPED.has(`${table}.${column}`));
+      const columns = Object.keys(sample).filter(
+        (column) => !DROPPED.has(`${table}.${column}`) && `${table}.${column}` !== OWN,
+      );
       const lines = (rows[table] ?? []).map((row) => JSON.stringify(columns.map((column) => row[column])));
       return [table, lines.toSorted()];
     }),
