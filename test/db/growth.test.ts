@@ -628,6 +628,7 @@ const NO_STATEMENTS: Record<string, readonly string[]> = {
   'user-columns': [
     'banOf',
     'changesFields',
+    'importUpdates',
     'loginUpdates',
     'pickUser',
     'recordArrays',
