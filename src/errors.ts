@@ -142,7 +142,7 @@ export const MEANINGS = {
   UNAVAILABLE: {
     status: 503,
     cause:
-      'the service is starting, stopping or overloaded; or the database cannot be reached; or is full; or what the request changes is locked or is being moved; or the request has waited for too long. Nothing was done, unless the message says that this is unknown',
+      'the service is starting, stopping or overloaded; or the database cannot be reached; or is full; or what the request changes is locked; or the request has waited for too long. Nothing was done, unless the message says that this is unknown',
     remedy: 'wait, and send the request again',
     retry: `${AFTER}; where the outcome is unknown, ${ONCE}`,
   },

@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { listMoves } from '../cells/cells.js';
 import { isOlder, VERSION } from '../config/build.js';
 import type { Config } from '../config/config.js';
 import { poolSizeOfServing, type Services } from '../context.js';
@@ -81,7 +80,6 @@ export async function examineDatabase(
     ['restores', () => checkRestores(services)],
     ['changes', () => checkChanges(services)],
     ['webhooks', () => checkWebhooks(services)],
-    ['moves', () => checkMoves(db)],
     ['totals', () => checkTotals(services)],
   ];
   for (const [id, check] of tables) {
@@ -342,20 +340,6 @@ async function checkWebhooks({ webhooks }: Services): Promise<Outcome> {
   return warning(
     `${named.join(', ')}${more > 0 ? `, and ${more} more are not enabled` : ''}`,
     `${COMMAND} webhook list says why. Resume it, or remove it.`,
-  );
-}
-
-/** A younger move is nothing unusual. */
-const MAX_MOVE_SECONDS = 86_400;
-
-/** Names a project whose move was interrupted and forgotten. */
-async function checkMoves(db: Database): Promise<Outcome> {
-  const [oldest] = await listMoves(db);
-  if (oldest === undefined || oldest.seconds < MAX_MOVE_SECONDS) return passed('no project has been moving for long');
-  const { appId, projectId, step, seconds } = oldest;
-  return warning(
-    `${appId ?? `the project ${projectId}`} has been moving for ${Math.floor(seconds / 3_600)} h (${step})`,
-    'Run its project move again, or with --abort: meanwhile PostgreSQL keeps the log of its source.',
   );
 }
 

@@ -14,7 +14,6 @@ import {
 } from './arguments.js';
 import { type OperationContext, readProjects } from './operation.js';
 import { addLifecycleCommands, projectJson } from './project-lifecycle.js';
-import { addCellCommands } from './project-move.js';
 import type { CommandContext } from './run.js';
 import { confirmNoOverlap, counted, fields, listTable } from './terminal.js';
 
@@ -47,7 +46,6 @@ export function addProjectCommands(program: Command, context: CommandContext): v
     none: `There is no project yet. Create one: ${COMMAND} project create --name NAME`,
   });
   addLifecycleCommands(project, context);
-  addCellCommands(project, context);
   addSecretCommands(project, context);
 }
 

@@ -65,11 +65,6 @@ export function fromPrisma(error: unknown): unknown {
   });
 }
 
-/** The project is for a moment in neither database. */
-export function movingProject(cause?: unknown): AppError {
-  return unavailable('The project is being moved to another database. Send the request again.', cause);
-}
-
 const LOCKED =
   'What this request needs is locked, by an import or another long change. Nothing was changed. Send the request again.';
 
@@ -83,12 +78,8 @@ export function toSpoolFull(error: unknown): unknown {
   return isNoSpace(error) ? unavailable(SPOOL_FULL, error) : error;
 }
 
-/**
- * UNAVAILABLE where the database is away, full, has become a standby, is not that of the project, or keeps a row locked; other errors as they
- * are.
- */
+/** UNAVAILABLE where the database is away, full, has become a standby, or keeps a row locked; other errors as they are. */
 export function toUnavailable(error: unknown): unknown {
-  if (isMoving(error)) return movingProject(error);
   if (isFull(error)) return unavailable(FULL, error);
   if (isLockTimeout(error)) return unavailable(LOCKED, error);
   if (error instanceof AppError || !(isUnreachable(error) || isReadOnly(error))) return error;
@@ -102,8 +93,6 @@ const hasCode = (code: RegExp) => (error: unknown) => code.test(codeOf(error));
 export const isQueryTimeout = hasMessage(QUERY_TIMEOUT_MESSAGE);
 /** No connection of the pool has become free in time. */
 export const isBusy = hasMessage('timeout exceeded when trying to connect');
-/** What the database raises for a write of a project that is on its way to another one (migration project_moves). */
-export const isMoving = hasCode(/^UD001$/);
 /** A serialization failure or a deadlock. The database has undone the transaction, so it can be run again. */
 export const isConflict = hasCode(/^(40001|40P01)$/);
 /** The server has become a read-only standby. A new connection may reach the server that took over. */
@@ -121,7 +110,7 @@ export const isForeignKeyViolation = hasCode(/^23503$/);
 /** SQLSTATE class 22: the database could not accept a value. */
 export const isDataException = hasCode(/^22...$/);
 /** The statement is undone, and the session is as it was before: a new one would have to prepare every statement again. */
-export const leavesSession = hasCode(/^(22...|23...|40...|UD...|53100|55P03|57014)$/);
+export const leavesSession = hasCode(/^(22...|23...|40...|53100|55P03|57014)$/);
 
 /** This role may not migrate. Somebody else can. */
 export class RefusedError extends Error {
@@ -155,10 +144,10 @@ export function isLockTimeout(error: unknown): boolean {
 /** A statement was given up because of its limits for locks and for time. */
 export const isHeldBack = hasCode(/^(55P03|57014)$/);
 
-/** PostgreSQL has undone the statement for a lock, or because its project is being moved. */
+/** PostgreSQL has undone the statement for a lock. */
 export function isHeldUp(error: unknown): boolean {
   const { cause } = error as Error;
-  return cause !== undefined && (isLockTimeout(cause) || isMoving(cause));
+  return cause !== undefined && isLockTimeout(cause);
 }
 
 /** PostgreSQL has said that it undid the statement. Otherwise it is unknown whether it was committed. */

@@ -5,7 +5,7 @@ import pg from 'pg';
 import { withdrawn } from '../errors.js';
 import { currentTrace, withSpan } from '../telemetry/request-trace.js';
 import type { KeyedRow } from './batched-read.js';
-import { isConflict, isFull, isMoving, isQueryTimeout, isReadOnly, leavesSession, toUnavailable } from './failures.js';
+import { isConflict, isFull, isQueryTimeout, isReadOnly, leavesSession, toUnavailable } from './failures.js';
 import { Prisma } from './generated/prisma/client.js';
 import { type ArrayItem, arrayText, PreparedStatement, type TimeLimit } from './prepared-statement.js';
 
@@ -180,7 +180,7 @@ export function createTransactions(
     });
     if (!('undoneBy' in outcome)) return outcome.result;
     const { undoneBy } = outcome;
-    throw isMoving(undoneBy) || isFull(undoneBy) ? toUnavailable(undoneBy) : undoneBy;
+    throw isFull(undoneBy) ? toUnavailable(undoneBy) : undoneBy;
   }
 
   /** Runs `work` again after a deadlock or a serialization failure, which has undone all of it. UNAVAILABLE while the database is away. */

@@ -216,12 +216,11 @@ export async function publishChanges(db: Queryable, upto: number): Promise<numbe
   return (row as { published: number }).published;
 }
 
-/** The projects that have changes older than `olderThanMs`. Not those that arrive from another database, which deletes them. */
+/** The projects that have changes older than `olderThanMs`. */
 export async function listProjectsWithOldChanges(db: Queryable, olderThanMs: number): Promise<number[]> {
   const rows = await db.query<{ id: number }>(Prisma.sql`
     SELECT p.id FROM projects p, LATERAL (SELECT at FROM changes WHERE project_id = p.id ORDER BY id LIMIT 1) AS oldest
-    WHERE oldest.at < now() - ${olderThanMs}::float8 * interval '1 millisecond'
-      AND NOT EXISTS (SELECT FROM project_moves m WHERE m.project_id = p.id AND m.step = 'arriving')`);
+    WHERE oldest.at < now() - ${olderThanMs}::float8 * interval '1 millisecond'`);
   return rows.map(({ id }) => id);
 }
 

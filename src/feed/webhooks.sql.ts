@@ -274,7 +274,6 @@ export function claimWebhooks(db: Queryable, limits: ClaimLimits): Promise<Claim
       LEFT JOIN unnest(${[...held.keys()]}::int[], ${[...held.values()]}::int[]) AS h(project_id, held)
         ON h.project_id = w.project_id
       WHERE ${IS_DUE} AND ${HAS_WORK}
-        AND NOT EXISTS (SELECT FROM project_moves m WHERE m.project_id = p.id AND m.step <> 'copying')
     ), ranked AS (
       SELECT due.*, row_number() OVER (PARTITION BY failing ORDER BY turn, next_attempt_at, id) AS of_kind
       FROM due WHERE turn <= ${maxPerProject}::bigint

@@ -5,7 +5,7 @@ import { insertLogEntries } from './operators.sql.js';
 
 /*
  * Lists with exact totals or a literal search (a model's `contains` takes % and _ as wildcards), what every request of an operator or the start
- * of a server needs at once, and steps of a deletion or a move, beside other statements. Changes of a project are made by models
+ * of a server needs at once, and steps of a deletion, beside other statements. Changes of a project are made by models
  * (users/project-lifecycle.ts).
  */
 
@@ -145,24 +145,6 @@ export async function deleteProject(db: Queryable, actor: Actor): Promise<void> 
       DELETE FROM projects WHERE id = ${actor.projectId}::int RETURNING app_id, name
     )
     ${insertLogEntries(actor, 'delete_project', entry)}`);
-}
-
-/** How far it has come: see the migration. */
-export type MoveStep = 'copying' | 'switching' | 'mapping' | 'leaving' | 'arriving';
-
-export interface MoveRow {
-  readonly step: MoveStep;
-  /** The other database, as `identify` names it. */
-  readonly other: string;
-  /** The entry of the audit trail that was written last. */
-  readonly mark: number | null;
-}
-
-/** The move of a project that is open, if there is one. */
-export async function readMove(db: Queryable, projectId: number): Promise<MoveRow | null> {
-  const [move] = await db.query<MoveRow>(Prisma.sql`
-    SELECT step::text AS step, other, mark FROM project_moves WHERE project_id = ${projectId}::int`);
-  return move ?? null;
 }
 
 /** The projects that have users who were removed more than `olderThanMs` ago, with the number of those. Goes from project to project by the index of removed users. */

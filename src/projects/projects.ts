@@ -3,7 +3,6 @@ import { LRUCache } from 'lru-cache';
 import { createBackground, type OnFailure } from '../db/background.js';
 import { createBatchedRead } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
-import { movingProject } from '../db/failures.js';
 import type { Position } from '../domain/filters.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
 import { type Operator, PERMISSIONS_OF_ROLE, requirePermission, THE_OPERATOR } from '../domain/operators.js';
@@ -101,7 +100,6 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
     if (match === undefined || match.id === null)
       throw new AppError('UNAUTHENTICATED', 'The App ID or the App Secret is invalid.');
     if (match.isDisabled) throw projectDisabled();
-    if (match.isMoving) throw movingProject();
     if (!match.isMarked) markUsed(match);
     const authenticated = secretScope(appId, match);
     cache.add(key, authenticated, query, match.leftMs);

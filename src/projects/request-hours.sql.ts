@@ -15,8 +15,7 @@ const THIS_HOUR = Prisma.sql`date_trunc('hour', now(), 'UTC')`;
 const FIRST_HOUR = Prisma.sql`(${THIS_HOUR} - ${HOURS_SHOWN - 1}::int * interval '1 hour')`;
 
 /**
- * Adds to the tallies of many projects. Those of a project that is gone are dropped, and those of one that is closed for its move: the other
- * database has its rows by then. In the order of the key, so that processes that add at once do not wait for each other in a circle.
+ * Adds to the tallies of many projects. Those of a project that is gone are dropped. In the order of the key, so that processes that add at once do not wait for each other in a circle.
  */
 export async function addToHours(db: Queryable, hours: readonly HourOfProject[]): Promise<void> {
   await db.query(Prisma.sql`
@@ -26,7 +25,6 @@ export async function addToHours(db: Queryable, hours: readonly HourOfProject[])
       AS counted ("appId" text, hour timestamptz, requests int, failures int, logins int)
     -- Each by the index of App IDs, however many projects there are.
     CROSS JOIN LATERAL (SELECT id FROM projects WHERE app_id = counted."appId" LIMIT 1) AS p
-    WHERE NOT EXISTS (SELECT FROM project_moves m WHERE m.project_id = p.id AND m.step <> 'copying')
     ORDER BY p.id, counted.hour
     ON CONFLICT (project_id, hour) DO UPDATE
     SET requests = known.requests + excluded.requests, failures = known.failures + excluded.failures,

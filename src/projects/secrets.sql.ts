@@ -18,13 +18,11 @@ export interface SecretRow extends Pick<ProjectScope, 'requestsPerMinute'> {
   leftMs: number | null;
   /** Whether the project refuses all its credentials. */
   isDisabled: boolean;
-  /** Whether the project is on its way to another database, and refuses all requests. */
-  isMoving: boolean;
 }
 
 /** An App ID without secrets takes the same path as one with a secret, so that both take the same time. */
 type NoSecretRow = { [Column in Exclude<keyof SecretRow, ProjectColumn>]: null } & Pick<SecretRow, ProjectColumn>;
-type ProjectColumn = 'isDisabled' | 'isMoving' | 'requestsPerMinute';
+type ProjectColumn = 'isDisabled' | 'requestsPerMinute';
 
 const IS_LIVE = Prisma.sql`(expires_at IS NULL OR expires_at > now())`;
 const NEW_SECRET = Prisma.sql`id, scopes::text[] AS scopes, expires_at AS "expiresAt"`;
@@ -37,7 +35,6 @@ export const findSecrets = keyedStatement<string, SecretRow | NoSecretRow>(
            array_to_string(s.scopes, ' ') AS scopes, s.last_used_at > now() - interval '1 minute' AS "isMarked",
            ((extract(epoch FROM s.expires_at) - extract(epoch FROM now())) * 1000)::float8 AS "leftMs",
            p.disabled_at IS NOT NULL AS "isDisabled",
-           EXISTS (SELECT FROM project_moves m WHERE m.project_id = p.id AND m.step <> 'copying') AS "isMoving",
            p.requests_per_minute AS "requestsPerMinute"
     FROM ${appIds}
     LEFT JOIN projects p ON p.app_id = k.app_id

@@ -173,7 +173,7 @@ export const findBanned = keyedStatement<BannedKey, BanState>(
     CROSS JOIN LATERAL (${banOf('u', Prisma.sql`b.*`)}) AS b`,
 );
 
-/** The projects that have bans which have ended. Not one that is closed for a move: they move with it. */
+/** The projects that have bans which have ended. */
 export async function listProjectsWithEndedBans(db: Queryable): Promise<number[]> {
   const rows = await db.query<{ projectId: number }>(Prisma.sql`
     WITH RECURSIVE concerned AS (
@@ -182,8 +182,7 @@ export async function listProjectsWithEndedBans(db: Queryable): Promise<number[]
       SELECT (${projectAfter(Prisma.sql`c.project_id`)}) FROM concerned c WHERE c.project_id IS NOT NULL
     )
     SELECT c.project_id AS "projectId" FROM concerned c
-    WHERE EXISTS (SELECT FROM bans b WHERE b.project_id = c.project_id AND b.expires_at <= now() OFFSET 0)
-      AND NOT EXISTS (SELECT FROM project_moves m WHERE m.project_id = c.project_id AND m.step <> 'copying' OFFSET 0)`);
+    WHERE EXISTS (SELECT FROM bans b WHERE b.project_id = c.project_id AND b.expires_at <= now() OFFSET 0)`);
   return rows.map(({ projectId }) => projectId);
 }
 

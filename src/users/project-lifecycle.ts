@@ -2,7 +2,7 @@ import type { Database } from '../db/database.js';
 import type { Project } from '../db/generated/prisma/client.js';
 import { inBatches, type Queryable } from '../db/statements.js';
 import { type Actor, type AuditAction, type ProjectScope, requireProjectName } from '../domain/projects.js';
-import { AppError, badInput } from '../errors.js';
+import { badInput } from '../errors.js';
 import { pruneChanges } from '../feed/changes.sql.js';
 import { recordAction } from '../projects/audit.sql.js';
 import * as sql from '../projects/projects.sql.js';
@@ -82,18 +82,12 @@ export function createProjectLifecycle(db: Database, totals: Totals, onChanged: 
 
     /**
      * Deletes the project and everything that it has, in transactions of bounded size. It is disabled first. This cannot be undone.
-     * Its totals are exact until the end. Returns the number of deleted users, removed ones included. CONFLICT while it is being moved;
-     * UNAVAILABLE if an import of it runs for longer than `waitMs`.
+     * Its totals are exact until the end. Returns the number of deleted users, removed ones included. UNAVAILABLE if an import of it runs for longer than `waitMs`.
      */
     async deleteProject(scope: ProjectScope, options: DeletionOptions, requestId: string | null = null) {
       const actor = scope.actorFor('operate', requestId);
       const alone = <Result>(work: (tx: Queryable) => Promise<Result>, waiting: Waiting = options) =>
         withoutImport(db, actor.projectId, waiting, work);
-      if ((await sql.readMove(db, actor.projectId)) !== null)
-        throw new AppError(
-          'CONFLICT',
-          'The project is being moved to another database. End the move or abort it first.',
-        );
       await change(actor, 'delete', ({ disabledAt }) => ({ data: { disabledAt: disabledAt ?? new Date() } }));
       onChanged();
       let users = 0;

@@ -220,11 +220,10 @@ export function startOfRank(
 /** How many deltas one fold adds, which bounds the time of its locks. A smaller fold also divides crowded days into slices. */
 export const MAX_FOLDED = 100_000;
 
-/** Folds up to MAX_FOLDED committed deltas and returns their number; 0 while another process folds, or while the project moves. */
+/** Folds up to MAX_FOLDED committed deltas and returns their number; 0 while another process folds. */
 export async function foldTallies(db: Queryable, projectId: number): Promise<number> {
   const [row] = await db.query<{ folded: number }>(Prisma.sql`
-    SELECT fold_tallies(${projectId}::int, ${MAX_FOLDED}::int) AS folded
-    WHERE NOT EXISTS (SELECT FROM project_moves WHERE project_id = ${projectId}::int AND step <> 'copying')`);
+    SELECT fold_tallies(${projectId}::int, ${MAX_FOLDED}::int) AS folded`);
   return row?.folded ?? 0;
 }
 

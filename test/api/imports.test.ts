@@ -201,20 +201,6 @@ test('an update writes no row of a user who has all that the line gives, and add
   expect(after['more'].split(', ')).toHaveLength(3);
 });
 
-test('an import of a project that is being moved is refused, and changes nothing', async () => {
-  const project = await app.createProject();
-  const { pool } = app.context.db;
-  await pool.query(
-    `INSERT INTO project_moves (project_id, step, other) SELECT id, 'switching', 'cell' FROM projects WHERE app_id = $1`,
-    [project.appId],
-  );
-  for (const onConflict of ['skip', 'update'] as const)
-    await expect(importFrom(project, linesOf('a'), { onConflict })).rejects.toMatchObject({ code: 'UNAVAILABLE' });
-  await pool.query(`UPDATE project_moves SET step = 'copying'`);
-  expect(await importFrom(project, linesOf('a'))).toMatchObject({ created: 1 });
-  await pool.query('DELETE FROM project_moves');
-});
-
 const DAY_MS = 86_400_000;
 const inMs = (ms: number) => new Date(Date.now() + ms).toISOString();
 const banLine = (name: string, more: Json = {}) =>

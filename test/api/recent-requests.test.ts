@@ -283,20 +283,16 @@ describe('the tallies by the hour', () => {
     expect(await sumOf(project)).toEqual({ requests: 2, failures: 1, logins: 1 });
   });
 
-  test('of a project that is gone or closed for its move are dropped, and hold up no other', async () => {
-    const [gone, moving, project] = [await app.createProject(), await app.createProject(), await app.createProject()];
+  test('of a project that is gone are dropped, and hold up no other', async () => {
+    const [gone, project] = [await app.createProject(), await app.createProject()];
     const { db, services } = app.context;
-    for (const each of [gone, moving, project]) {
+    for (const each of [gone, project]) {
       await each.rest('/server/users/count');
       await recentUntil(each, 1);
     }
     await db.pool.query('DELETE FROM projects WHERE app_id = $1', [gone.appId]);
-    const move = `INSERT INTO project_moves (project_id, step, other) SELECT id, 'switching', 'x' FROM projects WHERE app_id = $1`;
-    await db.pool.query(move, [moving.appId]);
     await services.requestHours.flush();
-    await db.pool.query('DELETE FROM project_moves');
     expect(await sumOf(project)).toEqual({ requests: 1, failures: 0, logins: 0 });
-    expect(await sumOf(moving)).toEqual({ requests: 0, failures: 0, logins: 0 });
   });
 
   test('are deleted after 30 days', async () => {

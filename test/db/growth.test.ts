@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import * as moves from '#dist/cells/project-move.sql.js';
 import { parseConfig } from '#dist/config/config.js';
 import { createDatabase } from '#dist/db/database.js';
 import { createStatements, type Queryable } from '#dist/db/statements.js';
@@ -420,14 +419,6 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
       each(projects.LARGE_TABLES, (table) => projects.deleteRows(db, at.projectId, table, 50)),
     ),
   },
-  'project-move': {
-    readMove: (db, { projectId }) => projects.readMove(db, projectId),
-    findProjectWriters: (db, { projectId }) => moves.findProjectWriters(db, projectId),
-    hasEntry: (db, { projectId }) => moves.hasEntry(db, projectId, 5),
-    hasProject: (db, { projectId, appId }) => moves.hasProject(db, projectId, appId),
-    insertMove: (db, { projectId }) => moves.insertMove(db, projectId, 'copying', 'there'),
-    listMoves: (db) => moves.listMoves(db),
-  },
   projects: {
     countProjects: about(PROJECTS, (db) => projects.countProjects(db)),
     findProject: about(500, (db, { projectId }) => projects.findProject(db, projectId)),
@@ -635,48 +626,6 @@ const NO_STATEMENTS: Record<string, readonly string[]> = {
     'shownColumns',
     'toUser',
     'usersOf',
-  ],
-  // These look at the server and at its catalog, or copy a whole project to another database.
-  cells: [
-    'createProbe',
-    'dropProbe',
-    'findProbe',
-    'identify',
-    'readCellFacts',
-    'readCellRights',
-    'readProjectIds',
-    'setProjectIds',
-  ],
-  'project-move': [
-    ...[
-      'adoptWebhooks',
-      'advanceSequences',
-      'closeProject',
-      'countRows',
-      'createPublication',
-      'createSlot',
-      'createSubscription',
-      'currentLsn',
-    ],
-    ...[
-      'deleteArrival',
-      'deleteMove',
-      'dropIdleSlot',
-      'dropPublication',
-      'dropSubscription',
-      'finishMove',
-      'hasReceived',
-      'hasSlot',
-    ],
-    ...[
-      'hasSubscription',
-      'leaveProject',
-      'listMovedTables',
-      'readCopyProgress',
-      'replicationName',
-      'setStep',
-      'tryToMoveAlone',
-    ],
   ],
 };
 

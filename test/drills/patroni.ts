@@ -176,6 +176,7 @@ export async function startPatroni() {
 
   return {
     url: `postgres://postgres:change-me-1@127.0.0.1:${proxyPort}/postgres`,
+    replicationUrl: `postgres://replicator:change-me-2@127.0.0.1:${proxyPort}/postgres`,
     /** Any standby. */
     replicaUrl: `postgres://postgres:change-me-1@127.0.0.1:${replicaPort}/postgres`,
     /** The synchronous standby. */

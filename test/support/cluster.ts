@@ -57,6 +57,10 @@ export function createCluster(settings: readonly string[] = [], programs: string
   return startCluster('initdb', options, settings, programs);
 }
 
+/** A standby of the primary at `url`, which need not be a Cluster. It is not synchronous. */
+export const createStandbyOf = (url: string, settings: readonly string[] = []): Promise<Cluster> =>
+  startCluster('pg_basebackup', ['-N', '-d', url, '-R', '-X', 'stream', '-c', 'fast'], settings);
+
 /** A server in a new directory, which `program` fills. */
 async function startCluster(
   program: 'initdb' | 'pg_basebackup',
@@ -124,7 +128,7 @@ async function startCluster(
     freeze: () => freezeServer(server?.pid as number),
     thaw: () => thawServer(server?.pid as number),
     async createStandby({ isSynchronous } = { isSynchronous: true }) {
-      const standby = await startCluster('pg_basebackup', ['-N', '-d', url, '-R', '-X', 'stream', '-c', 'fast']);
+      const standby = await createStandbyOf(url);
       if (!isSynchronous) return standby;
       // From now on, the primary acknowledges a commit only after the standby has applied it.
       await query("ALTER SYSTEM SET synchronous_standby_names = '*'");

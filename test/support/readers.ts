@@ -61,15 +61,12 @@ export async function startFollower(url: string, project: Credentials) {
   const failures = new Map<string, number>();
   let cursor = 'now';
   let isOver = false;
+  const fail = (what: string) => void failures.set(what, (failures.get(what) ?? 0) + 1);
 
   async function readPage(): Promise<void> {
     const response = await fetch(`${url}/changes?limit=1000&after=${cursor}`, { headers: headersOf(project) });
     const text = await response.text();
-    if (response.status !== 200) {
-      const what = `${response.status} read ${response.headers.get('retry-after')}`;
-      failures.set(what, (failures.get(what) ?? 0) + 1);
-      return;
-    }
+    if (response.status !== 200) return fail(`${response.status} read ${response.headers.get('retry-after')}`);
     cursor = String(response.headers.get('userdir-next-cursor'));
     for (const line of text.split('\n').filter((each) => each !== '')) {
       const { type, user_id: userId } = JSON.parse(line);
@@ -79,7 +76,7 @@ export async function startFollower(url: string, project: Credentials) {
 
   await readPage();
   const following = (async () => {
-    for (; !isOver; await sleep(POLL_MS)) await readPage();
+    for (; !isOver; await sleep(POLL_MS)) await readPage().catch((error) => fail(String(error)));
   })();
   return {
     created,
