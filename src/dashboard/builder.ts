@@ -31,6 +31,8 @@ export interface DashboardContext {
   readonly renew: () => Promise<DashboardContext>;
   /** Is told of an error that the people who run the service should know of. */
   readonly report: (failure: AppError) => void;
+  /** Counts a change, or what is refused, before it is recorded. RATE_LIMITED. */
+  readonly count: Readonly<Record<'change' | 'refusal', () => Promise<void>>>;
   /** Ends the session in the browser too. */
   readonly forgetSession: () => void;
 }
@@ -69,6 +71,7 @@ function guarded(resolve: Resolver, { parentType, name, args }: Parameters<WrapR
     if (!isRoot) return resolve(root, given, context, info);
     // A document may have many changes, and take long: before each it is read again what the operator may do.
     const now = parentType === 'Mutation' ? await context.renew() : context;
+    if (parentType === 'Mutation') await now.count.change();
     try {
       return await resolve(root, given, now, info);
     } catch (error) {
@@ -79,10 +82,11 @@ function guarded(resolve: Resolver, { parentType, name, args }: Parameters<WrapR
 }
 
 async function recordRefusal(
-  { services, operator, requestId, scopeOf }: DashboardContext,
+  { services, operator, requestId, scopeOf, count }: DashboardContext,
   refused: string,
   appId: unknown,
 ): Promise<void> {
+  await count.refusal();
   if (typeof appId === 'string') await services.audit.recordRefusal(await scopeOf(appId), requestId, refused);
   else await services.operators.recordRefusal(operator, requestId, refused);
 }

@@ -4,6 +4,8 @@ import type { Services } from '../context.js';
 import { parse } from '../domain/filters.js';
 import { type OperatorRole, operatorName } from '../domain/operators.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
+import { createFailureLimit } from '../http/authentication.js';
+import { clientNetwork } from '../http/client-address.js';
 import { logIds } from '../http/request-log.js';
 import type { Sessions } from './session.js';
 
@@ -30,6 +32,8 @@ interface Pending {
 }
 
 const PENDING_SECONDS = 600;
+/** In a minute. */
+const ANSWERS_OF_ADDRESS = 60;
 /** From the role that allows most. */
 const ROLES: readonly OperatorRole[] = ['admin', 'support', 'viewer'];
 
@@ -52,6 +56,7 @@ export async function serveOidc(app: FastifyInstance, options: OidcOptions): Pro
     return provider;
   }
 
+  const countAnswer = createFailureLimit(ANSWERS_OF_ADDRESS, 'from this address', 'answers of the single sign-on');
   const callbackOf = (request: FastifyRequest) => `${originOf(request)}/dashboard/oidc/callback`;
 
   app.get('/dashboard/oidc/login', {
@@ -90,6 +95,8 @@ export async function serveOidc(app: FastifyInstance, options: OidcOptions): Pro
         const pending = take(sessions, request, reply);
         if (pending === null)
           throw new AppError('UNAUTHENTICATED', 'This login was not begun here, or it took too long.');
+        // Before the provider is asked: it could refuse a service that asks too often.
+        await countAnswer(clientNetwork(request));
         const returned = new URL(`${callbackOf(request)}${new URL(request.originalUrl, originOf(request)).search}`);
         const tokens = await client.authorizationCodeGrant(await discover(), returned, {
           pkceCodeVerifier: pending.verifier,

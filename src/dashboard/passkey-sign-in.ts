@@ -3,8 +3,6 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { LOOPBACK } from '../config/config.js';
 import type { Services } from '../context.js';
 import { CHALLENGE_MS, type Site } from '../domain/passkeys.js';
-import { createFailureLimit } from '../http/authentication.js';
-import { clientNetwork } from '../http/client-address.js';
 import { hostnameOf, refuseForeign, type Sessions } from './session.js';
 
 /*
@@ -36,14 +34,11 @@ export function siteOf(publicUrl: string | null, request: Pick<FastifyRequest, '
 
 const isAddress = (hostname: string) => hostname.startsWith('[') || isIP(hostname) !== 0;
 
-/** For one address. */
-const CHALLENGES_A_MINUTE = 20;
 /** A few parts, each of which is measured before it is decoded. */
 const BODY_LIMIT_BYTES = 20_480;
 
 export function servePasskeySignIn(app: FastifyInstance, options: PasskeySignInOptions): void {
   const { services, sessions, publicUrl, requireOpen } = options;
-  const countChallenge = createFailureLimit(CHALLENGES_A_MINUTE, 'for this address', 'challenges of passkeys');
   const onRequest = async (request: FastifyRequest) => {
     requireOpen();
     refuseForeign(request);
@@ -59,7 +54,6 @@ export function servePasskeySignIn(app: FastifyInstance, options: PasskeySignInO
     onRequest,
     handler: (request, reply) =>
       sessions.run(request, async () => {
-        await countChallenge(clientNetwork(request));
         const options = await services.passkeys.beginLogIn(siteOf(publicUrl, request));
         const { name, attributes } = cookieOf(request);
         reply.setCookie(name, options.challenge, { ...attributes, maxAge: CHALLENGE_MS / 1_000 });

@@ -116,6 +116,7 @@ function serveGraphQL(app: FastifyInstance, sessions: Sessions, options: Dashboa
       requireOpen();
       const session = await sessions.identify(request);
       if (!isForeign(request)) return;
+      await sessions.limits.refusal(session.operator);
       await services.operators.recordRefusal(operatorOf(session), request.id, 'request from another site');
       refuseForeign(request);
     },
@@ -198,8 +199,12 @@ function createRightOf(sessions: Sessions, { services, requireOpen }: DashboardO
       now.projectIdFor(permission);
       return now;
     }
-    if (!scope.permits(permission)) await recordRefusal();
+    if (!scope.permits(permission)) {
+      await sessions.limits.refusal(session.operator);
+      await recordRefusal();
+    }
     scope.projectIdFor(permission);
+    if (isTransfer) await sessions.limits.change(session.operator);
     return {
       scope,
       recordRefusal,
@@ -253,6 +258,10 @@ async function contextOf(
       // What its time has not begun is not begun any more.
       if (request.hasTimedOut) throw withdrawn();
       return contextOf(request, reply, sessions, options);
+    },
+    count: {
+      change: () => sessions.limits.change(session.operator),
+      refusal: () => sessions.limits.refusal(session.operator),
     },
     forgetSession: () => sessions.forget(request, reply),
   };

@@ -11,8 +11,8 @@ import { clientNetwork } from '../http/client-address.js';
 
 /* How an operator logs in and stays so: a link's token becomes a session, and a cookie holds the token of the session. */
 
-/** Failed attempts a minute, from one address. */
-const MAX_FAILURES = 20;
+/** Failed attempts a minute, from one address and from all. */
+const MAX_FAILURES = { ofAddress: 20, inAll: 200 };
 /** How many cookies a process remembers as those of an operator. */
 const MAX_KNOWN = 10_000;
 
@@ -44,7 +44,14 @@ export interface SessionsOptions {
 }
 
 export function createSessions({ operators, publicUrl, runWithAdmission }: SessionsOptions) {
-  const countAttempt = createFailureLimit(MAX_FAILURES, 'from this address', 'attempts to sign in');
+  const countAttempt = createFailureLimit(MAX_FAILURES.ofAddress, 'from this address', 'attempts to sign in');
+  const countInAll = createFailureLimit(MAX_FAILURES.inAll, 'from all addresses', 'attempts to sign in');
+  /** What is recorded for ever, by the name of the operator: in a minute one can add so much to what others read, and no more. */
+  const limits = {
+    change: createFailureLimit(300, 'of this operator', 'changes and transfers'),
+    refusal: createFailureLimit(20, 'of this operator', 'requests that were refused'),
+    signIn: createFailureLimit(20, 'of this operator', 'sign-ins'),
+  };
   const countFailure = createFailureLimit(FAILURES_OF_ADDRESS, 'from this address');
   /** The queues of cookies. What a session may do is not remembered: it is read each time. */
   const tenants = new LRUCache<string, string>({ max: MAX_KNOWN });
@@ -111,11 +118,16 @@ export function createSessions({ operators, publicUrl, runWithAdmission }: Sessi
     reply.clearCookie(name, attributes);
   }
 
-  const callerOf = ({ headers, id }: FastifyRequest) => ({ userAgent: headers['user-agent'] ?? '', requestId: id });
+  const callerOf = ({ headers, id }: FastifyRequest): SessionOrigin => ({
+    userAgent: headers['user-agent'] ?? '',
+    requestId: id,
+    admit: limits.signIn,
+  });
 
   /** Counts and records an attempt that failed. RATE_LIMITED: beyond the limit it is not recorded, so that the log cannot be filled. */
   async function countRefusal(request: FastifyRequest, details?: RefusedLogIn['details']): Promise<void> {
     await countAttempt(clientNetwork(request));
+    await countInAll('');
     await operators.recordRefusedLogIn(request.id, details);
   }
 
@@ -132,6 +144,7 @@ export function createSessions({ operators, publicUrl, runWithAdmission }: Sessi
   }
 
   return {
+    limits,
     cookieOf,
     queueOf,
     run,

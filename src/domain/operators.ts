@@ -149,6 +149,8 @@ export const LINK_MS = 10 * 60_000;
 export const IDLE_MS = 30 * 60_000;
 export const SESSION_MS = 12 * 3_600_000;
 export const MAX_USER_AGENT = 200;
+/** How many sessions an operator has: a new one ends the oldest. */
+export const MAX_SESSIONS = 100;
 
 /** A session that has just begun: its token is known here only. */
 export interface BegunSession extends Pick<OperatorSession, 'operator' | 'expiresAt'> {

@@ -13,8 +13,6 @@ export interface Passkey
 export const MAX_PASSKEYS = 10;
 /** How long a challenge can be signed. */
 export const CHALLENGE_MS = 5 * 60_000;
-/** How many challenges there are at most: the oldest make room. */
-export const MAX_CHALLENGES = 10_000;
 /** How long after its beginning a session may add passkeys: one that is stolen later must not outlive itself by a passkey. */
 export const ADDING_MS = 30 * 60_000;
 

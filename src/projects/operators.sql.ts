@@ -5,6 +5,7 @@ import {
   type BegunSession,
   IDLE_MS,
   LINK_MS,
+  MAX_SESSIONS,
   type Operator,
   type OperatorAction,
   type OperatorSession,
@@ -81,6 +82,8 @@ export type LogIn = { readonly linkHash: Uint8Array } | UsedPasskey | { readonly
 export interface SessionOrigin {
   readonly userAgent: string;
   readonly requestId: string | null;
+  /** Is told who is about to begin a session by themselves, without a link of an admin. Throws where they begin too many. */
+  readonly admit?: (operator: string) => Promise<void>;
 }
 
 /** The CTE "operator": who logs in, and by which passkey, if by one. */
@@ -118,6 +121,11 @@ export async function insertSession(
   const [session] = await db.query<Omit<BegunSession, 'token'>>(Prisma.sql`
     WITH ${operatorBy(logIn)}, ended AS (
       ${deleteExpired('operator_sessions')}
+    ), surplus AS (
+      DELETE FROM operator_sessions WHERE id = ANY (ARRAY(
+        SELECT s.id FROM operator JOIN operator_sessions s ON s.operator_id = operator.id
+        ORDER BY s.id DESC OFFSET ${MAX_SESSIONS - 1}::bigint
+      ))
     ), added AS (
       INSERT INTO operator_sessions (operator_id, token_hash, user_agent, passkey_id, expires_at)
       SELECT id, ${tokenHash}::bytea, ${userAgent}::text, passkey, now() + ${milliseconds(SESSION_MS)} FROM operator

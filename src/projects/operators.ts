@@ -97,10 +97,11 @@ export function makeToken(randomBytes: (size: number) => Buffer): string {
   return randomBytes(TOKEN_BYTES).toString('base64url');
 }
 
+export const isToken = (text: unknown): text is string => typeof text === 'string' && TOKEN.test(text);
+
 /** SHA-256 of a token, the only form in which it is stored; null for a text that is no token. */
 export function hashToken(token: unknown): Buffer<ArrayBuffer> | null {
-  if (typeof token !== 'string' || !TOKEN.test(token)) return null;
-  return hash('sha256', token, 'buffer') as Buffer<ArrayBuffer>;
+  return isToken(token) ? (hash('sha256', token, 'buffer') as Buffer<ArrayBuffer>) : null;
 }
 
 /** How a session is looked for. */
@@ -316,6 +317,7 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
             `The name ${show(added.name)} belongs to another operator. Remove that one first.`,
           );
       }
+      await caller.admit?.(operator);
       const session = await begin({ name: operator }, caller);
       if (session) return session;
       throw new AppError('UNAUTHENTICATED', `The operator ${show(operator)} was removed in this moment.`);

@@ -1,4 +1,4 @@
-import { hash } from 'node:crypto';
+import { createHmac, hash, timingSafeEqual } from 'node:crypto';
 import type { Database } from '../db/database.js';
 import type { Prisma } from '../db/generated/prisma/client.js';
 import type { ModelTransaction } from '../db/statements.js';
@@ -24,13 +24,16 @@ import {
   type Site,
 } from '../domain/passkeys.js';
 import { AppError, badInput, show } from '../errors.js';
-import { hashToken, makeToken, type Operators } from './operators.js';
+import { hashToken, isToken, type Operators } from './operators.js';
 import type { SessionOrigin } from './operators.sql.js';
 import * as sql from './passkeys.sql.js';
 import { actorNameOf } from './projects.js';
 
 /** Loaded when the first passkey is used: it takes half a second and 30 MB. */
 const loadWebAuthn = () => import('@simplewebauthn/server');
+
+/** A challenge is as long as a token: random bytes, its end in milliseconds, and its seal. */
+const [RANDOM_BYTES, END_BYTES, SEAL_BYTES, KEY_BYTES] = [10, 6, 16, 32];
 
 /** ES256 and RS256: every authenticator has one of them. */
 const ALGORITHMS = [-7, -257];
@@ -158,17 +161,48 @@ export function createPasskeys(db: Database, operators: Operators, randomBytes: 
     data: { actor: actorNameOf(by), requestId, action, details },
   });
 
-  /** CONFLICT if the session may add no passkey. */
-  async function makeChallenge(sessionId: number | null): Promise<Uint8Array<ArrayBuffer>> {
-    const challenge = makeToken(randomBytes);
-    if (await sql.insertChallenge(db, hashToken(challenge) as Buffer, sessionId)) return fromBase64url(challenge);
-    throw new AppError('CONFLICT', NOT_FRESH);
+  let key: Promise<Uint8Array> | null = null;
+  /** The key of this database, which the first use makes. */
+  function challengeKey(): Promise<Uint8Array> {
+    key ??= db
+      .models(async ({ challengeKey: keys }) => {
+        await keys.createMany({ data: { key: new Uint8Array(randomBytes(KEY_BYTES)) }, skipDuplicates: true });
+        return (await keys.findFirstOrThrow()).key;
+      })
+      .catch((error) => {
+        key = null;
+        throw error;
+      });
+    return key;
   }
 
-  async function takeChallenge(challenge: unknown, sessionId: number | null): Promise<string | null> {
-    const hashed = hashToken(challenge);
-    return hashed !== null && (await sql.takeChallenge(db, hashed, sessionId)) ? (challenge as string) : null;
+  /** What makes a challenge ours, and good for one purpose: for a session that adds a passkey, or (null) for a sign-in. */
+  async function seal(head: Uint8Array, sessionId: number | null): Promise<Buffer> {
+    const mac = createHmac('sha256', await challengeKey())
+      .update(`${sessionId ?? 'log in'}:`)
+      .update(head);
+    return mac.digest().subarray(0, SEAL_BYTES);
   }
+
+  /** A random value with its end and a seal: nothing is kept of it until it is used, as anyone may ask for one. */
+  async function makeChallenge(sessionId: number | null): Promise<Uint8Array<ArrayBuffer>> {
+    const end = Buffer.alloc(END_BYTES);
+    end.writeUIntBE(Date.now() + CHALLENGE_MS, 0, END_BYTES);
+    const head = Buffer.concat([randomBytes(RANDOM_BYTES), end]);
+    return new Uint8Array([...head, ...(await seal(head, sessionId))]);
+  }
+
+  /** A challenge of ours that is not late; null for any other. */
+  async function readChallenge(challenge: unknown, sessionId: number | null): Promise<string | null> {
+    if (!isToken(challenge)) return null;
+    const bytes = fromBase64url(challenge);
+    const [head, sealed] = [bytes.subarray(0, -SEAL_BYTES), bytes.subarray(-SEAL_BYTES)];
+    const isLate = Buffer.from(head).readUIntBE(RANDOM_BYTES, END_BYTES) <= Date.now();
+    return !isLate && timingSafeEqual(sealed, await seal(head, sessionId)) ? challenge : null;
+  }
+
+  /** Once it has been signed. False if it was used before. */
+  const useChallenge = (challenge: string) => sql.useChallenge(db, hashToken(challenge) as Buffer);
 
   /** The passkey that has signed, and its count; null if it is not known, or its signature is not good. */
   async function findSigner(site: Site, challenge: string, assertion: Assertion) {
@@ -178,7 +212,7 @@ export function createPasskeys(db: Database, operators: Operators, randomBytes: 
     );
     if (passkey === null) return null;
     const counter = await verifyUse(assertion, challenge, site, passkey).catch(() => null);
-    return counter === null ? null : { passkeyId: passkey.id, counter };
+    return counter === null ? null : { passkeyId: passkey.id, counter, operator: passkey.operator.name };
   }
 
   async function list(where: Prisma.OperatorPasskeyWhereInput): Promise<Passkey[]> {
@@ -201,6 +235,7 @@ export function createPasskeys(db: Database, operators: Operators, randomBytes: 
       const { subject, passkeys, ...applicant } = await db.models((models) => findOperatorOf(models, sessionId));
       if (subject !== null) throw new AppError('CONFLICT', OF_SSO);
       if (passkeys.length >= MAX_PASSKEYS) throw new AppError('CONFLICT', TOO_MANY);
+      if (!(await sql.mayAdd(db, sessionId))) throw new AppError('CONFLICT', NOT_FRESH);
       const { generateRegistrationOptions } = await loadWebAuthn();
       return generateRegistrationOptions({
         rpName: 'userdir',
@@ -227,9 +262,10 @@ export function createPasskeys(db: Database, operators: Operators, randomBytes: 
       requirePasskeyName(name);
       if (!isWellFormed<NewCredential>({ ...credential }))
         throw badInput('credential', credential.id, 'what the browser has answered');
-      const challenge = await takeChallenge(challengeIn(credential.clientDataJSON), sessionId);
+      const challenge = await readChallenge(challengeIn(credential.clientDataJSON), sessionId);
       const made = challenge !== null && (await verifyNew(credential, challenge, site).catch(() => null));
-      if (!made) throw badInput('credential', credential.id, 'a new passkey, made for this page just now');
+      if (!made || !(await useChallenge(challenge)))
+        throw badInput('credential', credential.id, 'a new passkey, made for this page just now');
       return db.change(async (tx) => {
         await sql.lockOperator(tx, sessionId);
         const { id: operatorId, passkeys } = await findOperatorOf(tx, sessionId);
@@ -265,9 +301,11 @@ export function createPasskeys(db: Database, operators: Operators, randomBytes: 
       caller: SessionOrigin,
     ): Promise<BegunSession> {
       requireSite(site);
-      const challenge = await takeChallenge(given, null);
+      const challenge = await readChallenge(given, null);
       if (challenge !== null && isWellFormed<Assertion>(assertion)) {
         const signer = await findSigner(site, challenge, assertion);
+        if (signer && !(await useChallenge(challenge))) throw new RefusedLogIn(REFUSED);
+        if (signer) await caller.admit?.(signer.operator);
         const session = signer && (await operators.begin(signer, caller));
         if (session) return session;
         if (signer) throw await whyRefused(signer.passkeyId);

@@ -211,7 +211,13 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
           }
           return exported;
         });
-      return spool.through((write) => turns.run(() => readAll(write)), take);
+      return spool.through(
+        (write) => turns.run(() => readAll(write)),
+        async (text) => {
+          signal.throwIfAborted();
+          await take(text);
+        },
+      );
     },
   };
 }

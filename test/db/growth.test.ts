@@ -406,11 +406,9 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     useSession: (db) => operators.useSession(db, hash('session 500')),
   },
   passkeys: {
-    insertChallenge: (db) =>
-      each([null, 501], (session) => passkeys.insertChallenge(db, hash(`new ${session}`), session)),
     lockOperator: (db) => passkeys.lockOperator(db, 7),
-    takeChallenge: (db) =>
-      each([null, 500], (session) => passkeys.takeChallenge(db, hash(`challenge ${session ?? 501}`), session)),
+    mayAdd: (db) => passkeys.mayAdd(db, 501),
+    useChallenge: (db) => each(['new', 'challenge 501'], (text) => passkeys.useChallenge(db, hash(text))),
   },
   'project-lifecycle': {
     // Called when the tables with many rows have none of the project.

@@ -76,7 +76,7 @@ describe('every table that belongs to a project', () => {
       `SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')
        AND relname NOT IN ('projects', '_prisma_migrations')
        -- Operators, and how far the feed is published, belong to no project.
-       AND relname NOT IN ('operators', 'operator_projects', 'operator_sessions', 'operator_passkeys', 'passkey_challenges', 'login_links', 'operator_log', 'changes_feed', 'changes_timelines', 'database_identity')`,
+       AND relname NOT IN ('operators', 'operator_projects', 'operator_sessions', 'operator_passkeys', 'passkey_challenges', 'challenge_keys', 'login_links', 'operator_log', 'changes_feed', 'changes_timelines', 'database_identity')`,
     );
     tables = rows.map(({ relname }) => relname);
   });

@@ -21,6 +21,8 @@ const BEYOND_PRISMA: readonly string[] = [
   'constraint operator_sessions_token_hash_is_sha256 of operator_sessions: CHECK ((octet_length(token_hash) = 32))',
   "constraint operator_passkeys_name_is_one_line of operator_passkeys: CHECK ((((char_length(name) >= 1) AND (char_length(name) <= 64)) AND (name !~ '[[:cntrl:]]'::text)))",
   'constraint operator_passkeys_credential_is_short of operator_passkeys: CHECK (((octet_length(credential_id) >= 1) AND (octet_length(credential_id) <= 1023)))',
+  'constraint challenge_keys_is_one of challenge_keys: CHECK ((id = 1))',
+  'constraint challenge_keys_is_long of challenge_keys: CHECK ((octet_length(key) = 32))',
   'constraint passkey_challenges_hash_is_sha256 of passkey_challenges: CHECK ((octet_length(challenge_hash) = 32))',
   'constraint login_links_token_hash_is_sha256 of login_links: CHECK ((octet_length(token_hash) = 32))',
   'constraint app_secrets_is_good_for_something of app_secrets: CHECK (((cardinality(scopes) > 0) AND (array_position(scopes, NULL::secret_scope) IS NULL)))',
