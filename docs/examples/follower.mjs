@@ -9,7 +9,7 @@ const {
   CURSOR_FILE = 'cursor.txt',
   PAUSE_MS = '5000',
 } = process.env;
-const headers = { 'service-app-id': APP_ID, 'service-app-secret': APP_SECRET, accept: 'application/json' };
+const headers = { 'service-app-id': APP_ID, 'service-app-secret': APP_SECRET };
 
 /** Your work. A change may come twice, because the cursor is written after it. */
 async function handle({ type, user_id, at }) {

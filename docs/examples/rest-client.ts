@@ -9,8 +9,7 @@ import type { paths } from './rest-api.js';
 const { USERDIR_URL = 'http://127.0.0.1:4000', APP_ID = '', APP_SECRET = '' } = process.env;
 const client = createClient<paths, 'application/json'>({
   baseUrl: USERDIR_URL,
-  // Otherwise /changes answers lines.
-  headers: { 'service-app-id': APP_ID, 'service-app-secret': APP_SECRET, accept: 'application/json' },
+  headers: { 'service-app-id': APP_ID, 'service-app-secret': APP_SECRET },
 });
 
 /** What was answered, or an error with the code and the words of the service. */

@@ -8,24 +8,13 @@ const url = `${USERDIR_URL}/graphql`;
 const headers = { 'service-app-id': APP_ID, 'service-app-secret': APP_SECRET };
 // Its own retries would repeat the first cursor.
 const client = createClient({ url, headers, retryAttempts: 0 });
-const query = 'subscription ($after: String!) { changes(after: $after) { id at type user { email } } }';
+const query = `subscription ($after: String!) {
+  changes(after: $after) { cursor change { at type user { email } } }
+}`;
 
 /** Your work. A change may come twice, because the cursor is written after it. `user` is null if they are removed. */
 async function handle({ at, type, user }) {
   console.log(`${at} ${type} ${user?.email ?? ''}`);
-}
-
-/** The cursor of the present end of the feed. */
-async function findEnd() {
-  const body = JSON.stringify({ query: '{ changes(after: "now") { pageInfo { endCursor } } }' });
-  const response = await fetch(url, {
-    method: 'POST',
-    headers: { ...headers, 'content-type': 'application/json' },
-    body,
-  });
-  const { data, errors, error } = await response.json();
-  if (!data) throw new Error(error ?? errors[0].message);
-  return data.changes.pageInfo.endCursor;
 }
 
 /** The seconds until the next attempt. Throws what it cannot help, such as CURSOR_EXPIRED: then read all users again. */
@@ -37,8 +26,7 @@ function secondsAfter(failure) {
   return Number(seconds);
 }
 
-let cursor = await readFile(CURSOR_FILE, 'utf8').catch(findEnd);
-await writeFile(CURSOR_FILE, cursor);
+let cursor = await readFile(CURSOR_FILE, 'utf8').catch(() => 'now');
 for (;;) {
   try {
     for await (const { data, errors } of client.iterate({ query, variables: { after: cursor } })) {
@@ -47,8 +35,9 @@ for (;;) {
       if (error && !tooLarge) throw Object.assign(new Error(error.message), error);
       // Of a change that is too large to be sent with its user, you read the user here.
       if (tooLarge) console.error(`${tooLarge}: ${error.message}`);
-      else await handle(data.changes);
-      cursor = tooLarge ?? data.changes.id;
+      // The first event, and some others, have only a cursor.
+      else if (data.changes.change) await handle(data.changes.change);
+      cursor = tooLarge ?? data.changes.cursor;
       await writeFile(CURSOR_FILE, cursor);
     }
   } catch (failure) {

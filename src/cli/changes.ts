@@ -36,7 +36,11 @@ export function addChangesCommand(program: Command, { operation }: CommandContex
   }).action(async ({ project, after = null, types = null, follow = false }) => {
     const { written, end } = await changes(
       { project, after, types, follow },
-      { interrupted: 'Interrupted. Go on with --after and the last id.', print: () => '' },
+      {
+        interrupted:
+          'Interrupted. Go on with --after and the last id, or with the cursor above if there was no change.',
+        print: () => '',
+      },
     );
     process.stderr.write(`${counted(written, 'change')}. The next ones come after ${end}\n`);
   });
@@ -64,7 +68,9 @@ async function writeChanges({ services, operator }: OperationContext, params: Ch
   }
   if (params.follow) {
     const after = await changes.findStart(scope, parse(afterOption, report.end));
-    for await (const list of changes.follow(scope, { after, types }, io.signal, (work) => work())) await write(list);
+    io.notice(`Following after ${report.end}.`);
+    const followed = changes.follow(scope, { after, types }, io.signal, (work) => work());
+    for await (const { changes: list } of followed) await write(list);
     io.signal.throwIfAborted();
   }
   return report;

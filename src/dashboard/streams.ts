@@ -7,7 +7,7 @@ import { type ExportFormat, ON_CONFLICT, type SpoolFile } from '../domain/import
 import { requireNoNul } from '../domain/input-limits.js';
 import type { AuditQuestion, ProjectScope } from '../domain/projects.js';
 import { AppError, badInput, type ErrorCode, fromUnknown } from '../errors.js';
-import { allowLongUpload, reportFailure } from '../http/failures.js';
+import { allowLongUpload, refuseBrackets, reportFailure } from '../http/failures.js';
 import { HEARTBEAT, type Lifetime, type Lifetimes, type Terms } from '../http/lifetime.js';
 import { EVENT_STREAM } from '../http/media-types.js';
 
@@ -116,7 +116,7 @@ export function serveStreams(app: FastifyInstance, rightOf: RightOf, { services,
     handler: async (request, reply) => {
       const right = await rightOf(request, 'inspect');
       const { scope } = right;
-      const { start_date, end_date, login_method } = request.query as Record<string, unknown>;
+      const { start_date, end_date, login_method } = queryOf(request);
       const filter = userFilter({
         createdFrom: parse(dates.start, start_date),
         createdTo: parse(dates.end, end_date),
@@ -157,7 +157,6 @@ export function serveStreams(app: FastifyInstance, rightOf: RightOf, { services,
     handler: async (request, reply) => {
       const { scope, terms } = await rightOf(request, 'inspect', 'follow');
       const body = lifetimes.begin(request, reply, terms, async ({ signal, admit, write }) => {
-        await write(HEARTBEAT);
         const timer = setInterval(() => void write(HEARTBEAT).catch(() => undefined), lifetimes.heartbeatMs);
         try {
           for await (const _ of services.changes.watch(scope, signal)) {
@@ -230,15 +229,25 @@ async function receive(request: FastifyRequest, signal: AbortSignal, file: Spool
   }
 }
 
-function readFormat({ query }: FastifyRequest): ExportFormat {
-  const { format = 'ndjson' } = query as { format?: unknown };
+const PARAMETERS = [
+  ...['format', 'start_date', 'end_date', 'login_method', 'on_conflict', 'skip_invalid'],
+  ...['actor', 'action', 'user_id', 'since', 'until'],
+];
+
+function queryOf({ query }: FastifyRequest): Record<string, unknown> {
+  refuseBrackets(query, PARAMETERS);
+  return query as Record<string, unknown>;
+}
+
+function readFormat(request: FastifyRequest): ExportFormat {
+  const { format = 'ndjson' } = queryOf(request);
   if (format === 'ndjson' || format === 'csv') return format;
   throw badInput('format', format, 'ndjson or csv');
 }
 
 /** The conditions on entries of the audit trail, each given at most once. */
-function readQuestion({ query }: FastifyRequest): AuditQuestion {
-  const given = query as Record<string, unknown>;
+function readQuestion(request: FastifyRequest): AuditQuestion {
+  const given = queryOf(request);
   requireNoNul('query', given);
   const read = (name: string): string | undefined => {
     const value = given[name];
@@ -254,8 +263,8 @@ function readQuestion({ query }: FastifyRequest): AuditQuestion {
   };
 }
 
-function readImportOptions({ query }: FastifyRequest) {
-  const { on_conflict = 'fail', skip_invalid = 'false' } = query as Record<string, unknown>;
+function readImportOptions(request: FastifyRequest) {
+  const { on_conflict = 'fail', skip_invalid = 'false' } = queryOf(request);
   const onConflict = ON_CONFLICT.find((each) => each === on_conflict);
   if (onConflict === undefined) throw badInput('on_conflict', on_conflict, `one of ${ON_CONFLICT.join(', ')}`);
   if (skip_invalid !== 'true' && skip_invalid !== 'false')

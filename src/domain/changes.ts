@@ -118,6 +118,12 @@ export function formatChange({ id, type, at, userId, fields }: Change): string {
   return JSON.stringify({ id, type, at, user_id: userId, ...(fields.length > 0 && { fields }) });
 }
 
+/** Changes that a follower gets together, perhaps none, and the cursor from which the next ones come. */
+export interface FollowedChanges {
+  readonly changes: readonly Change[];
+  readonly end: string;
+}
+
 /** Runs a read when admission lets it. */
 export type Admit = <Result>(work: () => Promise<Result>) => Promise<Result>;
 

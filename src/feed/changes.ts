@@ -12,6 +12,7 @@ import {
   cursorExpired,
   decodeChangeCursor,
   encodeChangeCursor,
+  type FollowedChanges,
   type Place,
 } from '../domain/changes.js';
 import type { ProjectScope } from '../domain/projects.js';
@@ -136,15 +137,15 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
     },
 
     /**
-     * The changes after a cursor, and then those that come, in lists, until `signal` aborts. Each list is read when it is asked for, so a
-     * slow reader costs no memory. CURSOR_EXPIRED.
+     * The changes after a cursor, and then those that come, until `signal` aborts. They are read when they are asked for, so a slow reader
+     * costs no memory. The cursor also moves by changes of other types. CURSOR_EXPIRED.
      */
     async *follow(
       scope: ProjectScope,
-      { after, types }: ChangesQuery & { readonly after: ChangeCursor | null },
+      { after, types }: ChangesQuery & { readonly after: ChangeCursor },
       signal: AbortSignal,
       admit: Admit,
-    ): AsyncGenerator<Change[], void> {
+    ): AsyncGenerator<FollowedChanges, void> {
       const projectId = scope.projectIdFor('changes');
       publisher.start();
       let retries = 0;
@@ -154,8 +155,9 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
         try {
           const part = await admit(() => readPart(projectId, place, extentOf(types, FOLLOWED_AT_ONCE)));
           retries = 0;
+          const hasMoved = part.end.id > place.id;
           place = part.end;
-          if (part.changes.length > 0) yield part.changes;
+          if (hasMoved) yield { changes: part.changes, end: encodeChangeCursor(place) };
           if (!part.isFull) await newer.wait();
         } catch (error) {
           if (!isTransient(error) || retries === MAX_RETRIES) throw error;
@@ -167,20 +169,19 @@ export function createChanges(db: Database, retentionMs: number, onFailure: OnFa
       }
     },
 
-    /** Tells, each time, that the project has new changes, not which. Until `signal` aborts. */
+    /** Tells that the project may have new changes, not which: at once, because its reader may have read before, and each time. Until `signal` aborts. */
     async *watch(scope: ProjectScope, signal: AbortSignal): AsyncGenerator<void, void> {
       const projectId = scope.projectIdFor('inspect');
       publisher.start();
       let newer = news.of(projectId, signal);
       try {
-        for (;;) {
+        while (!signal.aborted) {
+          yield;
           await newer.wait();
-          if (signal.aborted) return;
           // Before it is told, so that nothing is published unnoticed meanwhile.
           const next = news.of(projectId, signal);
           newer.forget();
           newer = next;
-          yield;
         }
       } finally {
         newer.forget();

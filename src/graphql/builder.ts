@@ -20,7 +20,15 @@ export interface GraphQLContext extends EngineContext {
   readonly until: number;
   readonly again: (outcome?: Outcome) => GraphQLContext;
   /** How long a subscription goes on, and how it reads. Null for any other operation. */
-  readonly follower: { readonly signal: AbortSignal; readonly admit: Admit } | null;
+  readonly follower: Follower | null;
+}
+
+/** The stream of a subscription. */
+export interface Follower {
+  readonly signal: AbortSignal;
+  readonly admit: Admit;
+  /** Tells the client a cursor at the next heartbeat, unless an event comes before it. */
+  tellLater(cursor: string): void;
 }
 
 /** The context of the resolvers of a request, or of an event of a subscription. */

@@ -1,12 +1,19 @@
 import type { GraphQLError } from 'graphql';
-import { CHANGES_PAGE, type Change, type ChangeType, changeCursor } from '../domain/changes.js';
+import {
+  CHANGES_PAGE,
+  type Change,
+  type ChangeType,
+  changeCursor,
+  encodeChangeCursor,
+  type FollowedChanges,
+} from '../domain/changes.js';
 import { parse } from '../domain/filters.js';
 import { camelCase } from '../domain/identities.js';
 import type { User } from '../domain/users.js';
 import { COST_PER_UNIT, costs } from '../engine/cost.js';
 import { selects } from '../engine/nodes.js';
 import { badInput } from '../errors.js';
-import { builder, changeTypeEnum, type GraphQLContext, SURCHARGES } from './builder.js';
+import { builder, changeTypeEnum, type Follower, type GraphQLContext, SURCHARGES } from './builder.js';
 import { connectionType } from './connections.js';
 import { orNull, withDefault } from './shared.js';
 import { userType } from './users.js';
@@ -118,6 +125,29 @@ builder.queryField('changes', (t) =>
   }),
 );
 
+/** An event of a subscription. */
+export interface ChangeEvent {
+  readonly cursor: string;
+  /** Null where the event only tells the cursor. */
+  readonly change: ShownChange | null;
+}
+
+const changeEventType = builder.objectRef<ChangeEvent>('ChangeEvent').implement({
+  description: 'An event of a subscription: a change, or only how far the subscription has come.',
+  fields: (t) => ({
+    cursor: t.exposeString('cursor', {
+      description: 'Give the last one whose event you have handled as `after`. Of a change, it is its `id`. Opaque.',
+    }),
+    change: t.field({
+      type: changeType,
+      nullable: true,
+      description:
+        'Null in the first event, and where the cursor moved without a change: because of changes of other types, for example.',
+      resolve: ({ change }) => change,
+    }),
+  }),
+});
+
 builder.subscriptionType({
   description:
     'Streams over Server-Sent Events: `Accept: text/event-stream`, one stream a request (graphql-sse, distinct connections).',
@@ -125,9 +155,9 @@ builder.subscriptionType({
 
 builder.subscriptionField('changes', (t) =>
   t.field({
-    type: changeType,
+    type: changeEventType,
     description:
-      'The changes after a cursor, oldest first, and then each that comes. No change is skipped or comes twice. After a break, subscribe again with the last `id` as `after`. Needs the scope `changes`.',
+      'The changes after a cursor, oldest first, and then each that comes. No change is skipped or comes twice. The first event has the cursor from which the subscription goes on. After a break, subscribe again with the last `cursor` as `after`. Needs the scope `changes`.',
     args: {
       after: t.arg.string({ description: `${AFTER} Without it, only changes to come.` }),
       types: t.arg({ type: [changeTypeEnum], description: TYPES }),
@@ -136,20 +166,27 @@ builder.subscriptionField('changes', (t) =>
       if (follower === null) throw new Error('A subscription is executed as a stream only.');
       const wanted = requireTypes(types);
       const place = await services.changes.findStart(scope, after == null ? null : parse(afterCursor, after));
-      const lists = services.changes.follow(scope, { after: place, types: wanted }, follower.signal, follower.admit);
-      return eachOf(lists);
+      const query = { after: place, types: wanted };
+      const followed = services.changes.follow(scope, query, follower.signal, follower.admit);
+      return eventsOf(encodeChangeCursor(place), followed, follower);
     },
-    resolve: async (change: ShownChange, _args, context, info) => {
-      const wanted = {
-        user: change.user === undefined && selects(info, 'Change.user'),
-        accounts: selects(info, 'User.accounts'),
-      };
+    resolve: async ({ cursor, change }: ChangeEvent, _args, context, info) => {
+      if (change === null || change.user !== undefined) return { cursor, change };
+      const wanted = { user: selects(info, 'Change.user'), accounts: selects(info, 'User.accounts') };
       const [shown] = await withUsers([change], wanted, context);
-      return shown as ShownChange;
+      return { cursor, change: shown as ShownChange };
     },
   }),
 );
 
-async function* eachOf<Item>(lists: AsyncIterable<readonly Item[]>): AsyncGenerator<Item, void> {
-  for await (const list of lists) yield* list;
+async function* eventsOf(
+  start: string,
+  followed: AsyncIterable<FollowedChanges>,
+  follower: Follower,
+): AsyncGenerator<ChangeEvent, void> {
+  yield { cursor: start, change: null };
+  for await (const { changes, end } of followed) {
+    for (const change of changes) yield { cursor: change.id, change };
+    follower.tellLater(end);
+  }
 }

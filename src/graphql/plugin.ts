@@ -10,7 +10,14 @@ import { AppError, badInput } from '../errors.js';
 import type { RunWithAdmission } from '../http/admission.js';
 import { type Authenticate, authenticated, stillAuthenticated } from '../http/authentication.js';
 import { jsonBodyParser, parseJson, parseWithAdmission, takeArrivedBody } from '../http/body.js';
-import { failureOf, helpHeader, refuseMalformedUrl, reportFailure } from '../http/failures.js';
+import {
+  failureOf,
+  helpHeader,
+  plainName,
+  refuseBrackets,
+  refuseMalformedUrl,
+  reportFailure,
+} from '../http/failures.js';
 import type { Streams } from '../http/lifetime.js';
 import { accepts, EVENT_STREAM, JSON_TYPE, preferredType } from '../http/media-types.js';
 import type { DemoCredentials } from '../http/public-routes.js';
@@ -243,14 +250,16 @@ function asksForPage({ method, headers }: FastifyRequest): boolean {
 
 /** The parameters of a body. Variables in the URL are refused: without its `$userId`, a question would be about any user. */
 function bodyParameters({ query, body }: FastifyRequest): unknown {
-  const { variables } = query as Record<string, unknown>;
-  if (variables !== undefined)
+  if (Object.keys(query as object).some((name) => plainName(name) === 'variables'))
     throw new AppError('BAD_USER_INPUT', 'variables: got them in the URL, expected them in the body of a POST.');
   return body;
 }
 
+const URL_PARAMETERS = ['query', 'documentId', 'operationName', 'variables', 'extensions'];
+
 /** The parameters of a URL, as a body would have them. Two are JSON. An empty parameter counts as absent. */
 function urlParameters(request: FastifyRequest): Record<string, unknown> {
+  refuseBrackets(request.query, URL_PARAMETERS);
   const { query, documentId, operationName, ...given } = request.query as Record<string, unknown>;
   const parameters: Record<string, unknown> = {
     query,

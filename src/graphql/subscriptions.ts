@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createSourceEventStream, type ExecutionArgs, type ExecutionResult, execute, GraphQLError } from 'graphql';
 import type { Services } from '../context.js';
-import type { Change } from '../domain/changes.js';
 import { LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
 import type { DocumentCache } from '../engine/documents.js';
 import { codeOf, type ErrorTerms, toGraphQLError, toGraphQLErrors } from '../engine/errors.js';
@@ -15,8 +14,8 @@ import {
 import { AppError } from '../errors.js';
 import { HEARTBEAT, type OpenStream } from '../http/lifetime.js';
 import type { Requester } from '../http/threads.js';
-import { contextOf, type GraphQLContext } from './builder.js';
-import type { ShownChange } from './changes.js';
+import { contextOf, type Follower, type GraphQLContext } from './builder.js';
+import type { ChangeEvent } from './changes.js';
 import { schema } from './schema.js';
 
 /*
@@ -56,11 +55,7 @@ export async function* subscriptionEvents(
   try {
     const changes = await open(subscription, options);
     if (!(Symbol.asyncIterator in changes)) yield next(changes, terms);
-    else {
-      // From here on no change is missed, also without a cursor.
-      yield HEARTBEAT;
-      for await (const change of changes) yield await eventOf(change as Change, subscription, options);
-    }
+    else for await (const event of changes) yield await eventOf(event as ChangeEvent, subscription, options);
     if (stream.signal.aborted) throw stream.signal.reason;
   } catch (error) {
     // The client has gone.
@@ -71,10 +66,16 @@ export async function* subscriptionEvents(
 }
 
 /** The changes that a subscription follows, or why there are none. */
-function open(subscription: Subscription, { requester, services, documents, stream }: SubscriptionOptions) {
+function open(subscription: Subscription, options: SubscriptionOptions) {
+  const { requester, services, documents, stream } = options;
   const prepared = prepare(subscription, documents, requester);
-  const { signal, admit } = stream;
-  return createSourceEventStream(argumentsOf(prepared, contextOf(requester, prepared, services, { signal, admit })));
+  const follower: Follower = {
+    signal: stream.signal,
+    admit: stream.admit,
+    tellLater: (cursor) =>
+      stream.atHeartbeat(() => eventOf({ cursor, change: null }, subscription, options).catch(() => HEARTBEAT)),
+  };
+  return createSourceEventStream(argumentsOf(prepared, contextOf(requester, prepared, services, follower)));
 }
 
 /** Reads the document again where the cache has evicted it. The requester is charged for that. */
@@ -88,9 +89,9 @@ function prepare(
   return prepareRequest(documents.findOrRead(query, scope.appId), parameters);
 }
 
-/** Executes the operation for a change when admission lets it, and waits where its queue is full: a stream must not lose a change. */
+/** Executes the operation for an event when admission lets it, and waits where its queue is full: a stream must not lose a change. */
 async function eventOf(
-  change: Change,
+  event: ChangeEvent,
   subscription: Subscription,
   { requester, documents, services, stream }: SubscriptionOptions,
 ): Promise<string> {
@@ -100,7 +101,7 @@ async function eventOf(
         const now = { ...requester, scope, addWeight };
         const prepared = prepare(subscription, documents, now);
         const context = contextOf(now, prepared, services);
-        return next(await executeFor(change, prepared, context), context);
+        return next(await executeFor(event, prepared, context), context);
       }, weightOfCost(subscription.cost));
     } catch (error) {
       if (!(error instanceof AppError && error.code === 'UNAVAILABLE') || stream.signal.aborted) throw error;
@@ -111,15 +112,17 @@ async function eventOf(
 
 /** A result that cannot be sent has no user, and an error with the cursor: its client goes on after it. */
 async function executeFor(
-  change: ShownChange,
+  event: ChangeEvent,
   prepared: PreparedRequest,
   context: GraphQLContext,
 ): Promise<ExecutionResult> {
-  const result = await execute({ ...argumentsOf(prepared, context), rootValue: change });
-  if (prepared.refusal === null && !isTooLarge(result)) return result;
+  const result = await execute({ ...argumentsOf(prepared, context), rootValue: event });
+  if (event.change === null || (prepared.refusal === null && !isTooLarge(result))) return result;
   const message = `event: got more, expected at most ${LARGEST_ANSWER_BYTES} bytes. Ask for fewer fields of the user.`;
-  const user = new GraphQLError(message, { extensions: { ...codeOf('BAD_USER_INPUT', context), cursor: change.id } });
-  return execute({ ...argumentsOf(prepared, context), rootValue: { ...change, user } });
+  const user = new GraphQLError(message, {
+    extensions: { ...codeOf('BAD_USER_INPUT', context), cursor: event.cursor },
+  });
+  return execute({ ...argumentsOf(prepared, context), rootValue: { ...event, change: { ...event.change, user } } });
 }
 
 function argumentsOf({ document, operationName, variables = {} }: PreparedRequest, context: GraphQLContext) {

@@ -110,6 +110,19 @@ export function refuseMalformedUrl({ originalUrl, raw }: FastifyRequest): void {
   if (!isDecodable(originalUrl)) throw new AppError('BAD_USER_INPUT', 'The URL is not percent-encoded UTF-8.');
 }
 
+/** The name of a query parameter without brackets: many clients write `types[]`, `types[0]` or `types[x]` for values of `types`. */
+export const plainName = (name: string): string => name.split('[', 1)[0] as string;
+
+/** Refuses a parameter of the route with brackets: ignored, a filter would select everything. BAD_USER_INPUT. */
+export function refuseBrackets(query: unknown, parameters: readonly string[]): void {
+  for (const name in query as object) {
+    const plain = plainName(name);
+    if (plain === name || !parameters.includes(plain)) continue;
+    const accepted = `the name ${plain} alone. Where a parameter takes several values, separate them by commas`;
+    throw new AppError('BAD_USER_INPUT', `${plain}: got brackets after the name, expected ${accepted}.`);
+  }
+}
+
 /** Characters that end the host in a URL, or that put a user name before it. */
 const BEYOND_HOST = /[/?#@\\]/;
 /** The Host of the last request, which was well-formed. The next one is nearly always the same, and is not parsed again. */

@@ -222,11 +222,14 @@ function closing(): AppError {
 /** Open streams of one project, and of all, in this process. */
 const LIMITS = { perProject: 2_000, inAll: 10_000 };
 export type StreamLimits = Readonly<typeof LIMITS>;
-/** Also what a stream begins with, once its place in the feed is settled: the client sees the headers then. */
+/** A comment that is sent on a stream, so that nothing on its way counts it as idle. */
 export const HEARTBEAT = ': \n\n';
 
 /** A stream that was admitted. Its permission is that of its credentials. */
-export type OpenStream = Lifetime<ProjectScope>;
+export interface OpenStream extends Lifetime<ProjectScope> {
+  /** Sends a text in place of the next heartbeat, unless an event comes before it. The text must not fail. */
+  atHeartbeat(text: () => string | Promise<string>): void;
+}
 
 export type Streams = ReturnType<typeof createStreams>;
 
@@ -269,7 +272,7 @@ export function createStreams(
         },
         endsAtClose: true,
       };
-      const stream = lifetimes.begin(request, reply, terms, (open) => writeAll(events(open), open.write, beats));
+      const stream = lifetimes.begin(request, reply, terms, (open) => writeAll(events, open, beats));
       return reply
         .headers({
           'content-type': `${EVENT_STREAM}; charset=utf-8`,
@@ -283,18 +286,22 @@ export function createStreams(
   };
 }
 
+const comment = () => HEARTBEAT;
+
 /** Writes texts one after another, and a heartbeat where none comes for long. */
 async function writeAll(
-  texts: AsyncGenerator<string, void>,
-  write: OpenStream['write'],
+  events: (stream: OpenStream) => AsyncGenerator<string, void>,
+  open: Lifetime<ProjectScope>,
   beats: Set<() => void>,
 ): Promise<void> {
   let isWriting = false;
   let written = Promise.resolve();
-  const send = (text: string) => {
+  let heartbeat: () => string | Promise<string> = comment;
+  const send = (text: string | Promise<string>) => {
+    heartbeat = comment;
     isWriting = true;
     written = written
-      .then(() => write(text))
+      .then(async () => open.write(await text))
       .finally(() => {
         isWriting = false;
       });
@@ -302,11 +309,14 @@ async function writeAll(
   };
   const beat = () => {
     // Where it cannot be written, the next text cannot either.
-    if (!isWriting) send(HEARTBEAT).catch(() => undefined);
+    if (!isWriting) send(heartbeat()).catch(() => undefined);
+  };
+  const atHeartbeat: OpenStream['atHeartbeat'] = (text) => {
+    heartbeat = text;
   };
   beats.add(beat);
   try {
-    for await (const text of texts) await send(text);
+    for await (const text of events({ ...open, atHeartbeat })) await send(text);
   } finally {
     beats.delete(beat);
   }

@@ -8,13 +8,15 @@ import {
   changeCursor,
   changesLimit,
   changeTypes,
+  encodeChangeCursor,
+  type FollowedChanges,
   formatChange,
 } from '../domain/changes.js';
 import { parse } from '../domain/filters.js';
 import { AppError } from '../errors.js';
 import { type Authenticate, stillAuthenticated } from '../http/authentication.js';
 import { refuseMalformedUrl } from '../http/failures.js';
-import { HEARTBEAT, type OpenStream, type Streams } from '../http/lifetime.js';
+import type { OpenStream, Streams } from '../http/lifetime.js';
 import { EVENT_STREAM, JSON_TYPE, preferredType } from '../http/media-types.js';
 import { namesIgnoredParameters } from './ignored-parameters.js';
 import { compileValidator } from './plugin.js';
@@ -80,7 +82,7 @@ const nameIgnored = namesIgnoredParameters({ querystring: changesQuery });
 type ChangesPage = Awaited<ReturnType<ChangesOptions['changes']['listChanges']>>;
 
 const LINES = 'application/x-ndjson';
-/** A client that takes anything gets lines, which were there first. One that waits for the end of the answer must get no stream unless it prefers one. */
+/** A client that takes anything gets JSON. One that waits for the end of the answer must get no stream unless it prefers one. */
 const ANSWER_TYPES = [JSON_TYPE, LINES, EVENT_STREAM];
 
 function asLines({ changes }: ChangesPage): string {
@@ -92,7 +94,7 @@ function asJson({ changes, end, hasMore }: ChangesPage): string {
   return `{"message":"Changes listed.","result":{"changes":[${changes.map(formatChange).join()}],${position}}}`;
 }
 
-/** The feed of changes at /changes: pages as NDJSON or JSON, or a stream of Server-Sent Events. */
+/** The feed of changes at /changes: pages as JSON or NDJSON, or a stream of Server-Sent Events. */
 export const changesPlugin: FastifyPluginAsyncZod<ChangesOptions> = async (app, { changes, authenticate, streams }) => {
   app.addHook('onRequest', async (request) => {
     request.scope = await authenticate(request);
@@ -118,7 +120,7 @@ export const changesPlugin: FastifyPluginAsyncZod<ChangesOptions> = async (app, 
         response: {
           200: {
             description:
-              'A page, as JSON where `Accept` prefers `application/json`, otherwise as one change a line. `next_cursor` and `Userdir-Next-Cursor` are where the next page begins, also after an empty one.',
+              'A page as JSON, or as one change a line where `Accept` prefers `application/x-ndjson`. `next_cursor` and `Userdir-Next-Cursor` are where the next page begins, also after an empty one.',
             content: {
               [JSON_TYPE]: { schema: changesPage },
               [LINES]: {
@@ -129,8 +131,9 @@ export const changesPlugin: FastifyPluginAsyncZod<ChangesOptions> = async (app, 
               },
               [EVENT_STREAM]: {
                 schema: z.string().meta({
-                  description: 'Events with an `id`, and a change as `data`.',
-                  example: `id: ${EXAMPLE_CHANGE.id}\ndata: ${JSON.stringify(EXAMPLE_CHANGE)}\n\n`,
+                  description:
+                    'Events with an `id`, and a change as `data`. An event named `cursor` only tells the `id` from which the stream goes on.',
+                  example: `${cursorEvent('ZWUwMTBhODguMTQuNmQydnU')}id: ${EXAMPLE_CHANGE.id}\ndata: ${JSON.stringify(EXAMPLE_CHANGE)}\n\n`,
                 }),
               },
             },
@@ -142,7 +145,7 @@ export const changesPlugin: FastifyPluginAsyncZod<ChangesOptions> = async (app, 
     async (request, reply) => {
       const { scope, query } = request;
       const wanted: ChangesQuery = { after: query.after ?? null, types: query.types ?? null };
-      const type = preferredType(request.headers.accept, ANSWER_TYPES) ?? LINES;
+      const type = preferredType(request.headers.accept, ANSWER_TYPES) ?? JSON_TYPE;
       if (type === EVENT_STREAM) {
         // A browser that connects again sends the header, and the URL that it had at first.
         const given = request.headers['last-event-id'];
@@ -150,7 +153,11 @@ export const changesPlugin: FastifyPluginAsyncZod<ChangesOptions> = async (app, 
         // The time of the request has run out.
         if (reply.sent) return reply;
         return streams.send(request, reply, 'changes', (stream) =>
-          changeEvents(changes.follow(scope, { ...wanted, after }, stream.signal, stream.admit), stream),
+          changeEvents(
+            encodeChangeCursor(after),
+            changes.follow(scope, { ...wanted, after }, stream.signal, stream.admit),
+            stream,
+          ),
         );
       }
       const page = await changes.listChanges(scope, { ...wanted, first: query.limit }, (units) =>
@@ -165,11 +172,20 @@ export const changesPlugin: FastifyPluginAsyncZod<ChangesOptions> = async (app, 
   );
 };
 
-async function* changeEvents(lists: AsyncIterable<Change[]>, stream: OpenStream): AsyncGenerator<string, void> {
+/** The event has a name and data, because some clients forget an `id` that comes without data. */
+const cursorEvent = (cursor: string) => `event: cursor\nid: ${cursor}\ndata: ${JSON.stringify({ cursor })}\n\n`;
+const changeEvent = (change: Change) => `id: ${change.id}\ndata: ${formatChange(change)}\n\n`;
+
+async function* changeEvents(
+  start: string,
+  followed: AsyncIterable<FollowedChanges>,
+  stream: OpenStream,
+): AsyncGenerator<string, void> {
   try {
-    yield HEARTBEAT;
-    for await (const list of lists) {
-      yield list.map((change) => `id: ${change.id}\ndata: ${formatChange(change)}\n\n`).join('');
+    yield cursorEvent(start);
+    for await (const { changes, end } of followed) {
+      if (changes.length > 0) yield changes.map(changeEvent).join('');
+      stream.atHeartbeat(() => cursorEvent(end));
     }
     if (stream.signal.aborted) throw stream.signal.reason;
   } catch (error) {

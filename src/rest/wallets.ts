@@ -16,6 +16,7 @@ import { AppError } from '../errors.js';
 import type { RunWithAdmission } from '../http/admission.js';
 import { type Authenticate, authenticated, stillAuthenticated } from '../http/authentication.js';
 import { parseWithAdmission, readJsonBody } from '../http/body.js';
+import { plainName } from '../http/failures.js';
 import { bytesOf, type PlainData, type Requester, requesterOf, sendBytes, type ThreadTask } from '../http/threads.js';
 import { namesIgnoredParameters } from './ignored-parameters.js';
 import { answer, EXAMPLE_ADDRESS, verdicts, verification } from './shapes.js';
@@ -46,7 +47,9 @@ const verifyBody = z.strictObject(
 
 /** Refuses a key of the body in the URL: ignored, a `user_id` would turn the question into one about any user. BAD_USER_INPUT. */
 function refuseMisplaced(query: unknown, keys: readonly string[]): void {
-  const misplaced = keys.find((key) => Object.hasOwn(query as object, key));
+  const misplaced = Object.keys(query as object)
+    .map(plainName)
+    .find((name) => keys.includes(name));
   if (misplaced === undefined) return;
   throw new AppError('BAD_USER_INPUT', `${misplaced}: got it in the URL, expected it in the body.`);
 }

@@ -1,11 +1,19 @@
+import { once } from 'node:events';
 import { connect } from 'node:net';
+import { EventSource } from 'eventsource';
 import { afterEach, describe, expect, test, vi } from 'vitest';
+import { TIMEOUTS } from '#dist/app/app.js';
 import { type Json, startTestApp, type TestProject, useTestApp } from '../support/app.js';
 import { type EventStream, openEvents, subscribe } from '../support/events.js';
+import { startProxy } from '../support/proxy.js';
 
-const app = useTestApp();
+/** A heartbeat comes soon, so that a test need not wait for it. */
+const app = useTestApp({ timeouts: { ...TIMEOUTS, heartbeatMs: 50 } });
 const SUBSCRIPTION = `subscription ($after: String, $types: [ChangeType!]) {
-  changes(after: $after, types: $types) { id type userId user { authValue accounts { publicKey } } }
+  changes(after: $after, types: $types) {
+    cursor
+    change { id type userId user { authValue accounts { publicKey } } }
+  }
 }`;
 const PATIENCE = { timeout: 30_000 };
 
@@ -22,7 +30,7 @@ const subscribeTo = (project: TestProject, variables: Json = {}, url = app.url) 
   keep(subscribe(url, project.credentials, SUBSCRIPTION, variables));
 const follow = (project: TestProject, path = '/changes', headers: Record<string, string> = {}) =>
   keep(openEvents(app.url + path, { headers: { ...project.credentials, ...headers } }));
-const changeOf = ({ data }: { data: string }) => JSON.parse(data).data.changes;
+const changeOf = ({ data }: { data: string }) => JSON.parse(data).data.changes.change;
 const login = async (project: TestProject, name: string) =>
   (
     await project.graphql('mutation ($input: RecordLoginInput!) { recordLogin(input: $input) { user { id } } }', {
@@ -63,6 +71,108 @@ test('without a cursor a stream begins now, and types select', async () => {
   await project.rest(`/server/users/${id}`, { method: 'DELETE' });
   expect((await all.waitFor(2)).map(changeOf).map(({ userId }: Json) => userId)).toEqual([next, id]);
   expect((await removals.waitFor(1)).map(changeOf)).toMatchObject([{ type: 'USER_REMOVED', userId: id }]);
+});
+
+/** The npm package, through a proxy that can be cut. It sends the credentials of a project. */
+async function openEventSource({ credentials }: TestProject, path: string) {
+  const proxy = await startProxy({ host: '127.0.0.1', port: Number(new URL(app.url).port) });
+  const source = new EventSource(`http://127.0.0.1:${proxy.port}${path}`, {
+    fetch: (url, init) => fetch(url, { ...init, headers: { ...init.headers, ...credentials } }),
+  });
+  const cursors: string[] = [];
+  source.addEventListener('cursor', ({ lastEventId }) => cursors.push(lastEventId));
+  await vi.waitUntil(() => cursors.length > 0, PATIENCE);
+  return {
+    proxy,
+    cursors,
+    nextChange: async () => JSON.parse(((await once(source as never, 'message')) as [MessageEvent])[0].data),
+    async [Symbol.asyncDispose]() {
+      source.close();
+      await proxy.close();
+    },
+  };
+}
+
+test.each(['/changes', '/changes?after=now', '/changes?types=user.created'])(
+  'an EventSource that has had no change yet misses none while it is cut off: %s',
+  async (path) => {
+    const project = await app.createProject();
+    await login(project, 'before');
+    await using source = await openEventSource(project, path);
+    const change = source.nextChange();
+    await source.proxy.cut();
+    const id = await login(project, 'meanwhile');
+    await source.proxy.restore();
+    expect(await change).toMatchObject({ type: 'user.created', user_id: Number(id) });
+  },
+);
+
+/** Deletes the changes that the project has so far, as after CHANGES_RETENTION. */
+async function expireChanges({ appId }: TestProject): Promise<void> {
+  const { db, services } = app.context;
+  await db.pool.query(
+    `UPDATE changes c SET at = now() - interval '31 days' FROM projects p WHERE p.id = c.project_id AND p.app_id = $1`,
+    [appId],
+  );
+  await services.changes.prune();
+}
+
+test('an EventSource for few types outlives the changes of other types, which move its cursor', async () => {
+  const project = await app.createProject();
+  const id = await login(project, 'a');
+  await using source = await openEventSource(project, '/changes?types=user.removed');
+  await login(project, 'b');
+  await vi.waitUntil(() => new Set(source.cursors).size === 2, PATIENCE);
+  await source.proxy.cut();
+  await expireChanges(project);
+  await project.rest(`/server/users/${id}`, { method: 'DELETE' });
+  const change = source.nextChange();
+  await source.proxy.restore();
+  expect(await change).toMatchObject({ type: 'user.removed', user_id: Number(id) });
+});
+
+test('a subscription tells its cursor at its start and as it moves, so that nothing is missed after a break', async () => {
+  const project = await app.createProject();
+  const id = await login(project, 'a');
+  const stream = await subscribeTo(project);
+  await vi.waitUntil(() => stream.cursors.length === 1, PATIENCE);
+  stream.close();
+  const next = await login(project, 'b');
+  const resumed = await subscribeTo(project, { after: stream.cursors[0] });
+  const [event] = await resumed.waitFor(1);
+  expect(JSON.parse(String(event?.data)).data.changes).toMatchObject({
+    cursor: changeOf(event as never).id,
+    change: { type: 'USER_CREATED', userId: next },
+  });
+  expect(resumed.cursors[0]).toBe(stream.cursors[0]);
+  const removals = await subscribeTo(project, { types: ['USER_REMOVED'] });
+  await vi.waitUntil(() => removals.cursors.length === 1, PATIENCE);
+  await login(project, 'c');
+  await vi.waitUntil(() => removals.cursors.length === 2, PATIENCE);
+  removals.close();
+  await expireChanges(project);
+  await project.rest(`/server/users/${id}`, { method: 'DELETE' });
+  const late = await subscribeTo(project, { types: ['USER_REMOVED'], after: removals.cursors[1] });
+  expect((await late.waitFor(1)).map(changeOf)).toMatchObject([{ type: 'USER_REMOVED', userId: id }]);
+});
+
+test('a cursor that is told at a heartbeat is never before a change that was sent', async () => {
+  const project = await app.createProject();
+  const url = `${app.url}/changes`;
+  const response = await fetch(url, { headers: { ...project.credentials, accept: 'text/event-stream' } });
+  const places: number[] = [];
+  const reader = (response.body as ReadableStream<Uint8Array>)
+    .pipeThrough(new TextDecoderStream() as never)
+    .getReader();
+  let text = '';
+  for (let round = 0; round < 10 || text.split('event: cursor').length < 4; round += 1) {
+    await login(project, `user${round}`);
+    text += (await reader.read()).value;
+  }
+  await reader.cancel();
+  for (const [, id] of text.matchAll(/^id: (.+)$/gm))
+    places.push(Number(Buffer.from(String(id), 'base64url').toString().split('.')[1]));
+  expect(places).toEqual(places.toSorted((a, b) => a - b));
 });
 
 test('GET /changes streams with ids, and Last-Event-ID counts before the URL', async () => {
@@ -111,7 +221,7 @@ test('a subscription is refused at opening where an event could be too large, or
   const project = await app.createProject();
   const fields = Array.from({ length: 28 }, (_, n) => `f${n}: publicKey`).join(' ');
   const users = Array.from({ length: 190 }, (_, n) => `u${n}: accounts { ...F }`).join(' ');
-  const query = `subscription { changes { user { ${users} } } } fragment F on Account { ${fields} }`;
+  const query = `subscription { changes { change { user { ${users} } } } } fragment F on Account { ${fields} }`;
   const large = await keep(subscribe(app.url, project.credentials, query));
   expect(large.status).toBe(200);
   expect(large.headers.get('content-type')).toContain('application/json');
@@ -204,7 +314,7 @@ test('a client that does not read costs a bounded number of reads, and gets ever
     text += chunk;
     const lines = text.split('\n');
     text = lines.pop() ?? '';
-    for (const line of lines) if (line.startsWith('id: ')) seen.add(line);
+    for (const line of lines) if (line.startsWith('data: {"id":')) seen.add(line);
   });
   socket.pause();
   await vi.waitUntil(() => app.statements.some((sql) => sql.includes('changes_feed')), PATIENCE);

@@ -200,14 +200,14 @@ test('types select changes, and their cursors move on past the others', async ()
   expect(one.pageInfo.hasNextPage).toBe(true);
 });
 
-test('REST answers the same changes as NDJSON, with the next cursor in a header', async () => {
+test('REST answers the same changes as NDJSON where it is asked for, with the next cursor in a header', async () => {
   const project = await app.createProject();
   const id = await login(project, 'ada@example.com');
   await run('UPDATE users SET wallet = $2 WHERE id = $1', [id, ethereumAddress(5)]);
-  const read = (path: string) => fetch(app.url + path, { headers: project.credentials });
+  const read = (path: string) => fetch(app.url + path, { headers: { ...project.credentials, accept: LINES } });
   const response = await read('/changes?limit=1');
   expect(response.status).toBe(200);
-  expect(response.headers.get('content-type')).toBe('application/x-ndjson; charset=utf-8');
+  expect(response.headers.get('content-type')).toBe(`${LINES}; charset=utf-8`);
   expect(response.headers.get('userdir-has-more')).toBe('true');
   const [change] = (await readPage(project)).nodes;
   expect(await response.text()).toBe(
@@ -223,11 +223,12 @@ const JSON_TYPE = 'application/json';
 const STREAM = 'text/event-stream';
 
 test.each([
-  [undefined, LINES],
-  ['*/*', LINES],
+  [undefined, JSON_TYPE],
+  ['*/*', JSON_TYPE],
   [LINES, LINES],
-  ['text/plain', LINES],
-  [`*/*, ${JSON_TYPE}`, LINES],
+  ['text/plain', JSON_TYPE],
+  [`*/*, ${JSON_TYPE}`, JSON_TYPE],
+  [`${LINES}, */*`, LINES],
   [`${LINES}, ${JSON_TYPE}`, LINES],
   [JSON_TYPE, JSON_TYPE],
   // Axios, and a client that prefers the second.
@@ -237,8 +238,9 @@ test.each([
   [`${JSON_TYPE}, ${STREAM}`, JSON_TYPE],
   [`${STREAM};q=0.1, ${JSON_TYPE}`, JSON_TYPE],
   [`${STREAM};q=0, ${JSON_TYPE}`, JSON_TYPE],
-  [`${STREAM};q=0`, LINES],
-  [`*/*, ${STREAM}`, LINES],
+  [`${STREAM};q=0`, JSON_TYPE],
+  [`${LINES};q=0`, JSON_TYPE],
+  [`*/*, ${STREAM}`, JSON_TYPE],
 ])('a page with Accept: %s is %s', async (accept, type) => {
   const project = await app.createProject();
   const [ada] = [await login(project, 'ada@example.com'), await login(project, 'eve@example.com')];

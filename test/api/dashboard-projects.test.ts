@@ -285,10 +285,12 @@ test('what follows a project ends when it is no longer one of the operator, and 
   const follow = ({ appId }: TestProject) =>
     openEvents(`${app.url}/dashboard/projects/${appId}/news`, { headers: { cookie: who.cookie } });
   const [ending, staying] = [await follow(first), await follow(second)];
+  // What has changed before it follows.
+  await staying.waitFor(1);
   await limit(who, second);
   await ending.ended();
   await second.addUsers({ auth_method: 'passkey', auth_value: 'p' });
-  expect((await staying.waitFor(1)).length).toBe(1);
+  expect((await staying.waitFor(2)).length).toBe(2);
   expect(staying.isEnded()).toBe(false);
   staying.close();
 });

@@ -100,7 +100,13 @@ test('an export has exactly the users that the filter selects', async () => {
   expect(await values('start_date=2026-03-02')).toEqual(['b@example.com', 'c@example.com', 'p']);
   expect(await values('end_date=2026-03-02&login_method=email')).toEqual(['a@example.com', 'b@example.com']);
   expect(await values('login_method=passkey,wallet')).toEqual(['p']);
-  for (const wrong of ['start_date=x', 'login_method=fax', 'format=xml', 'format=csv&format=csv']) {
+  for (const wrong of [
+    'start_date=x',
+    'login_method=fax',
+    'format=xml',
+    'format=csv&format=csv',
+    'login_method[]=fax',
+  ]) {
     const response = await viewer.fetch(path(project, `export?${wrong}`));
     expect([response.status, await response.json()]).toMatchObject([400, { error: { code: 'BAD_USER_INPUT' } }]);
   }

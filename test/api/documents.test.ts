@@ -16,7 +16,7 @@ const BY_FIRST = 'query ByFirst($first: Int) { users(first: $first) { nodes { au
 const COUNT = '{ userCount }';
 const DEAR = `{ ${Array.from({ length: 99 }, (_, index) => `a${index}: userCount`).join(' ')} }`;
 const MANY = 'query ($ids: [ID!]!) { usersByIds(ids: $ids) { accounts { id network } } }';
-const CHANGES = 'subscription { changes { id } }';
+const CHANGES = 'subscription { changes { cursor } }';
 
 const folder = mkdtempSync(join(tmpdir(), 'userdir-documents-'));
 for (const [index, text] of [BY_FIRST, DEAR, MANY, CHANGES].entries())

@@ -40,7 +40,7 @@ test.each([
   ['characters: got 50001, expected at most 50000.', `{ userCount } #${' '.repeat(50_001 - 15)}`],
   [
     'characters of a subscription: got 5001, expected at most 5000.',
-    `subscription { changes { id } } #${' '.repeat(5_001 - 33)}`,
+    `subscription { changes { cursor } } #${' '.repeat(5_001 - 37)}`,
   ],
   ['tokens: got more, expected at most 4000.', `{ ${'userCount '.repeat(4_000)} }`],
   ['tokens: got more, expected at most 4000.', `{ usersByIds(ids: [${'1 '.repeat(20_000)}]) { id } }`],

@@ -71,6 +71,12 @@ const REFUSED: readonly [what: string, sent: () => Sent, code: string, status: n
   ['an unknown hash', () => post(persistedQuery), 'PERSISTED_QUERY_NOT_FOUND', 404, 200],
   ['another method', () => ({ method: 'PUT' }), 'METHOD_NOT_ALLOWED', 405],
   ['a mutation by GET', () => ({ search: '?query=mutation{deleteUser(id:1){id}}' }), 'METHOD_NOT_ALLOWED', 405],
+  [
+    'variables with brackets in the URL',
+    () => ({ search: '?query=query($id:ID=1){user(id:$id){id}}&variables[id]=5' }),
+    'BAD_USER_INPUT',
+    400,
+  ],
   ['no query in the URL', () => ({ search: '?x=1' }), 'BAD_USER_INPUT', 400],
   ['a large body', () => post(`"${'x'.repeat(300_000)}"`), 'PAYLOAD_TOO_LARGE', 413],
   ['another content type', () => post('x', { 'content-type': 'text/plain' }), 'UNSUPPORTED_MEDIA_TYPE', 415],

@@ -276,7 +276,7 @@ describe('the address that an error names', () => {
     const stream = await openEvents(`${app.url}/graphql`, {
       method: 'POST',
       headers: { ...project.credentials, 'content-type': 'application/json' },
-      body: JSON.stringify({ query: 'subscription { changes(after: "none") { id } }' }),
+      body: JSON.stringify({ query: 'subscription { changes(after: "none") { cursor } }' }),
     });
     const [refused] = await stream.ended();
     const { code, docs } = JSON.parse(refused?.data ?? '').errors[0].extensions;

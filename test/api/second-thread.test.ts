@@ -281,7 +281,7 @@ describe('in the second thread', () => {
     );
   });
 
-  const SUBSCRIPTION = `subscription { changes { ${many(60, (n) => `alias${n}: id`)} type } }`;
+  const SUBSCRIPTION = `subscription { changes { change { ${many(60, (n) => `alias${n}: id`)} type } } }`;
 
   test('a subscription is handed back to the first one, which answers it', async () => {
     const before = await executedInSecondThread();
@@ -292,7 +292,7 @@ describe('in the second thread', () => {
     expect(await executedInSecondThread()).toBe(before + 1);
     await storm.addUsers({ auth_method: 'google', auth_value: 'seen by the stream' });
     const [event] = await stream.waitFor(1);
-    expect(JSON.parse((event as { data: string }).data).data.changes.type).toBe('USER_CREATED');
+    expect(JSON.parse((event as { data: string }).data).data.changes.change.type).toBe('USER_CREATED');
     stream.close();
   });
 

@@ -149,7 +149,7 @@ const rssMiB = ({ child }) =>
 
 /** Opens a stream; resolves with its socket once the first bytes have arrived. */
 async function openStream(port, { appId, appSecret }, subscription, onLine = () => {}) {
-  const body = JSON.stringify({ query: 'subscription { changes { id type userId } }' });
+  const body = JSON.stringify({ query: 'subscription { changes { cursor change { id type userId } } }' });
   const request = subscription
     ? `POST /graphql HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n`
     : 'GET /changes HTTP/1.1\r\n';
@@ -265,7 +265,7 @@ async function webhooks(opened) {
     arrivals[path].push([Number(id), Number(at)]);
   });
   const socket = await openStream(server.port, opened, true, (line) => {
-    const change = line.startsWith('data: {') ? JSON.parse(line.slice(6)).data?.changes : undefined;
+    const change = line.startsWith('data: {') ? JSON.parse(line.slice(6)).data?.changes.change : undefined;
     if (change?.type === 'USER_CREATED') arrivals.subscription.push([Number(change.userId), now()]);
   });
   // Until both are noticed and connected to.

@@ -23,7 +23,9 @@ const manyAccounts = () =>
   );
 /** The largest events that a subscription may have. */
 const subscription = () =>
-  graphql(`subscription { changes { id user { ${many(12, (n) => `a${n}: accounts { id network publicKey }`)} } } }`);
+  graphql(
+    `subscription { changes { change { id user { ${many(12, (n) => `a${n}: accounts { id network publicKey }`)} } } } }`,
+  );
 
 /**
  * Storms by name: requests on a project whose user ids start at `firstId`, and `headers` if they differ; `before` is sent once, and
@@ -113,7 +115,9 @@ export function stormsOn({ firstId, users, headers }) {
       ),
     },
     'subscriptions that are refused': {
-      requests: list(50, (n) => graphql(`subscription { changes { ${many(900, (m) => `a${n}x${m}: id`)} } }`)),
+      requests: list(50, (n) =>
+        graphql(`subscription { changes { change { ${many(900, (m) => `a${n}x${m}: id`)} } } }`),
+      ),
     },
     'changes of a type, 1 of 1': { requests: [get('/changes?limit=1&types=user.removed')] },
     'changes of a type, 150 a request': {

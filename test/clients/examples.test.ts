@@ -140,7 +140,7 @@ describe.runIf(hasClients)('the programs of docs/examples', () => {
     const gate = createServer(async ({ url, headers }, response) => {
       const [status, body] = mishaps.shift() ?? [];
       if (status !== undefined) return void response.writeHead(status).end(body);
-      const kept = Object.entries(headers).filter(([name]) => /^(service-|accept$)/.test(name));
+      const kept = Object.entries(headers).filter(([name]) => /^service-/.test(name));
       const passed = await fetch(`${app.url}${url}`, { headers: Object.fromEntries(kept) as Record<string, string> });
       response.writeHead(passed.status).end(await passed.text());
     });
@@ -228,7 +228,8 @@ describe.runIf(hasClients)('the programs of docs/examples', () => {
     ];
     const service = createServer(async (request, response) => {
       asked.push(((await json(request)) as Json).variables.after);
-      const data = { changes: { id: 'second', at: '2026-01-31T12:00:00.000Z', type: 'USER_UPDATED', user: null } };
+      const change = { at: '2026-01-31T12:00:00.000Z', type: 'USER_UPDATED', user: null };
+      const data = { changes: { cursor: 'second', change } };
       response.writeHead(200, { 'content-type': 'text/event-stream' });
       response.end(
         `event: next\ndata: ${JSON.stringify({ data, errors: [errors.shift()] })}\n\nevent: complete\ndata:\n\n`,
@@ -245,7 +246,7 @@ describe.runIf(hasClients)('the programs of docs/examples', () => {
   });
 
   async function changesAfter(cursor: string): Promise<unknown[]> {
-    const { body } = await project.rest(`/changes?after=${cursor}`, { headers: { accept: 'application/json' } });
+    const { body } = await project.rest(`/changes?after=${cursor}`);
     return body.result.changes;
   }
 

@@ -82,7 +82,7 @@ describe.runIf(hasClients)('GraphQL clients (installed by: npm ci --prefix test/
         ['USER_CREATED', 'first@example.com'],
         ['USER_CREATED', 'second@example.com'],
       ],
-      resumed: ['second@example.com'],
+      resumed: 'second@example.com',
       refusals: ['BAD_USER_INPUT', 401],
     });
   });

@@ -274,13 +274,29 @@ describe('list parameters', () => {
       expect([status, body.result]).toEqual([200, { page, limit: 100, total_user: 1, users: [] }]);
     }
   });
-  test.each(['sort=asc', 'Page=0', 'page[]=0', 'user_id=7', '__proto__=1', 'x=1&x=2', '='])(
+  test.each(['sort=asc', 'Page=0', 'pages[]=0', 'user_id=7', '__proto__=1', 'x=1&x=2', '='])(
     'unknown parameters are ignored: %s',
     async (query) => {
       const { status, body } = await empty.rest(`/server/users?${query}`);
       expect([status, body.result.page, body.result.limit]).toEqual([200, 1, 10]);
     },
   );
+  test.each([
+    ['login_method', '/server/users?login_method[]=wallet&login_method[]=email'],
+    ['login_method', '/server/users/count?login_method%5B%5D=wallet'],
+    ['start_date', '/server/users/count?start_date[0]=2026-01-01&page=1'],
+    ['page', '/server/users?page[x]=2'],
+    ['email', '/server/users/search?email[]=ada@example.com&address=x'],
+    ['types', '/changes?types[]=user.created'],
+    ['after', '/changes?after[0][]=now'],
+    ['limit', `/changes?limit[${'x'.repeat(10_000)}=1`],
+  ])('%s with brackets is refused, because an ignored filter would select everything', async (name, path) => {
+    const answer = await empty.rest(path);
+    expect(expectError(answer, 400)).toBe(
+      `${name}: got brackets after the name, expected the name ${name} alone. Where a parameter takes several values, separate them by commas.`,
+    );
+    expect((await empty.rest(path.replaceAll(name, `x${name}`))).status).toBe(path.includes('/search') ? 400 : 200);
+  });
   test.each([
     ['/server/users?page=1&limit=1', null],
     ['/server/users?pgae=2&limit=1', 'pgae'],
@@ -376,8 +392,10 @@ describe('verify body', () => {
     expect((await empty.rest(path, jsonPost(body))).status).toBe(200);
     expect((await empty.rest(`${path}?other=5`, jsonPost(body))).status).toBe(200);
     for (const key of keys) {
-      const answer = await empty.rest(`${path}?other=5&${key}=5`, jsonPost(body));
-      expect(expectError(answer, 400)).toBe(`${key}: got it in the URL, expected it in the body.`);
+      for (const name of [key, `${key}[]`, `${key}[0][x]`]) {
+        const answer = await empty.rest(`${path}?other=5&${name}=5`, jsonPost(body));
+        expect(expectError(answer, 400)).toBe(`${key}: got it in the URL, expected it in the body.`);
+      }
     }
   });
   const address = stellarAddress(5);

@@ -39,7 +39,7 @@ function createReader(project: Credentials) {
       if (!response.ok) return;
       const text = await response.text().catch(() => null);
       if (text === null) return;
-      for (const line of text.split('\n')) if (line !== '') seen.push(JSON.parse(line).id);
+      for (const { id } of JSON.parse(text).result.changes) seen.push(id);
       after = String(response.headers.get('userdir-next-cursor'));
     },
   };

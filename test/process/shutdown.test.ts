@@ -115,7 +115,7 @@ test('streams, which say when to come again, and an upload that goes on for long
   const server = await start({ REQUEST_TIMEOUT_MS: '1000' });
   const port = Number(new URL(server.url).port);
   const events = await openEvents(`${server.url}/changes`, { headers: credentials() });
-  const subscription = await subscribe(server.url, credentials(), 'subscription { changes { id } }');
+  const subscription = await subscribe(server.url, credentials(), 'subscription { changes { change { id } } }');
   const { url } = await userdirJson(database.env, ['dashboard']);
   const logIn = await fetch(`${server.url}/dashboard/session`, {
     method: 'POST',

@@ -12,8 +12,10 @@ export interface StreamEvent {
 export interface EventStream {
   readonly status: number;
   readonly headers: Headers;
-  /** Those that have arrived. */
+  /** Those that have arrived, without those that only tell a cursor. */
   readonly events: StreamEvent[];
+  /** What those that only tell a cursor have told. */
+  readonly cursors: string[];
   /** Whether the server has ended it. */
   readonly isEnded: () => boolean;
   /** Waits until so many events have arrived, and returns them. */
@@ -30,6 +32,7 @@ export async function openEvents(url: string, init: RequestInit): Promise<EventS
   const headers = { accept: 'text/event-stream', ...(init.headers as object) };
   const response = await fetch(url, { ...init, headers, signal: closing.signal });
   const events: StreamEvent[] = [];
+  const cursors: string[] = [];
   let isEnded = false;
   const read = async () => {
     let text = '';
@@ -41,8 +44,12 @@ export async function openEvents(url: string, init: RequestInit): Promise<EventS
       for (const block of blocks) {
         const lines = block.split('\n').map((line) => [line.split(':')[0], line.replace(/^\w*: ?/, '')] as const);
         const field = (name: string) => lines.find(([key]) => key === name)?.[1];
-        if (field('data') === undefined) continue;
-        events.push({ id: field('id') ?? '', event: field('event') ?? 'message', data: field('data') ?? '' });
+        const data = field('data');
+        if (data === undefined) continue;
+        const event = { id: field('id') ?? '', event: field('event') ?? 'message', data };
+        const cursor = cursorOf(event);
+        if (cursor === undefined) events.push(event);
+        else cursors.push(cursor);
       }
     }
   };
@@ -55,6 +62,7 @@ export async function openEvents(url: string, init: RequestInit): Promise<EventS
     status: response.status,
     headers: response.headers,
     events,
+    cursors,
     isEnded: () => isEnded,
     async waitFor(count) {
       await vi.waitUntil(() => events.length >= count || isEnded, PATIENCE);
@@ -66,6 +74,16 @@ export async function openEvents(url: string, init: RequestInit): Promise<EventS
     },
     close: () => closing.abort(),
   };
+}
+
+/** The cursor of an event that tells only that, over REST or of a subscription. Undefined for another event. */
+function cursorOf({ id, event, data }: StreamEvent): string | undefined {
+  if (event === 'cursor') {
+    if (JSON.parse(data).cursor !== id) throw new Error(`The event with the id ${id} has another cursor: ${data}`);
+    return id;
+  }
+  const changes = event === 'next' && data !== '' ? JSON.parse(data).data?.changes : null;
+  return changes?.change === null ? (changes.cursor ?? '') : undefined;
 }
 
 /** Subscribes over /graphql. */

@@ -68,8 +68,7 @@ export async function startFollower(url: string, project: Credentials) {
     const text = await response.text();
     if (response.status !== 200) return fail(`${response.status} read ${response.headers.get('retry-after')}`);
     cursor = String(response.headers.get('userdir-next-cursor'));
-    for (const line of text.split('\n').filter((each) => each !== '')) {
-      const { type, user_id: userId } = JSON.parse(line);
+    for (const { type, user_id: userId } of JSON.parse(text).result.changes) {
       if (type === 'user.created') created.push(userId);
     }
   }

@@ -172,8 +172,6 @@ export function useNews(path: string | null): void {
     let telling: ReturnType<typeof setTimeout> | undefined;
     let nextAt = 0;
     let isRefused = false;
-    /** Whether there may be news that were not told. */
-    let isBehind = false;
     const ask = () => {
       telling = undefined;
       nextAt = performance.now() + NEWS_MS;
@@ -188,13 +186,9 @@ export function useNews(path: string | null): void {
       source?.close();
       if (document.hidden) return;
       source = new EventSource(path);
+      // The first message comes when it is open, for what was missed before.
       source.onmessage = tell;
-      source.onopen = () => {
-        if (isBehind) tell();
-        isBehind = false;
-      };
       source.onerror = () => {
-        isBehind = true;
         // It connects again by itself, unless it was refused.
         if (source?.readyState !== EventSource.CLOSED) return;
         isRefused = true;
@@ -202,17 +196,13 @@ export function useNews(path: string | null): void {
         reopening = setTimeout(open, REOPEN_MS);
       };
     };
-    const show = () => {
-      isBehind = true;
-      open();
-    };
     open();
-    document.addEventListener('visibilitychange', show);
+    document.addEventListener('visibilitychange', open);
     return () => {
       clearTimeout(reopening);
       clearTimeout(telling);
       source?.close();
-      document.removeEventListener('visibilitychange', show);
+      document.removeEventListener('visibilitychange', open);
     };
   }, [path]);
 }

@@ -34,7 +34,16 @@ const EXCEPTIONS = {
     'error',
     {
       exceptions: {
-        types: ['AddressReport', 'Ban', 'PageInfo', 'UserPage', 'UsersByPrefix', 'WalletVerdict', 'WalletVerification'],
+        types: [
+          'AddressReport',
+          'Ban',
+          'ChangeEvent',
+          'PageInfo',
+          'UserPage',
+          'UsersByPrefix',
+          'WalletVerdict',
+          'WalletVerification',
+        ],
         suffixes: ['Payload', 'Connection', 'Edge'],
       },
     },
