@@ -1,6 +1,6 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cp, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { appendFile, cp, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -250,28 +250,77 @@ describe.runIf(hasClients)('the programs of docs/examples', () => {
     return body.result.changes;
   }
 
-  test('receiver.mjs takes a signed message once, and refuses a forged one', async () => {
-    const secret = `whsec_${Buffer.from('a secret of twenty-four bytes').toString('base64')}`;
-    const lines = start('receiver.mjs', { WEBHOOK_SECRET: secret, PORT: '0' });
-    const port = /(\d+)$/.exec(await next(lines))?.[1];
-    const body = JSON.stringify({ type: 'user.created', timestamp: new Date().toISOString(), data: { user_id: 7 } });
-    const send = async (id: string, key: string) => {
+  const SECRET = `whsec_${Buffer.from('a secret of twenty-four bytes').toString('base64')}`;
+
+  /** Starts a receiver. Returns what it prints, and what sends it a message about a user. */
+  async function startReceiver(store: string, name = 'receiver.mjs', within = EXAMPLES) {
+    const settings = { WEBHOOK_SECRET: SECRET, PORT: '0', STORE: join(folder, store), PAUSE_MS: '10' };
+    const lines = start(name, settings, within);
+    const child = running.at(-1) as ChildProcess;
+    let port: string | undefined;
+    // A message from before may be handled first.
+    const before: string[] = [];
+    while (port === undefined) {
+      const line = await next(lines);
+      port = /^Listening on (\d+)$/.exec(line)?.[1];
+      if (port === undefined) before.push(line);
+    }
+    async function send(id: string, userId: number, key = SECRET): Promise<number> {
       const now = new Date();
+      const body = JSON.stringify({ type: 'user.created', timestamp: now.toISOString(), data: { user_id: userId } });
       const headers = {
         'webhook-id': id,
         'webhook-timestamp': String(Math.floor(now.getTime() / 1_000)),
         'webhook-signature': new Webhook(key).sign(id, now, body),
       };
       return (await fetch(`http://127.0.0.1:${port}/hooks`, { method: 'POST', headers, body })).status;
-    };
+    }
+    async function kill(): Promise<void> {
+      child.kill('SIGKILL');
+      await once(child, 'exit');
+    }
+    return { lines, before, send, kill };
+  }
+
+  test('receiver.mjs takes a signed message once, also after its own end, and refuses a forged one', async () => {
     const forged = `whsec_${Buffer.from('another secret of many bytes').toString('base64')}`;
-    expect([
-      await send('a', forged),
-      await send('b', secret),
-      await send('b', secret),
-      await send('c', secret),
-    ]).toEqual([401, 204, 204, 204]);
-    expect([await next(lines), await next(lines)]).toEqual(['user.created 7', 'user.created 7']);
+    const first = await startReceiver('once.txt');
+    const { send, lines } = first;
+    expect([await send('a', 1, forged), await send('b', 2), await send('b', 2), await send('c', 3)]).toEqual([
+      ...[401, 204, 204, 204],
+    ]);
+    expect([await next(lines), await next(lines)]).toEqual(['user.created 2', 'user.created 3']);
+    await expect.poll(() => readFile(join(folder, 'once.txt'), 'utf8')).toContain('{"id":"c"}');
+    await first.kill();
+    const second = await startReceiver('once.txt');
+    expect([await second.send('c', 3), await second.send('d', 4)]).toEqual([204, 204]);
+    expect([second.before, await next(second.lines)]).toEqual([[], 'user.created 4']);
+  });
+
+  test('receiver.mjs that is killed between its answers and its work loses no message and keeps their order', async () => {
+    // Work that does not end, or fails the first time.
+    const write = async (name: string, work: string) => {
+      const text = await readFile(join(EXAMPLES, 'receiver.mjs'), 'utf8');
+      const changed = text.replace('console.log(', `${work}\n  console.log(`);
+      expect(changed).not.toBe(text);
+      await writeFile(join(folder, name), changed);
+    };
+    await write('stuck.mjs', "console.log('begun');\n  await new Promise(() => {});");
+    await write(
+      'failing.mjs',
+      "globalThis.tries = (globalThis.tries ?? 0) + 1;\n  if (tries % 2 === 1) throw new Error('Failed.');",
+    );
+    const stuck = await startReceiver('killed.txt', 'stuck.mjs', folder);
+    expect([await stuck.send('a', 1), await stuck.send('b', 2), await stuck.send('c', 3)]).toEqual([204, 204, 204]);
+    expect(await next(stuck.lines)).toBe('begun');
+    await stuck.kill();
+    // Cut off in the middle of a message, which was not accepted.
+    await appendFile(join(folder, 'killed.txt'), '\n{"id":"d","body":"{\\"type\\":{}');
+    const again = await startReceiver('killed.txt', 'failing.mjs', folder);
+    expect([await again.send('b', 2), await again.send('d', 4)]).toEqual([204, 204]);
+    const handled = [...again.before];
+    while (handled.length < 4) handled.push(await next(again.lines));
+    expect(handled).toEqual([1, 2, 3, 4].map((id) => `user.created ${id}`));
   });
 
   test('server-action.mjs signs a person in, counts a form once, and says what a person may read', async () => {
