@@ -7,7 +7,7 @@ import createClient from 'openapi-fetch';
 import type { paths } from './rest-api.js';
 
 const { USERDIR_URL = 'http://127.0.0.1:4000', APP_ID = '', APP_SECRET = '' } = process.env;
-const client = createClient<paths, 'application/json'>({
+const client = createClient<paths>({
   baseUrl: USERDIR_URL,
   headers: { 'service-app-id': APP_ID, 'service-app-secret': APP_SECRET },
 });

@@ -225,7 +225,7 @@ test.each(INTERFACES)('no more is read once the client has gone or was answered:
     // It makes as many reads as the other one would have made, beside it.
     expect((await read(project, '/changes?types=user.restored&limit=1', own.url)).status).toBe(200);
     const ofFirst = reads.filter(({ sql }) => sql.values.flat().includes('user.removed'));
-    expect([ofFirst.length, answer.split('\r\n')[0]]).toEqual([2, leaves ? '' : 'HTTP/1.1 500 Internal Server Error']);
+    expect([ofFirst.length, answer.split('\r\n')[0]]).toEqual([2, leaves ? '' : 'HTTP/1.1 503 Service Unavailable']);
     socket.destroy();
     vi.restoreAllMocks();
   }
