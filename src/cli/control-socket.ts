@@ -119,8 +119,7 @@ async function respond(
   try {
     const name = decodeURIComponent((incoming.url ?? '/').slice(1));
     const operation = operations.get(name);
-    if (operation === undefined)
-      throw new AppError('BAD_USER_INPUT', `The running server does not know the operation "${name}".`);
+    if (operation === undefined) throw new Error(`The running server does not know the operation "${name}".`);
     running.isLive = operation.isLive === true;
     const body = incoming[Symbol.asyncIterator]() as AsyncIterableIterator<Buffer>;
     const { call, rest } = await readCall(body, Number(incoming.headers[CALL_BYTES_HEADER]));
@@ -157,11 +156,11 @@ async function respond(
 
 /** Reads the call at the beginning of a body. `rest` is what has come with it of the input. */
 async function readCall(body: AsyncIterator<Buffer>, callBytes: number): Promise<{ call: Call; rest: Buffer }> {
-  if (!(callBytes > 0 && callBytes <= MAX_CALL_BYTES)) throw new AppError('BAD_USER_INPUT', OTHER_VERSION);
+  if (!(callBytes > 0 && callBytes <= MAX_CALL_BYTES)) throw new Error(OTHER_VERSION);
   let read = Buffer.alloc(0);
   while (read.length < callBytes) {
     const { done, value } = await body.next();
-    if (done) throw new AppError('BAD_USER_INPUT', 'The command ended before it had sent its arguments.');
+    if (done) throw new Error('The command ended before it had sent its arguments.');
     read = Buffer.concat([read, value]);
   }
   return { call: JSON.parse(read.toString('utf8', 0, callBytes)), rest: read.subarray(callBytes) };

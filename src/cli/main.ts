@@ -1,12 +1,12 @@
 import { type Command, CommanderError } from 'commander';
 import { ConfigError, findMisspelt } from '../config/config.js';
-import { redact } from '../errors.js';
+import { AppError, redact } from '../errors.js';
 import { nameProject } from './arguments.js';
 import { createProgram } from './program.js';
 import { ReportedFailure } from './run.js';
 import { explainFailure } from './terminal.js';
 
-/** Exit codes: 0 done, 1 refused or failed with a reason on stderr, 2 wrong usage. An error may have another one. */
+/** Exit codes: 0 done, 1 refused or failed with a reason on stderr, 2 wrong usage, also a malformed value. An error may have another one. */
 const FAILED = 1;
 const WRONG_USAGE = 2;
 
@@ -43,5 +43,6 @@ function report(error: unknown): number {
   if (error instanceof ConfigError)
     process.stderr.write(`${[error.message, ...findMisspelt(process.env)].join('\n')}\n`);
   else process.stderr.write(`userdir: ${redact(explainFailure(error))}\n`);
+  if (error instanceof AppError && error.code === 'BAD_USER_INPUT') return WRONG_USAGE;
   return (error as { exitCode?: number }).exitCode ?? FAILED;
 }

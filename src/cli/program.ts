@@ -2,7 +2,7 @@ import { styleText } from 'node:util';
 import { Command, Option } from 'commander';
 import { VERSION } from '../config/build.js';
 import type { Environment } from '../config/config.js';
-import { redact } from '../errors.js';
+import { redact, show } from '../errors.js';
 import { examples } from './arguments.js';
 import { addAuditCommand } from './audit.js';
 import { addChangesCommand } from './changes.js';
@@ -51,8 +51,7 @@ export function createProgram(env: Environment): Command {
     .version(VERSION)
     .addOption(noColorOption())
     .configureHelp(HELP_STYLES)
-    // What was typed is repeated in the words of commander.
-    .configureOutput({ outputError: (text, write) => write(redact(text)) })
+    .configureOutput({ outputError: (text, write) => write(withoutSecrets(text)) })
     .addHelpText('after', SETTINGS_HELP)
     .addHelpText('after', examples('serve', 'project create --name "My wallet app"', 'doctor'))
     .showHelpAfterError('(see --help)')
@@ -61,6 +60,15 @@ export function createProgram(env: Environment): Command {
   for (const add of COMMANDS) add(program, context);
   for (const command of leafCommands(program)) command.addOption(noColorOption().hideHelp());
   return program;
+}
+
+/** Commander repeats what was typed as it is: of any length, with control characters, and with secrets. */
+function withoutSecrets(text: string): string {
+  const shown = text.replace(
+    /(argument|value|unknown option|unknown command) '(.*?)'(?= is invalid|\n)/gs,
+    (typed, what, value) => (show(value) === `"${value}"` ? typed : `${what} ${show(value)}`),
+  );
+  return redact(shown);
 }
 
 const noColorOption = () => new Option('--no-color', 'without colours, like NO_COLOR');

@@ -4,7 +4,7 @@ import type { ProjectScope, ProjectSummary } from '../domain/projects.js';
 import { jsonOption, option, parseWholeNumber, projectOption, required } from './arguments.js';
 import { type Io, type OperationContext, progressOf } from './operation.js';
 import type { CommandContext } from './run.js';
-import { ask, canAsk, counted, fields } from './terminal.js';
+import { ask, canAsk, counted, fields, tellState } from './terminal.js';
 
 interface OneProject {
   /** The App ID. */
@@ -19,7 +19,8 @@ export function addLifecycleCommands(project: Command, { define }: CommandContex
     description: 'show a project with its exact number of users',
     examples: ['project show --project app_1'],
     takes,
-    run: (context, { project: appId }: OneProject) => changeProject(context, appId, async () => undefined),
+    run: async ({ services, operator }, { project: appId }: OneProject) =>
+      projectJson(await services.projects.getProject(await services.projects.getScope(appId, operator))),
     print: projectFields,
   });
   define(project, {
@@ -29,7 +30,7 @@ export function addLifecycleCommands(project: Command, { define }: CommandContex
     takes: [...takes, required('--name <NAME>', 'a name for people to read')],
     run: (context, { project: appId, name }: OneProject & { name: string }) =>
       changeProject(context, appId, ({ lifecycle }, scope) => lifecycle.renameProject(scope, name)),
-    print: ({ name }) => `The project is called ${name}.`,
+    print: (project) => tellState(project, `The project is called ${project.name}.`),
   });
   define(project, {
     name: 'project disable',
@@ -38,7 +39,7 @@ export function addLifecycleCommands(project: Command, { define }: CommandContex
     takes,
     run: (context, { project: appId }: OneProject) =>
       changeProject(context, appId, ({ lifecycle }, scope) => lifecycle.disableProject(scope)),
-    print: ({ name }) => `The credentials of ${name} are refused. Its data is kept.`,
+    print: (project) => tellState(project, `The credentials of ${project.name} are refused. Its data is kept.`),
   });
   define(project, {
     name: 'project enable',
@@ -47,7 +48,7 @@ export function addLifecycleCommands(project: Command, { define }: CommandContex
     takes,
     run: (context, { project: appId }: OneProject) =>
       changeProject(context, appId, ({ lifecycle }, scope) => lifecycle.enableProject(scope)),
-    print: ({ name }) => `The credentials of ${name} are accepted.`,
+    print: (project) => tellState(project, `The credentials of ${project.name} are accepted.`),
   });
   define(project, {
     name: 'project limit',
@@ -57,7 +58,7 @@ export function addLifecycleCommands(project: Command, { define }: CommandContex
     params: ({ project, rate }) => ({ project, rate: rate === 'default' ? null : rate }),
     run: (context, { project: appId, rate }: OneProject & { rate: number | null }) =>
       changeProject(context, appId, ({ lifecycle }, scope) => lifecycle.limitProject(scope, rate)),
-    print: (limited) => `The rate limit of ${limited.name} is ${rateOf(limited)}.`,
+    print: (limited) => tellState(limited, `The rate limit of ${limited.name} is ${rateOf(limited)}.`),
   });
   define(project, {
     name: 'project delete',
@@ -84,15 +85,15 @@ async function confirmDeletion({ name, total_user }: ShownProject): Promise<void
   if (answer !== name) throw new Error('That is not its name. Nothing was changed.');
 }
 
-/** Changes a project and returns it. */
+/** Changes a project and returns it, with whether it has changed. */
 async function changeProject(
   { services, operator }: OperationContext,
   appId: string,
-  change: (services: Services, scope: ProjectScope) => Promise<void>,
+  change: (services: Services, scope: ProjectScope) => Promise<boolean>,
 ) {
   const scope = await services.projects.getScope(appId, operator);
-  await change(services, scope);
-  return projectJson(await services.projects.getProject(scope));
+  const changed = await change(services, scope);
+  return { ...projectJson(await services.projects.getProject(scope)), changed };
 }
 
 async function deleteProject(

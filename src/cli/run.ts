@@ -3,10 +3,9 @@ import { addAbortSignal, Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { runThenClose } from '../closers.js';
-import { type Config, type Environment, findMisspelt, parseConfig } from '../config/config.js';
+import { type Config, ConfigError, type Environment, findMisspelt, parseConfig } from '../config/config.js';
 import type { Context, OpenOptions } from '../context.js';
 import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
-import { parse } from '../domain/filters.js';
 import type { Stored } from '../domain/import-format.js';
 import { type Operator, operatorName, operatorNameOf, THE_OPERATOR } from '../domain/operators.js';
 import { addCommand, type CommandHelp } from './arguments.js';
@@ -239,8 +238,10 @@ async function runWhereReachable<Params, Result>(
 
 /** The person who runs the command: their name is in the audit trail, and every right is theirs. */
 export function operatorOf({ operator }: Config): Operator {
-  const name = operator === null ? operatorNameOf(userInfo().username) : parse(OPERATOR_SETTING, operator);
-  return { ...THE_OPERATOR, name };
+  if (operator === null) return { ...THE_OPERATOR, name: operatorNameOf(userInfo().username) };
+  const { success, data, error } = OPERATOR_SETTING.safeParse(operator);
+  if (!success) throw new ConfigError([String(error.issues[0]?.message)], ['OPERATOR']);
+  return { ...THE_OPERATOR, name: data };
 }
 
 /** Where browsers reach the dashboard of a service with these settings; null if it has none. */

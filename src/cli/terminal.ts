@@ -74,6 +74,11 @@ export function withAdvice(error: unknown): unknown {
     : new Error(`${explainFailure(error).replace(/\.$/, '')}. ${advice}`, { cause: error });
 }
 
+/** Tells the state after a change, also where it was so before. */
+export function tellState({ changed }: { readonly changed: boolean }, sentence: string): string {
+  return changed ? sentence : `Nothing was to do. ${sentence}`;
+}
+
 /** "1 user", "2 users". */
 export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? '' : 's'}`;

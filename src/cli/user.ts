@@ -19,7 +19,7 @@ import { addInactiveCommand, addLookupCommands } from './find-users.js';
 import { type Io, type OperationContext, PAGE_ROWS, progressOf } from './operation.js';
 import { addRemovalCommands } from './remove-users.js';
 import type { CommandContext } from './run.js';
-import { counted, writeNotice } from './terminal.js';
+import { counted, tellState, writeNotice } from './terminal.js';
 
 const IMPORT_HELP = `
 One JSON object per line; auth_method and auth_value are required:
@@ -226,8 +226,10 @@ export function addBanCommands(user: Command, { define, list }: CommandContext):
       ...{ project, method, value, reason, until },
     }),
     run: banIdentity,
-    print: ({ auth_method, auth_value, expires_at }) =>
-      `${auth_method} ${auth_value} is banned${expires_at === null ? '' : ` until ${expires_at}`}.`,
+    print: ({ changed, auth_method, auth_value, expires_at }) => {
+      const end = expires_at === null ? '' : ` until ${expires_at}`;
+      return tellState({ changed }, `${auth_method} ${auth_value} is banned${end}.`);
+    },
   });
   define(user, {
     name: 'user unban',
@@ -237,10 +239,11 @@ export function addBanCommands(user: Command, { define, list }: CommandContext):
     run: async ({ services, operator }, { project, method, value }: IdentityParams) => {
       const scope = await services.projects.getScope(project, operator);
       const given = { authMethod: method, authValue: value };
-      const identity = await services.logins.unbanIdentity(scope, given, snakeCase);
-      return { auth_method: identity.authMethod, auth_value: identity.authValue, banned: false };
+      const { authMethod, authValue, changed } = await services.logins.unbanIdentity(scope, given, snakeCase);
+      return { auth_method: authMethod, auth_value: authValue, banned: false, changed };
     },
-    print: ({ auth_method, auth_value }) => `${auth_method} ${auth_value} is unbanned.`,
+    print: ({ changed, auth_method, auth_value }) =>
+      tellState({ changed }, `${auth_method} ${auth_value} is ${changed ? 'unbanned' : 'not banned'}.`),
   });
   list(user, {
     name: 'user bans',
@@ -293,9 +296,9 @@ async function banIdentity(
   const scope = await services.projects.getScope(project, operator);
   const identity = parseIdentity({ authMethod: method, authValue: value }, snakeCase);
   const terms = parseBanTerms({ reason: why, end: until === '' ? null : until }, 'until');
-  const { reason, expiresAt } = await services.logins.ban(scope, identity, terms);
+  const { reason, expiresAt, changed } = await services.logins.ban(scope, identity, terms);
   const { authMethod: auth_method, authValue: auth_value } = identity;
-  return { auth_method, auth_value, banned: true, reason, expires_at: expiresAt };
+  return { auth_method, auth_value, banned: true, reason, expires_at: expiresAt, changed };
 }
 
 async function* readBans({ services, operator }: OperationContext, { project, search, limit, after }: BansParams) {

@@ -15,7 +15,7 @@ import {
 } from './arguments.js';
 import type { OperationContext } from './operation.js';
 import type { CommandContext } from './run.js';
-import { confirmNoOverlap, fields, listTable } from './terminal.js';
+import { confirmNoOverlap, fields, listTable, tellState } from './terminal.js';
 
 const KEEP_SECRET = 'The secret is shown only once. The receiver needs it to verify what is sent.';
 const afterOption = changeCursor('--after');
@@ -191,10 +191,10 @@ export function addWebhookCommands(program: Command, { define }: CommandContext)
     takes: takesOne,
     params: ofOne,
     run: async ({ services, operator }, { project, id }) => {
-      await services.webhooks.pauseWebhook(await services.projects.getScope(project, operator), id);
-      return { id };
+      const scope = await services.projects.getScope(project, operator);
+      return { id, changed: await services.webhooks.pauseWebhook(scope, id) };
     },
-    print: ({ id }) => `The webhook ${id} is paused.`,
+    print: (webhook) => tellState(webhook, `The webhook ${webhook.id} is paused.`),
   });
   define(webhooks, {
     name: 'webhook resume',

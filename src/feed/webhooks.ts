@@ -91,19 +91,27 @@ export function createWebhooks(
     }));
   }
 
-  /** Changes an endpoint, with an audit entry. A turn that is under way does not change it back. NOT_FOUND. */
+  /**
+   * Changes an endpoint, with an audit entry. False, and records nothing, where it is already as `isDone` says. A turn that is under way does
+   * not change it back. NOT_FOUND.
+   */
   async function edit(
     actor: Actor,
     id: number,
     data: Prisma.WebhookUpdateManyMutationInput,
     action: AuditAction,
     details: Readonly<Record<string, unknown>> = {},
-  ): Promise<void> {
-    await db.change(async (tx) => {
+    isDone?: Prisma.WebhookWhereInput,
+  ): Promise<boolean> {
+    return db.change(async (tx) => {
       const where = { projectId: actor.projectId, id };
-      const { count } = await tx.webhook.updateMany({ where, data: { ...data, edits: { increment: 1 } } });
-      if (count === 0) throw noWebhook(id);
-      await recordAction(tx, actor, action, { webhook: id, ...details });
+      const { count } = await tx.webhook.updateMany({
+        where: { ...where, ...(isDone && { NOT: isDone }) },
+        data: { ...data, edits: { increment: 1 } },
+      });
+      if (count > 0) await recordAction(tx, actor, action, { webhook: id, ...details });
+      else if ((await tx.webhook.count({ where })) === 0) throw noWebhook(id);
+      return count > 0;
     });
   }
 
@@ -229,13 +237,14 @@ export function createWebhooks(
     },
 
     /** Sends nothing to an endpoint until it is resumed. Its place is kept. NOT_FOUND. */
-    async pauseWebhook(scope: ProjectScope, id: number, requestId: string | null = null): Promise<void> {
+    async pauseWebhook(scope: ProjectScope, id: number, requestId: string | null = null): Promise<boolean> {
       const paused = { status: 'paused', reason: PAUSED } as const;
-      await edit(scope.actorFor('operate', requestId), id, paused, 'pause_webhook');
+      return edit(scope.actorFor('operate', requestId), id, paused, 'pause_webhook', {}, { status: 'paused' });
     },
 
     /** Goes on with an endpoint that is paused or disabled, or does not wait for its retry. NOT_FOUND. */
     async resumeWebhook(scope: ProjectScope, id: number, requestId: string | null = null): Promise<void> {
+      // Also one that goes on already: a turn of it may be failing at this moment.
       await edit(scope.actorFor('operate', requestId), id, RESUMED, 'resume_webhook');
     },
 

@@ -27,16 +27,16 @@ const bannedAgain = (reason: Prisma.Sql, expiresAt: Prisma.Sql) => Prisma.sql`
 
 /**
  * Bans an identity, with an audit entry, and returns the ban. One that is banned keeps the reason or the end that is not given; if nothing
- * is different, nothing changes.
+ * is different, nothing has changed.
  */
-export async function insertBan(db: Queryable, actor: Actor, identity: Identity, terms: GivenBanTerms): Promise<Ban> {
+export async function insertBan(db: Queryable, actor: Actor, identity: Identity, terms: GivenBanTerms) {
   const { authMethod, authValue, authValueKey } = identity;
   const { reason = null, expiresAt = null } = terms;
   const [newReason, newEnd] = [
     Prisma.sql`CASE WHEN ${terms.reason === undefined}::boolean AND ${IN_FORCE} THEN b.reason ELSE excluded.reason END`,
     Prisma.sql`CASE WHEN ${terms.expiresAt === undefined}::boolean AND ${IN_FORCE} THEN b.expires_at ELSE excluded.expires_at END`,
   ];
-  const [written] = await db.query<Ban>(Prisma.sql`
+  const [written] = await db.query<Ban & { readonly changed: boolean }>(Prisma.sql`
     WITH changed AS (
       INSERT INTO bans AS b (project_id, auth_method, auth_value, auth_value_key, reason, expires_at)
       VALUES (${actor.projectId}, ${authMethod}, ${authValue}, ${authValueKey}, ${reason}, ${expiresAt}::timestamptz)
@@ -46,14 +46,13 @@ export async function insertBan(db: Queryable, actor: Actor, identity: Identity,
     ), audited AS (
       ${insertAuditEntries(actor, 'ban', CHANGED_BANS)}
     )
-    SELECT ${BAN} FROM changed b
+    SELECT ${BAN}, true AS changed FROM changed b
     UNION ALL
-    SELECT ${BAN} FROM bans b
+    SELECT ${BAN}, false FROM bans b
     WHERE b.project_id = ${actor.projectId} AND b.auth_method = ${authMethod} AND b.auth_value_key = ${authValueKey}`);
   // Nothing only if another request has inserted it at this moment.
-  return (
-    written ?? { ...identity, createdAt: new Date().toISOString(), reason, expiresAt: expiresAt?.toISOString() ?? null }
-  );
+  const createdAt = new Date().toISOString();
+  return written ?? { ...identity, createdAt, reason, expiresAt: expiresAt?.toISOString() ?? null, changed: false };
 }
 
 /** Lifts the ban of an identity, with an audit entry. Changes nothing, and returns false, if there is none, or if it has ended. */

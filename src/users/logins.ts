@@ -4,7 +4,6 @@ import type { Database } from '../db/database.js';
 import type { Queryable } from '../db/statements.js';
 import { cursor, cursorOf, LARGEST_ID, parse } from '../domain/filters.js';
 import {
-  type Ban,
   externalIdKept,
   externalIdTaken,
   type GivenBanTerms,
@@ -145,12 +144,7 @@ export function createLogins(db: Database, totals: Totals, hours: RequestHours) 
      * Bans an identity from logging in and registering, also after its user is removed. One that is banned gets this reason and end,
      * and keeps what is not given. Idempotent.
      */
-    async ban(
-      scope: ProjectScope,
-      identity: Identity,
-      terms: GivenBanTerms = {},
-      requestId: string | null = null,
-    ): Promise<Ban> {
+    async ban(scope: ProjectScope, identity: Identity, terms: GivenBanTerms = {}, requestId: string | null = null) {
       return insertBan(db, scope.actorFor('ban', requestId), identity, terms);
     },
 
@@ -201,7 +195,7 @@ export function createLogins(db: Database, totals: Totals, hours: RequestHours) 
     ) {
       const identity = parseStoredIdentity(given, spelling);
       const isLifted = await deleteBan(db, scope.actorFor('ban', requestId), identity);
-      return isLifted ? identity : parseIdentity(given, spelling);
+      return { ...(isLifted ? identity : parseIdentity(given, spelling)), changed: isLifted };
     },
   };
 }

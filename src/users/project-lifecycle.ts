@@ -27,45 +27,48 @@ interface ProjectChange {
 }
 
 /**
- * Changes of a project as a whole, for the operator. All of them are idempotent. `onChanged` is called when what is known of its
+ * Changes of a project as a whole, for the operator. All of them are idempotent, and tell whether something has changed. `onChanged` is called when what is known of its
  * credentials may have changed.
  */
 export function createProjectLifecycle(db: Database, totals: Totals, onChanged: () => void) {
   /** Changes a project by what it was before, with an audit entry. What changes nothing (undefined) is not recorded. */
   async function change(actor: Actor, action: AuditAction, changeOf: (before: Project) => ProjectChange | undefined) {
-    await db.change(async (tx) => {
+    return db.change(async (tx) => {
       const where = { id: actor.projectId };
       await sql.lockProject(tx, where.id);
       const before = await tx.project.findUnique({ where });
       const changed = before === null ? undefined : changeOf(before);
-      if (changed === undefined) return;
+      if (changed === undefined) return false;
       await tx.project.update({ where, data: changed.data });
       await recordAction(tx, actor, action, changed.details ?? {});
+      return true;
     });
   }
 
   return {
-    async renameProject(scope: ProjectScope, name: string, requestId: string | null = null): Promise<void> {
+    async renameProject(scope: ProjectScope, name: string, requestId: string | null = null): Promise<boolean> {
       const actor = scope.actorFor('operate', requestId);
       const to = requireProjectName(name);
-      await change(actor, 'rename', ({ name: from }) =>
+      return change(actor, 'rename', ({ name: from }) =>
         from === to ? undefined : { data: { name: to }, details: { from, to } },
       );
     },
 
     /** Refuses the project's credentials with PROJECT_DISABLED, within a second in every process. Its data is kept. */
-    async disableProject(scope: ProjectScope, requestId: string | null = null): Promise<void> {
-      await change(scope.actorFor('operate', requestId), 'disable', ({ disabledAt }) =>
+    async disableProject(scope: ProjectScope, requestId: string | null = null): Promise<boolean> {
+      const hasChanged = await change(scope.actorFor('operate', requestId), 'disable', ({ disabledAt }) =>
         disabledAt === null ? { data: { disabledAt: new Date() } } : undefined,
       );
       onChanged();
+      return hasChanged;
     },
 
-    async enableProject(scope: ProjectScope, requestId: string | null = null): Promise<void> {
-      await change(scope.actorFor('operate', requestId), 'enable', ({ disabledAt }) =>
+    async enableProject(scope: ProjectScope, requestId: string | null = null): Promise<boolean> {
+      const hasChanged = await change(scope.actorFor('operate', requestId), 'enable', ({ disabledAt }) =>
         disabledAt === null ? undefined : { data: { disabledAt: null } },
       );
       onChanged();
+      return hasChanged;
     },
 
     /** The project's own rate limit instead of RATE_LIMIT; null for RATE_LIMIT. In effect within a second. BAD_USER_INPUT. */
@@ -74,10 +77,11 @@ export function createProjectLifecycle(db: Database, totals: Totals, onChanged: 
       if (requestsPerMinute !== null && !isInRange(requestsPerMinute))
         throw badInput('rate', requestsPerMinute, `a whole number from 1 to ${MAX_REQUESTS_PER_MINUTE}`);
       const details = { requests_per_minute: requestsPerMinute };
-      await change(scope.actorFor('operate', requestId), 'limit', (before) =>
+      const hasChanged = await change(scope.actorFor('operate', requestId), 'limit', (before) =>
         before.requestsPerMinute === requestsPerMinute ? undefined : { data: { requestsPerMinute }, details },
       );
       onChanged();
+      return hasChanged;
     },
 
     /**

@@ -49,7 +49,7 @@ test('a ban has the reason and the end of the last time that each was given; the
   const project = await app.createProject();
   const first = await ban(project, 'eve@example.com', '  spam ', anHour);
   expect(first).toMatchObject({ reason: 'spam', expiresAt: anHour });
-  expect(await ban(project, 'EVE@example.com', 'spam', anHour)).toEqual(first);
+  expect(await ban(project, 'EVE@example.com', 'spam', anHour)).toEqual({ ...first, changed: false });
   expect(await ban(project, 'eve@example.com', 'fraud', aDay)).toMatchObject({
     ...{ createdAt: first.createdAt, reason: 'fraud', expiresAt: aDay },
   });

@@ -43,7 +43,7 @@ describe('bans', () => {
       ['--reason', 'x'.repeat(501)],
     ] as const)
       expect(await set('eve@example.com', ...bad)).toMatchObject({
-        code: 1,
+        code: 2,
         stderr: expect.stringContaining(bad[0].slice(2)),
       });
     const until = new Date(Date.now() + 3_600_000).toISOString();

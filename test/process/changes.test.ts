@@ -75,7 +75,7 @@ test('what cannot be read is refused with a reason', async () => {
     ['--types', 'user.born'],
   ] as const) {
     const { code, stderr } = await userdir(settings, ['changes', '--project', project.app_id, option, value]);
-    expect(code).toBe(1);
+    expect(code).toBe(2);
     expect(stderr).toContain(`${option}: got "${value}", expected`);
   }
 });

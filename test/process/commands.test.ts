@@ -203,11 +203,11 @@ describe('while a server runs on the same database,', () => {
     const login = (url: string) =>
       recordLogin(url, project, { authMethod: 'email', authValue: 'eve@example.com' }).then(({ body }) => body);
     const first = await ask(login);
-    const banned = { auth_method: 'email', auth_value: 'Eve@Example.com', banned: true };
+    const banned = { auth_method: 'email', auth_value: 'Eve@Example.com', banned: true, changed: true };
     expect(await runJson('user', 'ban', ...identity)).toEqual({ ...banned, reason: null, expires_at: null });
     expect(await run('user', 'ban', ...identity)).toMatchObject({
       code: 0,
-      stdout: 'email Eve@Example.com is banned.\n',
+      stdout: 'Nothing was to do. email Eve@Example.com is banned.\n',
     });
     expect((await ask(login)).errors[0].extensions.code).toBe('BANNED');
 
@@ -217,7 +217,7 @@ describe('while a server runs on the same database,', () => {
     expect(await runJson('user', 'unban', ...identity)).toEqual({ ...banned, banned: false });
     expect(await run('user', 'unban', ...identity)).toMatchObject({
       code: 0,
-      stdout: 'email Eve@Example.com is unbanned.\n',
+      stdout: 'Nothing was to do. email Eve@Example.com is not banned.\n',
     });
     const second = await ask(login);
     expect(second.data.recordLogin).toMatchObject({ created: true, user: { loginCount: 1 } });
@@ -272,13 +272,13 @@ describe('while a server runs on the same database,', () => {
   ])('userdir %j is refused in one line that shows the invalid value', async (args, sentence) => {
     const { app_id: appId } = await createProject();
     const { code, stdout, stderr } = await run(...args, appId, '--json');
-    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toMatch(sentence);
   });
 
   test('an invalid project name is refused', async () => {
     const { code, stdout, stderr } = await run('project', 'create', '--name', '  ');
-    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toBe("userdir: A project's name is text of 1 to 200 characters on one line.\n");
   });
 });
@@ -305,7 +305,7 @@ describe('while no server runs,', () => {
     expect(await run('user', 'remove', ...project, '1')).toEqual({ id: 1 });
     expect(await run('user', 'purge', '--older-than', '0s')).toEqual({ purged: 1 });
     const identity = ['--method', 'email', '--value', 'eve@example.com'];
-    const banned = { auth_method: 'email', auth_value: 'eve@example.com', banned: true };
+    const banned = { auth_method: 'email', auth_value: 'eve@example.com', banned: true, changed: true };
     expect(await run('user', 'ban', ...project, ...identity)).toEqual({ ...banned, reason: null, expires_at: null });
     expect(await run('user', 'unban', ...project, ...identity)).toEqual({ ...banned, banned: false });
     expect(await run('project', 'rotate', appId)).toMatchObject({ app_id: appId });

@@ -210,7 +210,7 @@ test('user removed lists the removed users, the last removed first, as a page or
   await runJson('user', 'restore', ...inProject(project), String(ada.id));
   expect(JSON.parse((await removed('--json')).stdout).map(({ id }: Json) => id)).toEqual([bob.id]);
   expect(eve.removed_at).toBe(null);
-  expect(await removed('--after', 'x')).toMatchObject({ code: 1, stderr: expect.stringContaining('after: got "x"') });
+  expect(await removed('--after', 'x')).toMatchObject({ code: 2, stderr: expect.stringContaining('after: got "x"') });
 });
 
 test('user bans prints a page, its cursor and what a text finds', async () => {
@@ -233,7 +233,7 @@ test('user bans prints a page, its cursor and what a text finds', async () => {
   expect([...first.values, ...second.values]).toEqual(all.values);
   expect(await list('--search', 'ID-99-')).toEqual({ values: ['id-99-'], next: undefined });
   expect(await run('user', 'bans', ...inProject(project), '--after', 'x')).toMatchObject({
-    code: 1,
+    code: 2,
     stderr: expect.stringContaining('after: got "x", expected a cursor'),
   });
 });

@@ -37,14 +37,17 @@ test('project rename gives another name, and project show prints the project', a
     requests_per_minute: null,
     total_user: 2,
   };
-  expect(await runJson('project', 'rename', project.app_id, '--name', ' Müller & Co ')).toEqual(renamed);
+  expect(await runJson('project', 'rename', project.app_id, '--name', ' Müller & Co ')).toEqual({
+    ...renamed,
+    changed: true,
+  });
   expect(await runJson('project', 'show', project.app_id)).toEqual(renamed);
   expect(await run('project', 'rename', project.app_id, '--name', 'Müller & Co')).toMatchObject({
     code: 0,
-    stdout: 'The project is called Müller & Co.\n',
+    stdout: 'Nothing was to do. The project is called Müller & Co.\n',
   });
   expect(await run('project', 'rename', project.app_id, '--name', ' ')).toMatchObject({
-    code: 1,
+    code: 2,
     stderr: "userdir: A project's name is text of 1 to 200 characters on one line.\n",
   });
   expect((await run('project', 'show', project.app_id)).stdout).toMatch(/^Name +Müller & Co\n[\s\S]*\nUsers +2\n$/);
@@ -60,10 +63,14 @@ test('an App ID may stand with --project or without it', async () => {
     ['show', `--project=${app_id}`],
     ['limit', '--rate', 'default', app_id],
   ])
-    expect(await runJson('project', ...args)).toEqual(shown);
+    expect(await runJson('project', ...args)).toMatchObject(shown);
   const [{ id }] = await runJson('project', 'secrets', app_id);
   // A value of an option is no App ID, whatever it looks like.
-  expect(await runJson('project', 'rename', '--name', app_id, app_id)).toEqual({ ...shown, name: app_id });
+  expect(await runJson('project', 'rename', '--name', app_id, app_id)).toEqual({
+    ...shown,
+    name: app_id,
+    changed: true,
+  });
   expect(await runJson('project', 'revoke', app_id, String(id))).toEqual({ id, label: 'main' });
   expect(await runJson('user', 'bans', app_id)).toEqual([]);
   expect((await run('user', 'get', app_id, '1')).stderr).toBe('userdir: There is no user 1 in this project.\n');
@@ -115,7 +122,7 @@ test('project limit changes the rate limit of one project', async () => {
   );
   await expect.poll(() => statuses(project), { timeout: 30_000 }).toEqual([200, 200]);
   expect(await run('project', 'limit', project.app_id, '--rate', '0')).toMatchObject({
-    code: 1,
+    code: 2,
     stderr: 'userdir: rate: got 0, expected a whole number from 1 to 100000000.\n',
   });
   expect((await run('project', 'limit', project.app_id, '--rate', 'x')).code).toBe(2);
