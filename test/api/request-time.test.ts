@@ -15,7 +15,7 @@ let id: number;
 async function start(admission?: AdmissionOptions) {
   app = await startTestApp({
     ownDatabase: true,
-    env: { REQUEST_TIMEOUT_MS: '1500', DATABASE_POOL_SIZE: '1' },
+    env: { REQUEST_TIMEOUT_MS: '4000', DATABASE_POOL_SIZE: '1' },
     ...(admission && { admission }),
   });
   project = await app.createProject();
