@@ -282,9 +282,11 @@ export function limitRequestTime(app: FastifyInstance, { timeoutMs, unreadMs }: 
     }
   }
 
-  function failureOf({ raw, queued }: FastifyRequest): AppError {
+  function failureOf({ raw, queued, routeOptions }: FastifyRequest): AppError {
     if (!raw.complete) return new AppError('REQUEST_TIMEOUT', 'The request did not arrive in time.');
-    if (queued?.state === 'queued') return withdrawn();
+    // Only the dashboard does something before admission has the request.
+    const hasBegun = queued === null ? routeOptions.url?.startsWith('/dashboard') : queued.state !== 'queued';
+    if (!hasBegun) return withdrawn();
     const words = `The request was not answered within ${timeoutMs} ms.`;
     return unavailable(`${words} ${UNKNOWN_OUTCOME}`, new Error(words));
   }
