@@ -83,6 +83,20 @@ describe.skipIf(!hasBrowser)('the dashboard is safe against', () => {
     }
   });
 
+  test('a link that is opened in a tab that shows the sign-in, or the screens of another operator', async () => {
+    const page = await browser.newPage();
+    await page.goto(`${app.url}/dashboard`);
+    await page.getByRole('heading', { name: 'Sign in to userdir' }).waitFor();
+    for (let times = 0; times < 2; times += 1) {
+      const { operator, url } = await createLink(app, 'viewer');
+      // As the address bar does: only the fragment changes, and nothing is loaded.
+      await page.evaluate(`location.href = ${JSON.stringify(url)}`);
+      await page.getByText(operator).first().waitFor();
+      expect(page.url()).not.toContain('login=');
+    }
+    await page.close();
+  });
+
   test('a session that an admin has ended', async () => {
     await using opened = await openDashboard(app, browser, 'viewer');
     const { page } = opened;

@@ -51,6 +51,7 @@ export function Operators() {
           { title: 'Role', cell: ({ role }) => role.toLowerCase() },
           {
             title: 'Projects',
+            class: 'names',
             hover: ({ projects }) => namesOf(projects ?? []),
             cell: ({ projects }) => <Projects of={projects} />,
           },

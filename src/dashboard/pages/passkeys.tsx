@@ -45,6 +45,7 @@ export function Passkeys() {
         { title: 'Name', class: 'main-cell', cell: ({ name }) => <Value>{name}</Value> },
         isOfAll && {
           title: 'Operator',
+          class: 'names',
           cell: ({ operator }) => (
             <>
               <bdi>{operator}</bdi> {operator === me.value?.name && <span class="quiet">(you)</span>}

@@ -9,13 +9,16 @@ const RETURN_TO = 'userdir-return-to';
 
 const failure = signal<Failure | undefined>(undefined);
 
+/** The fragment of a login link, before its token. */
+const LOGIN = '#login=';
+
 /** The token of a link that has not reached the service yet. */
 let unused: string | undefined;
 
-/** Who is signed in. A login link (`#login=TOKEN`) is used first, and leaves the address bar and the history at once. */
+/** Who is signed in. A login link is used first, and leaves the address bar and the history at once. */
 export async function startSession(): Promise<void> {
-  const token = /^#login=(.+)$/.exec(location.hash)?.[1] ?? unused;
-  if (location.hash.startsWith('#login=')) history.replaceState(null, '', location.pathname + location.search);
+  const token = location.hash.startsWith(LOGIN) ? location.hash.slice(LOGIN.length) : unused;
+  if (location.hash.startsWith(LOGIN)) history.replaceState(null, '', location.pathname + location.search);
   try {
     if (token !== undefined) await useLink(token);
     unused = undefined;
@@ -31,6 +34,11 @@ export async function startSession(): Promise<void> {
     failure.value = isRefused && token === undefined ? undefined : reason;
   }
 }
+
+// A link that is opened in a tab of the dashboard changes only the fragment of its address. Who is signed in may be another operator then.
+addEventListener('hashchange', () => {
+  if (location.hash.startsWith(LOGIN)) location.reload();
+});
 
 /** The service restarts, or cannot be reached: that is no reason to sign in anew. */
 function NotNow({ reason }: { reason: Failure }) {

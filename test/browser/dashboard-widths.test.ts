@@ -1,0 +1,151 @@
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { parseIdentity, snakeCase } from '#dist/domain/identities.js';
+import { THE_OPERATOR } from '#dist/domain/operators.js';
+import { stellarAddress } from '../support/addresses.js';
+import { type TestProject, useTestApp } from '../support/app.js';
+import { hasBrowser, launchBrowser } from '../support/browser.js';
+import { openDashboard, settle, visit } from '../support/dashboard-page.js';
+
+/** What lies outside of what can be seen without scrolling to the side, a line each. Evaluated in the page. */
+const OUTSIDE = `(() => {
+  const name = (element) => element.tagName + ' "' + (element.innerText || element.ariaLabel || element.name || '').slice(0, 40) + '"';
+  const faults = [];
+  const wide = document.documentElement.scrollWidth - innerWidth;
+  if (wide > 0) faults.push('the page is ' + wide + ' pixels too wide');
+  const dialog = document.querySelector('dialog[open]');
+  for (const action of (dialog ?? document).querySelectorAll('a[href], button, input, select, summary, textarea')) {
+    if (!action.checkVisibility({ opacityProperty: true, visibilityProperty: true }) || action.closest('.skip, .hidden')) continue;
+    const { left, right } = action.getBoundingClientRect();
+    const box = { left: 0, right: innerWidth };
+    for (let parent = action.parentElement; parent; parent = parent.parentElement) {
+      if (getComputedStyle(parent).overflowX === 'visible') continue;
+      const around = parent.getBoundingClientRect();
+      box.left = Math.max(box.left, around.left);
+      box.right = Math.min(box.right, around.right);
+    }
+    // Text that ends with an ellipsis is cut off on purpose, and its link begins where it can be seen.
+    if (left < box.left - 1 || (action.matches('a') ? left : right) > box.right + 1)
+      faults.push(name(action) + ' from ' + Math.round(left) + ' to ' + Math.round(right) + ' in ' + Math.round(box.left) + ' to ' + Math.round(box.right));
+  }
+  return faults;
+})()`;
+
+const WIDTHS = [1440, 1200, 1024, 768, 390];
+const LONG = 'a-name-as-long-as-it-may-be-for-an-operator-of-this-service-2026';
+
+describe.skipIf(!hasBrowser)('at each width, no screen of the dashboard hides an action at its side', () => {
+  const app = useTestApp();
+  let project: TestProject;
+  let browser: Browser;
+  let userId: string;
+  let webhookId: string;
+  beforeAll(async () => {
+    browser = await launchBrowser();
+    project = await app.createProject('A project with a name that is about as long as people give them to projects');
+    await project.addUsers(
+      ...Array.from({ length: 30 }, (_, index) => ({
+        auth_method: index % 2 === 0 ? 'email' : 'google',
+        auth_value:
+          index % 2 === 0
+            ? `a-person-with-a-long-name-${index}@a-company-with-a-long-name.example.com`
+            : `1122334455667788990${index}`,
+        external_id: `external-${'0123456789'.repeat(5)}-${index}`,
+        created_at: '2026-01-02',
+        accounts: [{ network: 'stellar', public_key: stellarAddress(index) }],
+      })),
+      ...['x', 'y'].map((auth_value) => ({ auth_method: 'github', auth_value, created_at: '2020-01-01' })),
+    );
+    const { nodes } = (await project.graphql('{ users(first: 1) { nodes { id } } }')).data.users;
+    userId = nodes[0].id;
+    for (const { id } of (await project.graphql('{ users(last: 2) { nodes { id } } }')).data.users.nodes)
+      await project.rest(`/server/users/${id}`, { method: 'DELETE' });
+    const { services, db } = app.context;
+    const scope = await services.projects.getScope(project.appId);
+    for (const name of ['short@example.com', `ban-${'x'.repeat(60)}@example.com`])
+      await services.logins.ban(scope, parseIdentity({ authMethod: 'email', authValue: name }, snakeCase));
+    for (const label of ['backend', 'a-label-that-is-as-long-as-labels-of-secrets-are'])
+      await services.secrets.addSecret(scope, { label, scopes: ['read', 'write', 'verify'], expiresInMs: null });
+    const url = `https://hooks.example.com/${'a-long-path/'.repeat(8)}`;
+    webhookId = String((await services.webhooks.addWebhook(scope, { url, description: '', types: null })).id);
+    await services.operators.addOperator(THE_OPERATOR, LONG, 'support', { appIds: [project.appId] });
+    const agent =
+      'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0.0.0 Safari/537.36 and so on';
+    const { token } = await services.operators.createLink(THE_OPERATOR, LONG);
+    await services.operators.logIn(token, { userAgent: agent, requestId: null });
+    await db.pool.query(
+      `INSERT INTO operator_passkeys (operator_id, name, host, credential_id, public_key, counter)
+       SELECT id, 'A key with a name that is as long as the names of keys may be 64', 'users.a-company-with-a-long-name.example.com', sha256('a'), 'a', 0
+       FROM operators WHERE name = $1`,
+      [LONG],
+    );
+  });
+  afterAll(() => browser?.close());
+
+  const screens = () => [
+    '',
+    `/${project.appId}`,
+    `/${project.appId}/users`,
+    `/${project.appId}/users?q=nobody@example.com`,
+    `/${project.appId}/users?removed=1`,
+    `/${project.appId}/users/${userId}`,
+    `/${project.appId}/secrets`,
+    `/${project.appId}/bans`,
+    `/${project.appId}/webhooks`,
+    `/${project.appId}/webhooks/${webhookId}`,
+    `/${project.appId}/audit`,
+    `/${project.appId}/settings`,
+    '/operators',
+    '/sessions',
+    '/passkeys',
+    '/status',
+    `/${project.appId}/users/999999`,
+    '/app_unknown/users',
+  ];
+  const dialogs = (): [string, string][] => [
+    ['', 'Create project'],
+    [`/${project.appId}`, 'API'],
+    [`/${project.appId}/users`, 'Import'],
+    [`/${project.appId}/users/${userId}`, 'Remove…'],
+    [`/${project.appId}/users/${userId}`, 'Edit…'],
+    [`/${project.appId}/secrets`, 'Add secret'],
+    [`/${project.appId}/secrets`, 'Rotate…'],
+    [`/${project.appId}/bans`, 'Ban an identity'],
+    [`/${project.appId}/webhooks`, 'Add webhook'],
+    [`/${project.appId}/settings`, 'Delete the project…'],
+    ['/operators', 'Add operator'],
+  ];
+
+  async function look(page: Page, name: string, faults: string[]): Promise<void> {
+    for (const fault of (await page.evaluate(OUTSIDE)) as string[]) faults.push(`${name}: ${fault}`);
+    const folder = process.env['SCREENS_FOLDER'];
+    if (folder) await page.screenshot({ path: `${folder}/${name.replace(/[^\w]+/g, '_')}.png`, fullPage: true });
+  }
+
+  test.each(WIDTHS)('%d pixels', async (width) => {
+    await using opened = await openDashboard(app, browser, 'admin', { viewport: { width, height: 800 } });
+    const { page } = opened;
+    const faults: string[] = [];
+    for (const path of screens()) {
+      await visit(app, page, path).catch(() => settle(page));
+      await look(page, `${width} ${path.replace(project.appId, 'app')}`, faults);
+    }
+    for (const [path, button] of dialogs()) {
+      await visit(app, page, path);
+      await page.getByRole('button', { name: button }).first().click();
+      await page.getByRole('dialog').waitFor();
+      await look(page, `${width} ${path.replace(project.appId, 'app')} ${button}`, faults);
+    }
+    expect(faults).toEqual([]);
+  });
+
+  test.each(WIDTHS)('%d pixels, before the sign-in', async (width) => {
+    const page = await browser.newPage({ viewport: { width, height: 800 } });
+    await page.goto(`${app.url}/dashboard`);
+    await page.getByRole('heading', { name: 'Sign in to userdir' }).waitFor();
+    const faults: string[] = [];
+    await look(page, `${width} sign-in`, faults);
+    await page.close();
+    expect(faults).toEqual([]);
+  });
+});
