@@ -137,7 +137,7 @@ function foldDomain(text: string): { readonly domain: string; readonly isValid: 
   return { domain, isValid: !error && !/[^\w.\x80-\u{10ffff}-]/u.test(domain) };
 }
 
-const BAN_REASON_FORM = `text of ${atMost('banReason')} on one line`;
+const BAN_REASON_FORM = `text of ${atMost('banReason')} on one line, in NFC`;
 
 /** The reason of a ban as it is stored, null where the text is blank; or BAD_USER_INPUT. */
 export function parseBanReason(name: string, text: string | null | undefined): string | null {

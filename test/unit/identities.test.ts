@@ -387,17 +387,17 @@ describe('an identity', () => {
     for (const form of ['NFC', 'NFD'])
       expect(identity('passkey', 'é'.repeat(750).normalize(form)).authValueKey).toBe('é'.repeat(750));
     // NFC takes this letter apart.
-    expect(identity('passkey', 'क़'.repeat(250)).authValueKey).toBe('क़'.normalize('NFC').repeat(250));
-    expect(refusal(() => identity('passkey', 'क़'.repeat(251)))).toContain('expected text of 1 to 1500 bytes');
+    expect(identity('passkey', '\u0958'.repeat(250)).authValueKey).toBe('\u0958'.normalize('NFC').repeat(250));
+    expect(refusal(() => identity('passkey', '\u0958'.repeat(251)))).toContain('expected text of 1 to 1500 bytes');
   });
 });
 
 describe('the reason of a ban', () => {
-  const composed = 'क़'.normalize('NFC');
+  const composed = '\u0958'.normalize('NFC');
   test.each([
     ['500 letters', 'é'.repeat(500), 'é'.repeat(500)],
     ['500 letters that are decomposed', 'é'.repeat(500).normalize('NFD'), 'é'.repeat(500)],
-    ['letters that NFC takes apart, with 500 characters then', 'क़'.repeat(250), composed.repeat(250)],
+    ['letters that NFC takes apart, with 500 characters then', '\u0958'.repeat(250), composed.repeat(250)],
     ['500 characters of two units', '😀'.repeat(500), '😀'.repeat(500)],
   ])('may have %s', (_what, text, stored) => {
     expect(parseBanReason('reason', text)).toBe(stored);
@@ -406,7 +406,7 @@ describe('the reason of a ban', () => {
 
   test.each([
     ['501 letters', 'é'.repeat(501)],
-    ['letters that NFC takes apart, with more than 500 characters then', 'क़'.repeat(251)],
+    ['letters that NFC takes apart, with more than 500 characters then', '\u0958'.repeat(251)],
     ['501 characters of two units', '😀'.repeat(501)],
     ['millions of marks, which are not even normalised', '\u0323\u0307'.repeat(5_000_000)],
   ])('may not have %s', (_what, text) => {
