@@ -147,8 +147,11 @@ describe('every root field of the schema', () => {
   });
 
   test('of all projects is refused to every role, and recorded', async () => {
-    for (const who of limited) {
-      for (const { name, operation } of decided('of all projects')) {
+    for (const role of OPERATOR_ROLES) {
+      let who = await limit(await logIn(app, role), own);
+      for (const [place, { name, operation }] of decided('of all projects').entries()) {
+        // Only so many refusals of an operator are recorded in a minute.
+        if (place % 15 === 14) who = await limit(await logIn(app, role), own);
         const { errors } = await who.graphql(operation);
         expect([name, errors?.map(({ extensions, message }) => [extensions.code, message])]).toEqual([
           name,

@@ -160,7 +160,7 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
       await docs.getByRole('link', { name: 'Query' }).click();
       await docs.getByRole('link', { name: 'verifyWallet', exact: true }).click();
       await expect.poll(() => docs.innerText()).toContain('Decides whether an address belongs to a current user.');
-      expect(await docs.innerText()).toContain('an explicit null is refused');
+      expect(await docs.innerText()).toContain('where several have it, the answer names the one who linked it first');
     });
 
     test('shows the error for wrong credentials in its response pane, without a browser dialog', async () => {

@@ -178,7 +178,7 @@ describe.runIf(inject('engine') === 'embedded' && outer !== undefined).concurren
   testThere('an idle stream stays open for longer than its time-outs', async () => {
     const silence = Math.max(...silencesOf(printedNginx), ...silencesOf(await read('docs/deploy/haproxy.cfg')));
     const idle = await app.createProject();
-    const paths = ['/changes', '/graphql?query=subscription%20%7B%20changes%20%7B%20id%20%7D%20%7D'];
+    const paths = ['/changes', '/graphql?query=subscription%20%7B%20changes%20%7B%20cursor%20%7D%20%7D'];
     const streams = await Promise.all(
       paths.map((path) => open(proxy.url + path, { headers: { ...idle.credentials, accept: 'text/event-stream' } })),
     );

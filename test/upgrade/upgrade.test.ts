@@ -109,7 +109,13 @@ async function readRows({ query }: Resting): Promise<Rows> {
 }
 
 /** What 2.0.0 has dropped: tables, and columns of others. */
-const DROPPED = new Set(['user_notes', 'documents', 'projects.documents_version', 'app_secrets.documents_only']);
+const DROPPED = new Set([
+  'user_notes',
+  'documents',
+  'projects.documents_version',
+  'app_secrets.documents_only',
+  'project_moves',
+]);
 /** What each database has of its own. */
 const OWN = 'changes_feed.incarnation';
 
