@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { logIn, type TestOperator } from '../support/dashboard.js';
 import { codesOf } from '../support/graphql.js';
@@ -458,6 +458,11 @@ describe('mutations', () => {
 });
 
 describe('roles', () => {
+  // Only so many refusals of an operator are recorded in a minute.
+  beforeEach(async () => {
+    [support, viewer] = [await logIn(app, 'support'), await logIn(app, 'viewer')];
+  });
+
   const MUTATIONS: Record<string, [role: 'support' | 'admin', args: string, fields?: string]> = {
     removeUsers: ['support', 'appId: $appId, ids: ["1"]', 'ok'],
     restoreUsers: ['support', 'appId: $appId, ids: ["1"]', 'ok'],
