@@ -58,7 +58,10 @@ describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
     const outcome = outcomeOf(follower);
     await once(follower.stdout, 'data');
     expect(await server.stop()).toMatchObject({ code: 0, signal: null });
-    expect(await outcome).toMatchObject({ code: 1, stderr: 'userdir: The running server closes.\n' });
+    expect(await outcome).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^Following after \S+\.\nuserdir: The running server closes\.\n$/),
+    });
   });
 
   test('refuses a second server with an error that names the holder', async () => {
@@ -225,7 +228,7 @@ describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
     const server = await startServer({ ...database.env, DEMO: 'off' });
     expect(await userdir(database.env, ['project', 'create', '--name', name])).toEqual(alone);
     const { app_id: appId } = await userdirJson(database.env, ['project', 'create', '--name', 'Test']);
-    expect(alone).toMatchObject({ code: 1, stderr: expect.stringContaining("A project's name is text of") });
+    expect(alone).toMatchObject({ code: 2, stderr: expect.stringContaining("A project's name is text of") });
     // What goes with input, and what has characters of several bytes.
     expect(await userdirJson(database.env, ['project', 'rename', appId, '--name', 'Ünï ✓'])).toMatchObject({
       name: 'Ünï ✓',
