@@ -60,7 +60,7 @@ describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
     expect(await server.stop()).toMatchObject({ code: 0, signal: null });
     expect(await outcome).toMatchObject({
       code: 1,
-      stderr: expect.stringMatching(/^Following after \S+\.\nuserdir: The running server closes\.\n$/),
+      stderr: expect.stringMatching(/^userdir: Following after \S+\.\nuserdir: The running server closes\.\n$/),
     });
   });
 
