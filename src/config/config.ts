@@ -1,4 +1,5 @@
 import { resolve } from 'node:path';
+import { isOlder } from './build.js';
 import { type Fault, readSecretFiles } from './secret-files.js';
 import { SECRET_SETTINGS, SETTINGS, type SettingValues, settingsOf } from './settings.js';
 
@@ -162,13 +163,12 @@ function missingDatabase(given: Environment, { EMBEDDED }: Partial<SettingValues
 }
 
 /** Node.js shares a port from this version on. */
-const SHARES_PORTS = [23, 1] as const;
+const SHARES_PORTS = '23.1.0';
 
 function unsharedPort({ REUSE_PORT }: Partial<SettingValues>): Fault[] {
-  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
-  if (!REUSE_PORT || major > SHARES_PORTS[0] || (major === SHARES_PORTS[0] && minor >= SHARES_PORTS[1])) return [];
-  const sentence = `REUSE_PORT needs Node.js ${SHARES_PORTS.join('.')} or newer; this is ${process.versions.node}.`;
-  return [{ setting: 'REUSE_PORT', sentence }];
+  const { node } = process.versions;
+  if (!REUSE_PORT || !isOlder(node, SHARES_PORTS)) return [];
+  return [{ setting: 'REUSE_PORT', sentence: `REUSE_PORT needs Node.js 23.1 or newer; this is ${node}.` }];
 }
 
 /** Requests for the present end of the feed of changes wait for so long. */
