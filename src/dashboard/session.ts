@@ -55,6 +55,7 @@ export function createSessions({ operators, publicUrl, runWithAdmission }: Sessi
   const countFailure = createFailureLimit(FAILURES_OF_ADDRESS, 'from this address');
   /** The queues of cookies. What a session may do is not remembered: it is read each time. */
   const tenants = new LRUCache<string, string>({ max: MAX_KNOWN });
+  const searches = new Map<string, Promise<void>>();
 
   /**
    * The cookie of a session. A browser keeps one with the prefix __Host- only if it is Secure, and for this very host. Over plain
@@ -85,11 +86,7 @@ export function createSessions({ operators, publicUrl, runWithAdmission }: Sessi
     const key = keyOf(request);
     if (key === null) throw noSession();
     try {
-      if (!tenants.has(key)) {
-        const operatorId = await run(request, () => operators.findOwner(key));
-        if (operatorId === null) throw noSession();
-        tenants.set(key, tenantOf({ operatorId }));
-      }
+      if (!tenants.has(key)) await findTenant(key);
       return await run(request, () => require(request, question));
     } catch (error) {
       if (!(error instanceof AppError && error.code === 'UNAUTHENTICATED')) throw error;
@@ -97,6 +94,20 @@ export function createSessions({ operators, publicUrl, runWithAdmission }: Sessi
       await countFailure(clientNetwork(request));
       throw error;
     }
+  }
+
+  /** However many requests bring an unknown cookie at once, it has one place among those of strangers. */
+  function findTenant(key: string): Promise<void> {
+    const begun = searches.get(key);
+    if (begun !== undefined) return begun;
+    const search = runWithAdmission(UNAUTHENTICATED, () => operators.findOwner(key)).then((operatorId) => {
+      if (operatorId === null) throw noSession();
+      tenants.set(key, tenantOf({ operatorId }));
+    });
+    const end = () => searches.delete(key);
+    searches.set(key, search);
+    search.then(end, end);
+    return search;
   }
 
   /** The session of a request as it is now, also as a transaction sees it, or UNAUTHENTICATED. */
