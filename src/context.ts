@@ -20,6 +20,7 @@ import { createPasskeys } from './projects/passkeys.js';
 import { createProjects } from './projects/projects.js';
 import { createRequestHours } from './projects/request-hours.js';
 import { createSecrets } from './projects/secrets.js';
+import { createBans } from './users/bans.js';
 import { createEndedBans } from './users/ended-bans.js';
 import { createLogins } from './users/logins.js';
 import { createProjectLifecycle } from './users/project-lifecycle.js';
@@ -225,6 +226,7 @@ function createServices(db: Database, config: ServicesConfig, onFailure: OnFailu
     docsOf: docsAt(publicUrl),
     wallets: createWallets(db),
     requestHours,
+    bans: createBans(db),
     logins: createLogins(db, totals, requestHours),
     endedBans: createEndedBans(db, onFailure),
     transfers: createTransfers(db, totals, spool),

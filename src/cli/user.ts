@@ -239,7 +239,7 @@ export function addBanCommands(user: Command, { define, list }: CommandContext):
     run: async ({ services, operator }, { project, method, value }: IdentityParams) => {
       const scope = await services.projects.getScope(project, operator);
       const given = { authMethod: method, authValue: value };
-      const { authMethod, authValue, changed } = await services.logins.unbanIdentity(scope, given, snakeCase);
+      const { authMethod, authValue, changed } = await services.bans.unbanIdentity(scope, given, snakeCase);
       return { auth_method: authMethod, auth_value: authValue, banned: false, changed };
     },
     print: ({ changed, auth_method, auth_value }) =>
@@ -296,7 +296,7 @@ async function banIdentity(
   const scope = await services.projects.getScope(project, operator);
   const identity = parseIdentity({ authMethod: method, authValue: value }, snakeCase);
   const terms = parseBanTerms({ reason: why, end: until === '' ? null : until }, 'until');
-  const { reason, expiresAt, changed } = await services.logins.ban(scope, identity, terms);
+  const { reason, expiresAt, changed } = await services.bans.ban(scope, identity, terms);
   const { authMethod: auth_method, authValue: auth_value } = identity;
   return { auth_method, auth_value, banned: true, reason, expires_at: expiresAt, changed };
 }
@@ -307,7 +307,7 @@ async function* readBans({ services, operator }: OperationContext, { project, se
   let next = after;
   do {
     const size = Math.min(left, PAGE_ROWS);
-    const page = await services.logins.listBans(scope, { after: next, limit: size, order: 'oldest first', search });
+    const page = await services.bans.listBans(scope, { after: next, limit: size, order: 'oldest first', search });
     yield page.bans.map(({ authMethod, authValue, createdAt, reason, expiresAt }) => ({
       auth_method: authMethod,
       auth_value: authValue,

@@ -44,7 +44,7 @@ builder.objectField(projectType, 'bans', (t) =>
       after: t.arg.string({ description: 'A cursor: only bans after it, which are older.' }),
     },
     resolve: async (project, { search, first, after }, { services }) => {
-      const { bans, next } = await services.logins.listBans(project.scope, {
+      const { bans, next } = await services.bans.listBans(project.scope, {
         search: search ?? null,
         after: after ?? null,
         limit: readLimit('first', first),
@@ -80,7 +80,7 @@ builder.mutationFields((t) => ({
       const scope = await scopeOf(appId);
       scope.projectIdFor('ban');
       const terms = parseBanTerms({ reason, end: expiresAt }, 'expiresAt');
-      const ban = await services.logins.ban(scope, parseIdentity(given, camelCase), terms, requestId);
+      const ban = await services.bans.ban(scope, parseIdentity(given, camelCase), terms, requestId);
       return { ...ban, project: { scope } };
     },
   }),
@@ -90,7 +90,7 @@ builder.mutationFields((t) => ({
     resolve: async (_root, { appId, ...given }, { services, scopeOf, requestId }) => {
       const scope = await scopeOf(appId);
       scope.projectIdFor('ban');
-      await services.logins.unbanIdentity(scope, given, camelCase, requestId);
+      await services.bans.unbanIdentity(scope, given, camelCase, requestId);
       return true;
     },
   }),

@@ -50,8 +50,8 @@ const ACTIONS = {
   unbanUsers: {
     permission: 'ban',
     description: 'Lifts the bans of the identities of users.',
-    act: async ({ services: { logins }, requestId }, scope, id) =>
-      logins.unban(scope, await logins.identityOf(scope, id), requestId),
+    act: async ({ services: { bans }, requestId }, scope, id) =>
+      bans.unban(scope, await bans.identityOf(scope, id), requestId),
   },
 } satisfies Record<string, { permission: Permission; description: string; act: Act }>;
 
@@ -147,8 +147,8 @@ builder.mutationField('banUsers', (t) =>
       return actOnEach(
         context,
         { ...given, permission: 'ban' },
-        async ({ services: { logins }, requestId }, scope, id) =>
-          logins.ban(scope, await logins.identityOf(scope, id), terms, requestId),
+        async ({ services: { bans }, requestId }, scope, id) =>
+          bans.ban(scope, await bans.identityOf(scope, id), terms, requestId),
       );
     },
   }),

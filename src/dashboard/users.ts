@@ -47,8 +47,8 @@ const banOfUserType = builder.objectRef<BanState>('BanOfUser').implement({
   }),
 });
 
-const readBan = async ({ id, project, ban }: ProjectUser, { logins }: Services) =>
-  ban === undefined ? logins.banOfUser(project.scope, id) : ban;
+const readBan = async ({ id, project, ban }: ProjectUser, { bans }: Services) =>
+  ban === undefined ? bans.banOfUser(project.scope, id) : ban;
 
 export const userType = builder.objectRef<ProjectUser>('User').implement({
   description: 'A user of a project: a current one, or one who was removed and is not erased yet.',

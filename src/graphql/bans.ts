@@ -75,7 +75,7 @@ builder.queryField('bans', (t) =>
     resolve: async (_root, { first, after }, { scope, services }, info) => {
       if (first < 1 || first > PAGE_SIZE.max)
         throw badInput('first', first, `a whole number from 1 to ${PAGE_SIZE.max}`);
-      const { bans, hasMore } = await services.logins.readBans(scope, {
+      const { bans, hasMore } = await services.bans.readBans(scope, {
         after: after == null ? null : await readPlace(after, scope, services),
         limit: first,
       });

@@ -13,13 +13,13 @@ function inMs(ms: number): string {
 }
 
 const ban = async (project: TestProject, authValue: string, reason?: string | null, end?: string | null) => {
-  const { projects, logins } = app.context.services;
+  const { projects, bans } = app.context.services;
   const terms = parseBanTerms({ reason, end }, 'until');
-  return logins.ban(await projects.getScope(project.appId), identity(authValue), terms);
+  return bans.ban(await projects.getScope(project.appId), identity(authValue), terms);
 };
 const identity = (authValue: string) => parseIdentity({ authMethod: 'email', authValue }, camelCase);
 const unban = async (project: TestProject, authValue: string) =>
-  app.context.services.logins.unban(await app.context.services.projects.getScope(project.appId), identity(authValue));
+  app.context.services.bans.unban(await app.context.services.projects.getScope(project.appId), identity(authValue));
 /** Turns the clock to the end of a ban, for this ban. */
 const end = (authValue: string) =>
   app.context.db.pool.query('UPDATE bans SET expires_at = now() WHERE auth_value_key = $1', [authValue]);
@@ -102,7 +102,7 @@ test('from its end on a ban lets in, and no list, lookup or export has it, whate
     const now = await read(project);
     expect([now.bans.nodes, now.banned.nodes]).toEqual([[], []]);
     expect((await services.users.searchAny(scope, eve, false))[0]?.ban).toBeNull();
-    expect((await services.logins.listBans(scope, { limit: 10 })).bans).toEqual([]);
+    expect((await services.bans.listBans(scope, { limit: 10 })).bans).toEqual([]);
     expect(await logInAs(project, eve, more)).toBe('done');
     expect(await rowsOf(eve)).toHaveLength(1);
   }

@@ -18,16 +18,16 @@ let project: TestProject;
 beforeAll(async () => {
   project = await app.createProject();
   const other = await app.createProject();
-  const { projects, logins } = app.context.services;
+  const { projects, bans } = app.context.services;
   const [scope, foreign] = [await projects.getScope(project.appId), await projects.getScope(other.appId)];
   for (const each of [project, other])
     await each.addUsers(
       { auth_method: 'google', auth_value: 'value-3' },
       { auth_method: 'email', auth_value: 'Eve@example.com' },
     );
-  for (let n = 0; n < 25; n += 1) await logins.ban(scope, identity('google', `value-${n}`));
-  await logins.ban(scope, identity('email', 'EVE@example.com'));
-  await logins.ban(foreign, identity('passkey', 'foreign'));
+  for (let n = 0; n < 25; n += 1) await bans.ban(scope, identity('google', `value-${n}`));
+  await bans.ban(scope, identity('email', 'EVE@example.com'));
+  await bans.ban(foreign, identity('passkey', 'foreign'));
 });
 const ask = async (variables: Json): Promise<Json> => {
   const { data, errors } = await project.graphql(BANS, variables);
@@ -109,11 +109,11 @@ describe('bans', () => {
   });
 
   test('go on after a cursor of 0.9.0, also of a ban that is lifted since', async () => {
-    const { logins, projects } = app.context.services;
+    const { bans, projects } = app.context.services;
     const scope = await projects.getScope(project.appId);
-    await logins.ban(scope, identity('google', 'lifted'));
+    await bans.ban(scope, identity('google', 'lifted'));
     const { nodes, edges } = await ask({ first: 3 });
-    await logins.unban(scope, identity('google', 'lifted'));
+    await bans.unban(scope, identity('google', 'lifted'));
     for (const at of [0, 1]) {
       const [, createdAt, id] = Buffer.from(edges[at].cursor, 'base64url').toString().split('.');
       const earlier = opaqueText(`${createdAt}.${id}`);

@@ -36,7 +36,7 @@ const run = (sql: string, values: unknown[] = []) => app.context.db.pool.query(s
 /** Runs an operator's action on an identity. */
 async function setBan(project: TestProject, action: 'ban' | 'unban', auth_value: string): Promise<void> {
   const scope = await app.context.services.projects.getScope(project.appId);
-  await app.context.services.logins[action](
+  await app.context.services.bans[action](
     scope,
     parseIdentity({ authMethod: 'email', authValue: auth_value }, snakeCase),
   );
@@ -151,7 +151,7 @@ test('another spelling of what a user has is no change: not in a login, in an im
   expect(unchanged).toBe(3);
   for (const [reason, authValue] of Object.entries({ one: 'ada@example.com', two: 'ADA@Example.com' })) {
     const identity = parseIdentity({ authMethod: 'email', authValue }, snakeCase);
-    expect(await app.context.services.logins.ban(scope, identity, { reason })).toMatchObject({
+    expect(await app.context.services.bans.ban(scope, identity, { reason })).toMatchObject({
       ...{ reason, authValue: 'ada@example.com' },
     });
   }

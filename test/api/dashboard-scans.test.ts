@@ -26,7 +26,7 @@ async function createProject(count: number): Promise<TestProject> {
   });
   await created.addUsers(...Array.from({ length: count }, (_, n) => user(n)));
   const scope = await app.context.services.projects.getScope(created.appId);
-  await app.context.services.logins.ban(scope, { authMethod: 'google', authValue: 'u0', authValueKey: 'u0' });
+  await app.context.services.bans.ban(scope, { authMethod: 'google', authValue: 'u0', authValueKey: 'u0' });
   return created;
 }
 

@@ -56,7 +56,7 @@ test('what is exported can be imported, with the bans, and both are recorded', a
   const [from, to] = [await app.createProject(), await app.createProject()];
   await from.addUsers(email('a'), email('b', 2), { auth_method: 'passkey', auth_value: 'p', login_count: 3 });
   const { services } = app.context;
-  await services.logins.ban(await services.projects.getScope(from.appId), {
+  await services.bans.ban(await services.projects.getScope(from.appId), {
     authMethod: 'google',
     authValue: '7',
     authValueKey: '7',

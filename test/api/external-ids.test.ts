@@ -99,8 +99,8 @@ describe('a login', () => {
   test('of a banned identity is BANNED, whatever its external id', async () => {
     const project = await app.createProject();
     await recordLogin(project, { ...ada, externalId: 'A-1' });
-    const { logins } = app.context.services;
-    await logins.ban(await scopeOf(project), { ...ada, authValueKey: ada.authValue });
+    const { bans } = app.context.services;
+    await bans.ban(await scopeOf(project), { ...ada, authValueKey: ada.authValue });
     expect(codesOf(await recordLogin(project, { ...ada, externalId: 'A-2' }))).toEqual(['BANNED']);
     expect(codesOf(await recordLogin(project, { ...grace, externalId: 'A-1' }))).toEqual(['CONFLICT']);
   });

@@ -151,30 +151,30 @@ test.each<[string, LoginInput]>([
 
 test('a banned identity cannot register or log in, even after its user is removed, until it is unbanned', async () => {
   const project = await app.createProject();
-  const { projects, logins } = app.context.services;
+  const { projects, bans } = app.context.services;
   const scope = await projects.getScope(project.appId);
   const identity = parseIdentity(email, camelCase);
 
-  await logins.ban(scope, identity);
+  await bans.ban(scope, identity);
   const refused = await recordLogin(project, { ...email, authValue: 'ADA@example.com' });
   expect(codesOf(refused)).toEqual(['BANNED']);
   expect({ status: refused.status, data: refused.data }).toEqual({ status: 200, data: null });
 
-  await logins.unban(scope, identity);
+  await bans.unban(scope, identity);
   const { user } = (await recordLogin(project, email)).data.recordLogin;
-  await logins.ban(scope, identity);
+  await bans.ban(scope, identity);
   expect(codesOf(await recordLogin(project, email))).toEqual(['BANNED']);
   await deleteUser(project, user.id);
   expect(codesOf(await recordLogin(project, email))).toEqual(['BANNED']);
 
-  await logins.unban(scope, identity);
+  await bans.unban(scope, identity);
   expect((await recordLogin(project, email)).data.recordLogin.created).toBe(true);
 });
 
 test('a ban applies to one identity in one project only', async () => {
   const [project, other] = [await app.createProject(), await app.createProject()];
-  const { projects, logins } = app.context.services;
-  await logins.ban(await projects.getScope(project.appId), parseIdentity(email, camelCase));
+  const { projects, bans } = app.context.services;
+  await bans.ban(await projects.getScope(project.appId), parseIdentity(email, camelCase));
   expect((await recordLogin(project, { ...social, email: email.authValue })).data.recordLogin.created).toBe(true);
   expect((await recordLogin(other, email)).data.recordLogin.created).toBe(true);
 });

@@ -230,7 +230,7 @@ test('what has happened is refused by line where it is more than a day to come, 
 
 test('a date ends a ban with its last instant in an import as in the command; what is left out is counted', async () => {
   const project = await app.createProject();
-  const { logins, audit } = app.context.services;
+  const { bans, audit } = app.context.services;
   const scope = await scopeOf(project);
   const end = inMs(7 * DAY_MS).slice(0, 10);
   const yesterday = inMs(-DAY_MS).slice(0, 10);
@@ -243,7 +243,7 @@ test('a date ends a ban with its last instant in an import as in the command; wh
   const [entry] = (await audit.listPage(scope, {}, { after: null, limit: 1 })).entries;
   expect(entry).toMatchObject({ action: 'import', details: { imported: 0, skipped: 0, ...counts } });
   const ends = async () =>
-    (await logins.listBans(scope, { limit: 10 })).bans.map(({ authValue, expiresAt }) => [authValue, expiresAt]).sort();
+    (await bans.listBans(scope, { limit: 10 })).bans.map(({ authValue, expiresAt }) => [authValue, expiresAt]).sort();
   const imported = await ends();
   expect(imported).toEqual([
     ['date', `${end}T23:59:59.999Z`],
@@ -256,7 +256,7 @@ test('a date ends a ban with its last instant in an import as in the command; wh
     ['instant', `${end}T12:00:00.0005Z`],
   ]) {
     const terms = parseBanTerms({ end: until }, 'until');
-    await logins.ban(scope, parseIdentity({ authMethod: 'google', authValue }, snakeCase), terms);
+    await bans.ban(scope, parseIdentity({ authMethod: 'google', authValue }, snakeCase), terms);
   }
   expect(await ends()).toEqual(imported);
 });

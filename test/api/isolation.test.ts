@@ -129,7 +129,7 @@ async function change(models: readonly [Model, Model], given: Write, known: Read
   const model = models[given.owner] as Model;
   const other = models[1 - given.owner] as Model;
   const find = (of: Model) => live(of).find(([, user]) => user.identity === given.identity);
-  const { projects, logins } = app.context.services;
+  const { projects, bans } = app.context.services;
   const identity = parseIdentity(IDENTITIES[given.identity] as (typeof IDENTITIES)[number], camelCase);
   switch (given.kind) {
     case 'login':
@@ -147,11 +147,11 @@ async function change(models: readonly [Model, Model], given: Write, known: Read
       return;
     }
     case 'ban':
-      await logins.ban(await projects.getScope(model.project.appId), identity);
+      await bans.ban(await projects.getScope(model.project.appId), identity);
       model.banned.add(given.identity);
       return;
     case 'unban':
-      await logins.unban(await projects.getScope(model.project.appId), identity);
+      await bans.unban(await projects.getScope(model.project.appId), identity);
       model.banned.delete(given.identity);
   }
 }

@@ -67,10 +67,10 @@ describe('searchAny', () => {
   });
 
   test('tells who is removed and who is banned', async () => {
-    const { users, logins } = app.context.services;
+    const { users, bans } = app.context.services;
     await project.addUsers({ auth_method: 'email', auth_value: 'eve@example.com', login_count: 2 });
     const [eve] = await users.searchAny(scope, 'eve@example.com');
-    await logins.ban(scope, identity('email', 'EVE@example.com'));
+    await bans.ban(scope, identity('email', 'EVE@example.com'));
     const ban = { createdAt: expect.any(String), reason: null, expiresAt: null };
     const banned = { ...eve, ban };
     expect(await users.searchAny(scope, 'eve@example.com')).toEqual([banned]);
@@ -156,14 +156,14 @@ describe('findUser', () => {
 
 describe('listBans', () => {
   let banScope: ProjectScope;
-  const list = (page: object) => app.context.services.logins.listBans(banScope, { limit: 10, ...page });
+  const list = (page: object) => app.context.services.bans.listBans(banScope, { limit: 10, ...page });
   const values = ({ bans }: { bans: { authValue: string }[] }) => bans.map(({ authValue }) => authValue);
   beforeAll(async () => {
-    const { projects, logins } = app.context.services;
+    const { projects, bans } = app.context.services;
     banScope = await projects.getScope((await app.createProject()).appId);
-    await logins.ban(scope, identity('email', 'x25@example.com'));
-    for (let n = 0; n < 25; n += 1) await logins.ban(banScope, identity('google', `Näme-${n}`));
-    await logins.ban(banScope, identity('email', 'Mallory@Example.com'));
+    await bans.ban(scope, identity('email', 'x25@example.com'));
+    for (let n = 0; n < 25; n += 1) await bans.ban(banScope, identity('google', `Näme-${n}`));
+    await bans.ban(banScope, identity('email', 'Mallory@Example.com'));
   });
 
   test.each(['newest first', 'oldest first'] as const)('shows each ban once, %s', async (order) => {

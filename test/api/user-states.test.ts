@@ -58,7 +58,7 @@ describe('a filter by last login or ban', () => {
   beforeAll(async () => {
     project = await app.createProject();
     const other = await app.createProject();
-    const { projects, logins } = app.context.services;
+    const { projects, bans } = app.context.services;
     const [scope, otherScope] = [await projects.getScope(project.appId), await projects.getScope(other.appId)];
     for (let n = 0; n < 60; n += 1) {
       users.unshift({
@@ -76,7 +76,7 @@ describe('a filter by last login or ban', () => {
     await other.addUsers(...lines);
     for (const { method, authValue, banned } of users) {
       const identity = parseIdentity({ authMethod: method, authValue }, camelCase);
-      await logins.ban(banned ? scope : otherScope, identity);
+      await bans.ban(banned ? scope : otherScope, identity);
     }
   });
 

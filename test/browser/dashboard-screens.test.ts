@@ -228,7 +228,7 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     await states.addUsers(...Array.from({ length: 30 }, (_, n) => user(n)));
     await states.addUsers({ auth_method: 'google', auth_value: '117', email: 'grace@example.com', external_id: 'C-7' });
     const scope = await app.context.services.projects.getScope(states.appId);
-    for (const n of [3, 27]) await app.context.services.logins.ban(scope, identityOf(`u${n}@example.com`));
+    for (const n of [3, 27]) await app.context.services.bans.ban(scope, identityOf(`u${n}@example.com`));
     await using opened = await openDashboard(app, browser, 'viewer');
     const { page } = opened;
     const names = () => page.getByRole('table', { name: 'Users' }).getByRole('link', { name: '@' }).allInnerTexts();

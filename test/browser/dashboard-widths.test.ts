@@ -63,7 +63,7 @@ describe.skipIf(!hasBrowser)('at each width, no screen of the dashboard hides an
     const { services, db } = app.context;
     const scope = await services.projects.getScope(project.appId);
     for (const name of ['short@example.com', `ban-${'x'.repeat(60)}@example.com`])
-      await services.logins.ban(scope, parseIdentity({ authMethod: 'email', authValue: name }, snakeCase));
+      await services.bans.ban(scope, parseIdentity({ authMethod: 'email', authValue: name }, snakeCase));
     for (const label of ['backend', 'a-label-that-is-as-long-as-labels-of-secrets-are'])
       await services.secrets.addSecret(scope, { label, scopes: ['read', 'write', 'verify'], expiresInMs: null });
     const url = `https://hooks.example.com/${'a-long-path/'.repeat(8)}`;

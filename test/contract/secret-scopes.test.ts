@@ -172,7 +172,7 @@ test('a refusal names only scopes that exist', async () => {
 });
 
 test('operator actions are refused to every secret, with any scopes', async () => {
-  const { projects, secrets: ofProject, audit, transfers, users, logins, lifecycle } = app.context.services;
+  const { projects, secrets: ofProject, audit, transfers, users, bans, lifecycle } = app.context.services;
   const deletion = { progress: () => undefined, signal: new AbortController().signal };
   const scope = await projects.authenticate({ appId: project.appId, appSecret: project.appSecret });
   const isNotPermitted = { code: 'FORBIDDEN' };
@@ -182,7 +182,7 @@ test('operator actions are refused to every secret, with any scopes', async () =
   await expect(async () => users.searchAny(scope, '1')).rejects.toMatchObject(isNotPermitted);
   await expect(async () => users.describeUser(scope, 1n)).rejects.toMatchObject(isNotPermitted);
   await expect(async () => users.restoreUser(scope, 1n)).rejects.toMatchObject(isNotPermitted);
-  await expect(async () => logins.listBans(scope, { limit: 1 })).rejects.toMatchObject(isNotPermitted);
+  await expect(async () => bans.listBans(scope, { limit: 1 })).rejects.toMatchObject(isNotPermitted);
   await expect(async () => lifecycle.disableProject(scope)).rejects.toMatchObject(isNotPermitted);
   await expect(async () => lifecycle.deleteProject(scope, deletion)).rejects.toMatchObject(isNotPermitted);
   await expect(async () => transfers.addUsers(scope, [], () => undefined)).rejects.toMatchObject(isNotPermitted);

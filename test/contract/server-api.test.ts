@@ -236,7 +236,7 @@ describe('States and transitions', () => {
     const project = await projectWithUsers();
     const scope = await app.context.services.projects.getScope(project.appId);
     const identity = { authMethod: 'email', authValue: 'Ada@example.com', authValueKey: 'ada@example.com' };
-    await app.context.services.logins.ban(scope, identity);
+    await app.context.services.bans.ban(scope, identity);
     expect((await recordLogin(project, 'ada@example.com')).errors[0].extensions.code).toBe('BANNED');
     // A ban is not a removal: the user still exists.
     expect((await project.rest('/server/users/count')).body.result.total_user).toBe(2);

@@ -35,7 +35,7 @@ const STATE = `
          (SELECT count(*)::int FROM audit_log) AS entries`;
 
 test('an operation fails and changes nothing if its audit entry cannot be written', async () => {
-  const { users, logins, secrets } = app.context.services;
+  const { users, bans, secrets } = app.context.services;
   await project.addUsers(
     { auth_method: 'passkey', auth_value: 'removed' },
     { auth_method: 'passkey', auth_value: 'current' },
@@ -44,15 +44,15 @@ test('an operation fails and changes nothing if its audit entry cannot be writte
   const ids = (await sql('SELECT id FROM users ORDER BY id')).map(({ id }) => BigInt(id));
   const banned = { authMethod: 'passkey', authValue: 'banned', authValueKey: 'banned' };
   await users.removeUser(scope, ids[0] as bigint, null);
-  await logins.ban(scope, banned);
+  await bans.ban(scope, banned);
   const [{ id: secretId }] = await sql('SELECT id FROM app_secrets');
   const before = await sql(STATE);
 
   const acts: Record<string, () => Promise<unknown>> = {
     remove: () => users.removeUser(scope, ids[1] as bigint, null),
     purge: () => users.purgeRemoved(scope, 0, () => undefined),
-    ban: () => logins.ban(scope, { authMethod: 'passkey', authValue: 'x', authValueKey: 'x' }),
-    unban: () => logins.unban(scope, banned),
+    ban: () => bans.ban(scope, { authMethod: 'passkey', authValue: 'x', authValueKey: 'x' }),
+    unban: () => bans.unban(scope, banned),
     import: () => project.addUsers({ auth_method: 'passkey', auth_value: 'new' }),
     addSecret: () => secrets.addSecret(scope, { label: 'new', scopes: ['read'], expiresInMs: null }),
     revoke: () => secrets.revokeSecret(scope, secretId),

@@ -37,7 +37,7 @@ async function createFullProject(users: number): Promise<TestProject> {
       accounts: [{ network: 'ethereum', public_key: ethereumAddress(n) }],
     })),
   );
-  await services.logins.ban(scope, { authMethod: 'passkey', authValue: 'x', authValueKey: 'x' });
+  await services.bans.ban(scope, { authMethod: 'passkey', authValue: 'x', authValueKey: 'x' });
   const { data } = await project.graphql('{ users(first: 2) { nodes { id } } }');
   for (const { id } of data.users.nodes) await services.users.removeUser(scope, BigInt(id), null, `key-${id}`);
   return project;

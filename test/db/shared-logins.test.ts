@@ -63,12 +63,12 @@ function profileOf({ name, email, externalId, wallet, accounts }: Login): Profil
 
 /** Two projects; the names are banned from the first one. */
 async function makeProjects(banned: readonly string[]): Promise<ProjectScope[]> {
-  const { projects, logins } = app.context.services;
+  const { projects, bans } = app.context.services;
   return Promise.all(
     [banned, []].map(async (names) => {
       const scope = await projects.getScope((await app.createProject()).appId);
       for (const authValue of names)
-        await logins.ban(scope, parseIdentity({ authMethod: 'google', authValue }, camelCase));
+        await bans.ban(scope, parseIdentity({ authMethod: 'google', authValue }, camelCase));
       return scope;
     }),
   );

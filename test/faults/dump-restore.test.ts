@@ -48,7 +48,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('totals are exact
     source = await makeMigrated('source');
     const directory = createContext(parseConfig(settingsOf(source)), { command: 'test' });
     await directory.open();
-    const { projects, logins, transfers, totals, users } = directory.services;
+    const { projects, bans, transfers, totals, users } = directory.services;
     const project = await projects.createProject('Test');
     appId = project.appId;
     const scope = await projects.getScope(appId);
@@ -77,7 +77,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('totals are exact
     const [first] = await query(source, 'SELECT min(id)::int AS id FROM users');
     await users.removeUser(scope, first.id, null);
     await transfers.addUsers(scope, emails(2_500, 3), () => undefined);
-    await logins.ban(scope, { authMethod: 'email', authValue: 'eve@example.com', authValueKey: 'eve@example.com' });
+    await bans.ban(scope, { authMethod: 'email', authValue: 'eve@example.com', authValueKey: 'eve@example.com' });
     await directory.close();
     // The first command after that notes where the database runs.
     await userdirJson(settingsOf(source), ['project', 'list']);

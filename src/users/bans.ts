@@ -1,0 +1,118 @@
+import { createBatchedRead } from '../db/batched-read.js';
+import type { Database } from '../db/database.js';
+import { cursor, cursorOf, LARGEST_ID, parse } from '../domain/filters.js';
+import {
+  type GivenBanTerms,
+  type GivenIdentity,
+  type Identity,
+  type ListedBan,
+  parseIdentity,
+  parsePrefix,
+  parseStoredIdentity,
+  type Spelling,
+} from '../domain/identities.js';
+import type { ProjectScope } from '../domain/projects.js';
+import { type BanState, noUser } from '../domain/users.js';
+import {
+  type BannedKey,
+  type BanPageKey,
+  type BanWindowKey,
+  deleteBan,
+  findBanned,
+  findBanWindows,
+  insertBan,
+  listBanPage,
+} from './bans.sql.js';
+import { findIdentity } from './find-users.sql.js';
+
+/** A page of bans. The newest come first unless it says otherwise. */
+export interface BanPage extends Partial<Pick<BanPageKey, 'order'>> {
+  readonly after?: string | null;
+  readonly limit: number;
+  readonly search?: string | null;
+}
+
+/** The bans of identities, which can neither log in nor register (logins.sql.ts). */
+export function createBans(db: Database) {
+  const banOf = createBatchedRead({
+    name: 'bans of users',
+    read: (keys: readonly BannedKey[]) => findBanned(db, keys),
+    answer: ([ban]): BanState | null => ban ?? null,
+  });
+
+  const banWindows = createBatchedRead({
+    name: 'windows of bans',
+    read: (keys: readonly BanWindowKey[]) => findBanWindows(db, keys),
+    answer: (bans: ListedBan[]) => bans,
+    groupKey: () => '',
+    weigh: ({ limit }) => limit,
+  });
+
+  return {
+    /** The identity of a user, current or removed. NOT_FOUND. */
+    async identityOf(scope: ProjectScope, id: bigint): Promise<Identity> {
+      const projectId = scope.projectIdFor('inspect');
+      const identity = id > LARGEST_ID ? null : await findIdentity(db, projectId, id);
+      if (identity === null) throw noUser(id);
+      return identity;
+    },
+
+    /**
+     * Bans an identity from logging in and registering, also after its user is removed. One that is banned gets this reason and end,
+     * and keeps what is not given. Idempotent.
+     */
+    async ban(scope: ProjectScope, identity: Identity, terms: GivenBanTerms = {}, requestId: string | null = null) {
+      return insertBan(db, scope.actorFor('ban', requestId), identity, terms);
+    },
+
+    /** The ban of the identity of a user; null where it is not banned. */
+    async banOfUser(scope: ProjectScope, userId: number): Promise<BanState | null> {
+      return banOf({ projectId: scope.projectIdFor('inspect'), userId });
+    },
+
+    /**
+     * A page of the project's bans: at most `limit`, after a cursor from an earlier page. `search` selects the bans whose value
+     * contains a text, whatever its case. `next` is the cursor of the page after; null where there is none. BAD_USER_INPUT.
+     */
+    async listBans(
+      scope: ProjectScope,
+      { after = null, limit, order = 'newest first', search = null }: BanPage,
+    ): Promise<{ bans: ListedBan[]; next: string | null }> {
+      const projectId = scope.projectIdFor('inspect');
+      const position = after === null ? null : parse(cursor('after', 'bans'), after);
+      const part = search === null || search.trim() === '' ? null : parsePrefix('search', search);
+      const contains = part && [...new Set([part.exact, part.folded])];
+      const found = await listBanPage(db, projectId, { after: position, limit: limit + 1, order, contains });
+      const bans = found.slice(0, limit);
+      const last = bans.at(-1);
+      const hasNext = found.length > limit && last !== undefined;
+      return { bans, next: hasNext ? cursorOf(last) : null };
+    },
+
+    /** A page of bans for the project's backends, newest first, and whether there are more. */
+    async readBans(
+      scope: ProjectScope,
+      { after, limit }: Pick<BanWindowKey, 'after' | 'limit'>,
+    ): Promise<{ bans: ListedBan[]; hasMore: boolean }> {
+      const bans = await banWindows({ projectId: scope.projectIdFor('read'), after, limit });
+      return { bans: bans.slice(0, limit), hasMore: bans.length > limit };
+    },
+
+    /** Lifts a ban. Idempotent. */
+    async unban(scope: ProjectScope, identity: Identity, requestId: string | null = null): Promise<void> {
+      await deleteBan(db, scope.actorFor('ban', requestId), identity);
+    },
+
+    /** Lifts the ban of an identity as a caller gives it. BAD_USER_INPUT; a method that is misspelt is refused unless the ban was stored with it. */
+    async unbanIdentity(
+      scope: ProjectScope,
+      given: GivenIdentity,
+      spelling: Spelling,
+      requestId: string | null = null,
+    ) {
+      const identity = parseStoredIdentity(given, spelling);
+      const isLifted = await deleteBan(db, scope.actorFor('ban', requestId), identity);
+      return { ...(isLifted ? identity : parseIdentity(given, spelling)), changed: isLifted };
+    },
+  };
+}
