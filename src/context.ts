@@ -15,10 +15,11 @@ import { docsAt } from './errors.js';
 import { createChanges } from './feed/changes.js';
 import { createWebhooks } from './feed/webhooks.js';
 import { createAudit } from './projects/audit.js';
+import { deleteOldKeysOfAll } from './projects/idempotency.js';
 import { createOperators } from './projects/operators.js';
 import { createPasskeys } from './projects/passkeys.js';
 import { createProjects } from './projects/projects.js';
-import { createRequestHours } from './projects/request-hours.js';
+import { createRequestHours, deleteOldHoursOfAll } from './projects/request-hours.js';
 import { createSecrets } from './projects/secrets.js';
 import { createBans } from './users/bans.js';
 import { createEndedBans } from './users/ended-bans.js';
@@ -209,7 +210,7 @@ function createServices(db: Database, config: ServicesConfig, onFailure: OnFailu
   const spool = createSpool(config.db.engine === 'embedded' ? join(config.db.dataDir, 'spool') : tmpdir());
   const totals = createTotals(db, onFailure);
   const projects = createProjects(db, randomBytes, onFailure);
-  const changes = createChanges(db, changesRetentionMs, onFailure);
+  const changes = createChanges(db, changesRetentionMs, [deleteOldKeysOfAll, deleteOldHoursOfAll], onFailure);
   const requestHours = createRequestHours(db, onFailure);
   const operators = createOperators(db, randomBytes);
   return {

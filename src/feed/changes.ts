@@ -3,7 +3,7 @@ import type { OnFailure } from '../db/background.js';
 import { createBatchedRead, type KeyedRow } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
 import { isUnreachable } from '../db/failures.js';
-import type { Queryable } from '../db/statements.js';
+import { inBatches, type Queryable } from '../db/statements.js';
 import {
   type Admit,
   type Change,
@@ -47,9 +47,26 @@ const extentOf = (types: sql.ChangesKey['types'], limit: number): Extent => ({
 });
 const ONE = extentOf(null, 1);
 
-/** The feed of changes of a project. It keeps what is not older than `retentionMs`. */
-export function createChanges(db: Database, retentionMs: number, onFailure: OnFailure) {
-  const publisher = createChangePublisher(db, retentionMs, onFailure);
+/** Deletes expired rows of all projects, in short statements. */
+type DeleteExpired = (db: Queryable, signal: AbortSignal) => Promise<void>;
+
+export async function deleteOldChanges(db: Queryable, retentionMs: number, signal: AbortSignal): Promise<void> {
+  for (const projectId of await sql.listProjectsWithOldChanges(db, retentionMs))
+    await inBatches((limit) => sql.pruneChanges(db, projectId, retentionMs, limit), signal);
+}
+
+/** The feed of changes of a project. It keeps what is not older than `retentionMs`. The process that publishes it also deletes other rows. */
+export function createChanges(
+  db: Database,
+  retentionMs: number,
+  deletions: readonly DeleteExpired[],
+  onFailure: OnFailure,
+) {
+  const deleteExpired = async (signal: AbortSignal) => {
+    await deleteOldChanges(db, retentionMs, signal);
+    for (const deleteOthers of deletions) await deleteOthers(db, signal);
+  };
+  const publisher = createChangePublisher(db, deleteExpired, onFailure);
   const readOn = (on: Queryable) =>
     createBatchedRead({
       name: 'changes',

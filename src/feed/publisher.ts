@@ -2,10 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createBackground, type OnFailure } from '../db/background.js';
 import type { Database, Session } from '../db/database.js';
 import { isNotPermitted } from '../db/failures.js';
-import { inBatches, type Queryable } from '../db/statements.js';
 import { RESTORED } from '../domain/changes.js';
-import { deleteExpiredKeys, listProjectsWithExpiredKeys } from '../projects/idempotency.sql.js';
-import { deleteOldHours, listProjectsWithOldHours } from '../projects/request-hours.sql.js';
 import * as sql from './changes.sql.js';
 
 /** How long the leader waits between two looks at the sequence: while changes come, and while none has come for long. */
@@ -34,8 +31,14 @@ const PRUNE_INTERVAL_MS = 600_000;
  * it looks at the locks on the table instead, which only transactions with changes of this database have.
  *
  * Writers do nothing for it. NOTIFY from their transactions would make their commits wait for each other.
+ *
+ * This process also runs `deleteExpired` from time to time.
  */
-export function createChangePublisher(db: Database, retentionMs: number, onFailure: OnFailure) {
+export function createChangePublisher(
+  db: Database,
+  deleteExpired: (signal: AbortSignal) => Promise<void>,
+  onFailure: OnFailure,
+) {
   const inBackground = createBackground(onFailure);
   const listeners = new Set<(published: number) => void>();
   const isEmbedded = db.engineUsage() !== null;
@@ -183,7 +186,7 @@ export function createChangePublisher(db: Database, retentionMs: number, onFailu
 
   function pruneInBackground(): Promise<void> {
     pruning = pruning.then(() =>
-      inBackground('Deleting what has expired', () => deleteOldRows(db, retentionMs, stopped.signal)),
+      inBackground('Deleting what has expired', () => deleteExpired(stopped.signal)),
     );
     return pruning;
   }
@@ -297,13 +300,4 @@ export function createNews(db: Database, listen: (listener: (published: number) 
       };
     },
   };
-}
-
-/** Deletes what has expired, of all projects, in short statements: changes that are older than `retentionMs`, idempotency keys, tallies of requests. */
-export async function deleteOldRows(db: Queryable, retentionMs: number, signal: AbortSignal): Promise<void> {
-  for (const projectId of await sql.listProjectsWithOldChanges(db, retentionMs))
-    await inBatches((limit) => sql.pruneChanges(db, projectId, retentionMs, limit), signal);
-  for (const projectId of await listProjectsWithExpiredKeys(db))
-    await inBatches((limit) => deleteExpiredKeys(db, projectId, limit), signal);
-  for (const projectId of await listProjectsWithOldHours(db)) if (!signal.aborted) await deleteOldHours(db, projectId);
 }

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { inBatches, type Queryable } from '../db/statements.js';
 import { AppError } from '../errors.js';
-import { deleteExpiredKeys, type Earlier, type Retry } from './idempotency.sql.js';
+import { deleteExpiredKeys, type Earlier, listProjectsWithExpiredKeys, type Retry } from './idempotency.sql.js';
 
 /**
  * Writes that may be retried with a key. Write and answer are one statement. Of several requests at once one does the work while the others
@@ -20,6 +20,11 @@ export function repeatAnswer<Answer>({ answer, isSame }: Earlier<Answer>): Answe
 }
 
 /** Deletes the expired idempotency keys of a project. */
-export function deleteOldKeys(db: Queryable, projectId: number): Promise<void> {
-  return inBatches((limit) => deleteExpiredKeys(db, projectId, limit));
+export function deleteOldKeys(db: Queryable, projectId: number, signal?: AbortSignal): Promise<void> {
+  return inBatches((limit) => deleteExpiredKeys(db, projectId, limit), signal);
+}
+
+/** Deletes the expired idempotency keys of all projects, in short statements. */
+export async function deleteOldKeysOfAll(db: Queryable, signal: AbortSignal): Promise<void> {
+  for (const projectId of await listProjectsWithExpiredKeys(db)) await deleteOldKeys(db, projectId, signal);
 }

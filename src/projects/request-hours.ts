@@ -1,9 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createBackground, type OnFailure } from '../db/background.js';
 import type { Database } from '../db/database.js';
+import type { Queryable } from '../db/statements.js';
 import type { ProjectScope } from '../domain/projects.js';
 import type { RequestHour, Tally } from '../domain/requests.js';
-import { addToHours, type HourOfProject, listHours } from './request-hours.sql.js';
+import {
+  addToHours,
+  deleteOldHours,
+  type HourOfProject,
+  listHours,
+  listProjectsWithOldHours,
+} from './request-hours.sql.js';
 
 const HOUR_MS = 3_600_000;
 /** How often the counts are written. A process that is killed loses those since then. */
@@ -104,4 +111,9 @@ export function createRequestHours(db: Database, onFailure: OnFailure) {
       await Promise.race([flush(), sleep(LAST_FLUSH_MS, undefined, { ref: false })]);
     },
   };
+}
+
+/** Deletes the old tallies of all projects. */
+export async function deleteOldHoursOfAll(db: Queryable, signal: AbortSignal): Promise<void> {
+  for (const projectId of await listProjectsWithOldHours(db)) if (!signal.aborted) await deleteOldHours(db, projectId);
 }

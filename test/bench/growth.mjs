@@ -8,8 +8,9 @@ import { text } from 'node:stream/consumers';
 import { parseConfig } from '../../dist/config/config.js';
 import { createContext } from '../../dist/context.js';
 import { userFilter } from '../../dist/domain/filters.js';
-import { deleteOldRows } from '../../dist/feed/publisher.js';
+import { deleteOldChanges } from '../../dist/feed/changes.js';
 import { claimWebhooks } from '../../dist/feed/webhooks.sql.js';
+import { deleteOldKeysOfAll } from '../../dist/projects/idempotency.js';
 import { appIdOf, fillTables, stayUnanalyzed } from '../support/many-rows.js';
 import { databaseUrl, dropDatabase, withClient } from './data.mjs';
 import { COMMAND, oursEnv, startProcess, startServer, userdir } from './processes.mjs';
@@ -217,7 +218,11 @@ async function measureBackground({ db }, { rows, state, note, victim }) {
   await prepare(db, { rows, victim, isFirst: state === 0 });
   // A quarter of the changes expires in each state.
   const retentionMs = [45, 30][state] * 86_400_000;
-  const prune = () => deleteOldRows(db, retentionMs, new AbortController().signal);
+  const { signal } = new AbortController();
+  const prune = async () => {
+    await deleteOldChanges(db, retentionMs, signal);
+    await deleteOldKeysOfAll(db, signal);
+  };
   const count = async () => {
     const { rows } = await db.pool.query(
       'SELECT count(*) AS n FROM changes UNION ALL SELECT count(*) FROM idempotency_keys',

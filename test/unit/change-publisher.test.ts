@@ -24,7 +24,8 @@ test('a session that becomes the leader while the service closes deletes no old 
     query: async () => [{ leads: true, published: 0, last: 0 }],
   } as unknown as Session;
 
-  const publisher = createChangePublisher(db, 1, () => undefined);
+  const deleteExpired = async () => void used.push('the deletion of what has expired');
+  const publisher = createChangePublisher(db, deleteExpired, () => undefined);
   publisher.start();
   await publisher.close();
   const following = work(session).catch((error) => error.name);
@@ -60,7 +61,11 @@ test('a process whose session ends while it begins to lead knows that it does no
     },
   } as unknown as Session;
 
-  const publisher = createChangePublisher(db, 1, () => undefined);
+  const publisher = createChangePublisher(
+    db,
+    async () => undefined,
+    () => undefined,
+  );
   const heard: number[] = [];
   publisher.listen((published) => heard.push(published));
   publisher.start();
