@@ -2,8 +2,9 @@ import { createReadStream } from 'node:fs';
 import { access, constants, stat } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import { Argument, type Command, InvalidArgumentError, Option } from 'commander';
-import { dateBound, parse, userId } from '../domain/filters.js';
+import { dateBound } from '../domain/filters.js';
 import type { Stored } from '../domain/import-format.js';
+import { parse, userId } from '../domain/parse.js';
 import { SECRET_SCOPES, type SecretScope } from '../domain/projects.js';
 
 /** What a command says of itself and takes, options that several commands have, and parsers, which throw InvalidArgumentError. */

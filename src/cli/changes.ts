@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { CHANGES_PAGE, type Change, changeCursor, changeTypes, formatChange } from '../domain/changes.js';
-import { parse } from '../domain/filters.js';
+import { parse } from '../domain/parse.js';
 import { addCommand, jsonOption, option, projectOption } from './arguments.js';
 import type { Io, OperationContext } from './operation.js';
 import type { CommandContext } from './run.js';

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { Services } from '../context.js';
-import { parse } from '../domain/filters.js';
 import { type Line, parseJson, splitLines, textOf } from '../domain/import-format.js';
+import { parse } from '../domain/parse.js';
 import type { ProjectScope } from '../domain/projects.js';
 import {
   formatVerdict,

@@ -1,6 +1,6 @@
 import { Argument, type Command } from 'commander';
 import { type ChangeType, changeCursor, changeId, changeTypes, encodeChangeCursor } from '../domain/changes.js';
-import { parse } from '../domain/filters.js';
+import { parse } from '../domain/parse.js';
 import { listSamples, type TestResult, type Webhook } from '../domain/webhooks.js';
 import { COMMAND } from '../errors.js';
 import type { ReplayStart } from '../feed/webhooks.js';

@@ -1,8 +1,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { LOOPBACK, type OidcConfig } from '../config/config.js';
 import type { Services } from '../context.js';
-import { parse } from '../domain/filters.js';
 import { type OperatorRole, operatorName } from '../domain/operators.js';
+import { parse } from '../domain/parse.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
 import { createFailureLimit } from '../http/authentication.js';
 import { clientNetwork } from '../http/client-address.js';

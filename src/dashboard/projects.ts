@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Services } from '../context.js';
-import { cursor, parse } from '../domain/filters.js';
+import { cursor } from '../domain/filters.js';
+import { parse } from '../domain/parse.js';
 import type { OpenProject } from '../domain/projects.js';
 import { type LoginMethod, MAX_BUCKETS, type SignUps } from '../domain/users.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';

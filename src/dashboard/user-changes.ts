@@ -1,5 +1,5 @@
-import { parse, userId } from '../domain/filters.js';
 import { camelCase, parseBanTerms, parseUserChanges } from '../domain/identities.js';
+import { parse, userId } from '../domain/parse.js';
 import type { Permission, ProjectScope } from '../domain/projects.js';
 import { AppError, fromUnknown } from '../errors.js';
 import { required } from '../graphql/shared.js';
@@ -144,11 +144,8 @@ builder.mutationField('banUsers', (t) =>
     },
     resolve: (_root, { reason, expiresAt, ...given }, context) => {
       const terms = parseBanTerms({ reason, end: expiresAt }, 'expiresAt');
-      return actOnEach(
-        context,
-        { ...given, permission: 'ban' },
-        async ({ services: { bans }, requestId }, scope, id) =>
-          bans.ban(scope, await bans.identityOf(scope, id), terms, requestId),
+      return actOnEach(context, { ...given, permission: 'ban' }, async ({ services: { bans }, requestId }, scope, id) =>
+        bans.ban(scope, await bans.identityOf(scope, id), terms, requestId),
       );
     },
   }),

@@ -5,12 +5,11 @@ import {
   METHODS_BY_PREFIX,
   MOST_BY_PREFIX,
   type Position,
-  parse,
   readStateFilter,
   readUserFilter,
-  userId,
 } from '../domain/filters.js';
 import { IMPORT_FIELDS, type ImportField } from '../domain/import-format.js';
+import { parse, userId } from '../domain/parse.js';
 import type { OpenProject } from '../domain/projects.js';
 import type { Account, BanState, User, UserDetails } from '../domain/users.js';
 import { checksumAddress, parseAddress } from '../domain/wallets.js';

@@ -1,5 +1,5 @@
 import { changeCursor, changeId, encodeChangeCursor } from '../domain/changes.js';
-import { parse } from '../domain/filters.js';
+import { parse } from '../domain/parse.js';
 import type { ProjectScope } from '../domain/projects.js';
 import {
   type Backlog,

@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { AppError } from '../errors.js';
-import { opaqueText, openText, pageSize, readableText, says } from './filters.js';
+import { opaqueText, openText, pageSize } from './filters.js';
 import { INPUT_LIMITS, isTooLong } from './input-limits.js';
+import { readableText, says } from './parse.js';
 
 /* The feed of changes: what a change is, and its cursors. */
 

@@ -1,11 +1,12 @@
 import { crc32 } from 'node:zlib';
 import { z } from 'zod';
-import { AppError, badInput, expected, show } from '../errors.js';
+import { badInput } from '../errors.js';
 import { INPUT_LIMITS, isTooLong } from './input-limits.js';
+import { dateForm, decimal, EARLIEST, integerMeta, LATEST, parse, parseDate, readableText, says } from './parse.js';
 import type { AuditEntry } from './projects.js';
 import { LoginMethod } from './users.js';
 
-/* All rules for dates, login methods, pages, cursors and ids (spec, "GET /server/users"). */
+/* The rules for lists: filters, pages and cursors (spec, "GET /server/users"). */
 
 /** Selects users created from `createdFrom` to `createdTo`, both inclusive, with one of `loginMethods` (null: any). */
 export interface UserFilter {
@@ -27,11 +28,6 @@ export interface Position {
   readonly id: number;
 }
 
-/** The first and the last instant of a creation; the database checks it. A filter without dates has these two. */
-export const EARLIEST = new Date('1970-01-01T00:00:00.000Z');
-export const LATEST = new Date('9999-12-31T23:59:59.999Z');
-/** The largest id that the database assigns, and the largest that is exact in JSON. */
-export const LARGEST_ID = BigInt(Number.MAX_SAFE_INTEGER);
 export const PAGE_SIZE = { default: 10, max: 100 } as const;
 /** How many users a search by the beginning of a text finds, and in how many login methods it looks at identities. */
 export const MOST_BY_PREFIX = 50;
@@ -40,75 +36,6 @@ export const METHODS_BY_PREFIX = 10;
 const LOGIN_METHODS = Object.values(LoginMethod);
 const DATE_FORM = 'a date (2026-01-31) or an RFC 3339 date-time (2026-01-31T12:00:00Z)';
 const LOGIN_METHOD_FORM = `${LOGIN_METHODS.join(', ')}, or several of them separated by commas`;
-
-/** Zod's error for one value: its name, the value and what is accepted. */
-export const says = (name: string, accepted: string) => (issue: { input?: unknown }) =>
-  expected(name, issue.input, accepted);
-
-const KEYS_NAMED = 5;
-
-interface Issue {
-  readonly code?: string | undefined;
-  readonly keys?: string[];
-  readonly input?: unknown;
-  readonly path?: readonly PropertyKey[] | undefined;
-}
-
-/** Where a value stands in `whole`, such as `wallets[3].address`. */
-function nameOf({ path = [] }: Issue, whole: string): string {
-  const steps = path.map((part) => (typeof part === 'number' ? `[${part}]` : `.${String(part)}`));
-  return steps.join('').slice(1) || whole;
-}
-
-/** Zod's error for a value somewhere in an object, with its path as the name. */
-export const saysWhere = (accepted: string) => (issue: Issue) =>
-  expected(nameOf(issue, 'value'), issue.input, accepted);
-
-/**
- * Zod's error for an object, which errors call `whole`: what it has to be, and which keys it may have. An unknown key is an error:
- * a misspelt `user_id` would turn the request into one about any user.
- */
-export const objectError = (whole: string, form: string, known: string) => (issue: Issue) => {
-  const { keys = [] } = issue;
-  if (issue.code !== 'unrecognized_keys') return expected(nameOf(issue, whole), issue.input, form);
-  return `${nameOf(issue, whole)}: got the unknown key ${nameKeys(keys)}, expected only ${known}.`;
-};
-
-/** The first of several keys, as an error repeats them. */
-export function nameKeys(keys: readonly string[]): string {
-  const more = keys.length > KEYS_NAMED ? ` and ${keys.length - KEYS_NAMED} more` : '';
-  return keys.slice(0, KEYS_NAMED).map(show).join(', ') + more;
-}
-
-/** A list can have as many faults as items; a caller needs the first few. */
-const MAX_FAULTS_NAMED = 5;
-
-/** Parses `value` by `schema`, or throws BAD_USER_INPUT with its first faults. */
-export function parse<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
-  try {
-    // Not `safeParse`: its result has a getter, which a request must not make (docs/decisions/garbage.md).
-    return schema.parse(value);
-  } catch (error) {
-    if (!(error instanceof z.ZodError)) throw error;
-    const faults = error.issues.slice(0, MAX_FAULTS_NAMED).map(({ message }) => message);
-    throw new AppError('BAD_USER_INPUT', faults.join(' '));
-  }
-}
-
-/** A decimal number without sign, point or exponent, from `min` to `max`. */
-export function decimal(name: string, min: number, max: number) {
-  const error = says(name, `a whole number from ${min} to ${max}`);
-  return z
-    .string({ error })
-    .refine((digits) => !isTooLong('number', digits) && /^[0-9]+$/.test(digits), { error, abort: true })
-    .refine((digits) => Number(digits) >= min && Number(digits) <= max, { error })
-    .transform(Number);
-}
-
-/** The OpenAPI document shows a text of digits as an integer. */
-export function integerMeta(minimum: number, maximum?: number) {
-  return { type: 'integer', pattern: undefined, minimum, ...(maximum !== undefined && { maximum }) } as const;
-}
 
 export const page = decimal('page', 1, Number.MAX_SAFE_INTEGER)
   .default(1)
@@ -125,49 +52,6 @@ export function pageSize(things: string, size: { readonly default: number; reado
   return decimal('limit', 1, size.max).default(size.default).meta(meta);
 }
 export const limit = pageSize('Users per page', PAGE_SIZE, ' Other values are refused, never clamped.');
-
-const USER_ID = /^0*[1-9][0-9]*$/;
-
-/**
- * A user id as digits. A number larger than any id is well-formed and finds no user; only its first digits are converted,
- * which is enough to see that it is too large.
- */
-export function userId(name: string) {
-  const error = says(name, 'decimal digits, 1 and up');
-  return z
-    .string({ error })
-    .regex(USER_ID, { error })
-    .transform((digits) => BigInt(digits.replace(/^0+/, '').slice(0, INPUT_LIMITS.id.max)))
-    .meta({ ...integerMeta(1), description: 'User ID: decimal digits, 1 and up.', example: 42 });
-}
-
-const wellFormedId = userId('id');
-
-/** One user id of a list. A parser with its own name is made only for one that is malformed. BAD_USER_INPUT. */
-export function parseEachId(name: string, id: unknown): bigint {
-  return parse(typeof id === 'string' && USER_ID.test(id) ? wellFormedId : userId(name), id);
-}
-
-/** The user id of a text that may be something else; null where no user can have it. */
-export function parseUserId(text: string): bigint | null {
-  const id = isTooLong('id', text) ? null : wellFormedId.safeParse(text);
-  return id?.success && id.data <= LARGEST_ID ? id.data : null;
-}
-
-/** What `read` makes of a text; it returns null where the text has not the `form`. */
-export function readableText<Value>(
-  name: string,
-  form: string,
-  read: (text: string) => Value | null,
-  formFor = (_text: string) => form,
-) {
-  return z.string({ error: says(name, form) }).transform((text, context) => {
-    const value = read(text);
-    if (value !== null) return value;
-    context.addIssue({ code: 'custom', input: text, message: expected(name, text, formFor(text)) });
-    return z.NEVER;
-  });
-}
 
 /** One bound of the creation date: a whole UTC day, or an instant. */
 export function dateBound(name: string, edge: 'first' | 'last') {
@@ -241,57 +125,6 @@ export function readStateFilter(
     banned: given?.banned ?? null,
   };
   return Object.values(state).every((value) => value === null) ? null : state;
-}
-
-const RFC_3339 = /^(\d{4})-(\d\d)-(\d\d)(?:[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+\- ])(\d\d):(\d\d)))?$/;
-const DAY_MS = 86_400_000;
-const MINUTE_MS = 60_000;
-
-/**
- * The first or the last millisecond of a date or date-time (RFC 3339, section 5.6); null where it is malformed or does not
- * exist. What is finer than a millisecond is cut off: rounded, the last instant of a year would be in the next. A space before
- * the offset is read as a "+" that was not percent-encoded.
- */
-export function parseDate(text: string, edge: 'first' | 'last'): Date | null {
-  const match = RFC_3339.exec(text);
-  if (match === null) return null;
-  const [, year, month, day, hour, minute, second, fraction = '', sign, offsetHour, offsetMinute] = match;
-  const midnight = utcMidnight(Number(year), Number(month), Number(day));
-  if (midnight === null) return null;
-  if (hour === undefined) return withinRange(edge === 'first' ? midnight : midnight + DAY_MS - 1);
-
-  const time = { hour: Number(hour), minute: Number(minute), second: Number(second) };
-  const offset = { hour: Number(offsetHour ?? 0), minute: Number(offsetMinute ?? 0) };
-  if (time.hour > 23 || time.minute > 59 || time.second > 60 || offset.hour > 23 || offset.minute > 59) return null;
-  const offsetMs = (sign === '-' ? -1 : 1) * (offset.hour * 60 + offset.minute) * MINUTE_MS;
-  const minuteStart = midnight + (time.hour * 60 + time.minute) * MINUTE_MS - offsetMs;
-  // A leap second can only end a UTC day. It becomes the last millisecond before midnight.
-  if (time.second === 60)
-    return (minuteStart + MINUTE_MS) % DAY_MS === 0 ? withinRange(minuteStart + MINUTE_MS - 1) : null;
-
-  const milliseconds = Number(fraction.slice(0, 3).padEnd(3, '0'));
-  return withinRange(minuteStart + time.second * 1_000 + milliseconds);
-}
-
-/** What is expected instead of a date that was refused: the `form`, unless the text has it and names no moment of the calendar. */
-export function dateForm(text: string, form: string): string {
-  if (!RFC_3339.test(text) || parseDate(text, 'first') !== null) return form;
-  return text.includes(':') ? 'a date and a time that exist' : 'a date that exists';
-}
-
-/** Null where the day does not exist. Date.UTC would accept 30 February, and read the years 0 to 99 as 1900 to 1999. */
-function utcMidnight(year: number, month: number, day: number): number | null {
-  const date = new Date(0);
-  date.setUTCFullYear(year, month - 1, day);
-  return date.getUTCMonth() === month - 1 && date.getUTCDate() === day ? date.getTime() : null;
-}
-
-/**
- * No user is created outside EARLIEST…LATEST, so a bound outside moves to one millisecond past that end. No answer changes,
- * and PostgreSQL never gets a year that it cannot represent.
- */
-function withinRange(time: number): Date {
-  return new Date(Math.min(Math.max(time, EARLIEST.getTime() - 1), LATEST.getTime() + 1));
 }
 
 const CURSOR = /^(\d{1,15})\.(\d{1,16})\./;

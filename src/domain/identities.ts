@@ -1,8 +1,8 @@
 import { toUnicode } from 'tr46';
 import { AppError, badInput, show } from '../errors.js';
 import { methodMeant } from './auth-methods.js';
-import { dateForm, LATEST, parseDate } from './filters.js';
 import { atMost, composedText, INPUT_LIMITS, isTooLong } from './input-limits.js';
+import { dateForm, LATEST, parseDate } from './parse.js';
 import type { BanState, HistoryFields, LoginFields, Network, WalletType } from './users.js';
 import { ADDRESS_FORM, type Address, requireAddress } from './wallets.js';
 

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { AppError } from '../errors.js';
 import { protect } from './csv-cells.js';
-import { dateForm, EARLIEST, LATEST, nameKeys, parse, parseDate, readableText, says } from './filters.js';
 import {
   type Ban,
   type BanRecord,
@@ -15,6 +14,7 @@ import {
 } from './identities.js';
 import { isTooLong } from './input-limits.js';
 import { describeJsonFault } from './json-fault.js';
+import { dateForm, EARLIEST, LATEST, nameKeys, parse, parseDate, readableText, says } from './parse.js';
 import {
   type ExportedUser,
   type GivenFields,

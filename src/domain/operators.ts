@@ -2,8 +2,8 @@ import { z } from 'zod';
 import type * as models from '../db/generated/prisma/client.js';
 import { OperatorRole } from '../db/generated/prisma/enums.js';
 import { AppError } from '../errors.js';
-import { says } from './filters.js';
 import { isTooLong } from './input-limits.js';
+import { says } from './parse.js';
 import { type Permission, type ProjectRow, SecretScope } from './projects.js';
 import type { AsRead } from './users.js';
 

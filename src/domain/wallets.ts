@@ -4,8 +4,8 @@ import { base32 } from '@scure/base';
 import crc16 from 'crc/calculators/crc16xmodem';
 import { z } from 'zod';
 import { AppError, show } from '../errors.js';
-import { objectError, says, saysWhere } from './filters.js';
 import { atMost, INPUT_LIMITS, isTooLong } from './input-limits.js';
+import { objectError, says, saysWhere } from './parse.js';
 import type { Network, WalletOwner } from './users.js';
 
 /** A well-formed public address. */

@@ -1,6 +1,7 @@
 import type { Services } from '../context.js';
-import { banCursor, banCursorOf, cursorForm, PAGE_SIZE, type Position, parse } from '../domain/filters.js';
+import { banCursor, banCursorOf, cursorForm, PAGE_SIZE, type Position } from '../domain/filters.js';
 import type { ListedBan } from '../domain/identities.js';
+import { parse } from '../domain/parse.js';
 import type { ProjectScope } from '../domain/projects.js';
 import type { User } from '../domain/users.js';
 import { costs } from '../engine/cost.js';

@@ -7,8 +7,8 @@ import {
   encodeChangeCursor,
   type FollowedChanges,
 } from '../domain/changes.js';
-import { parse } from '../domain/filters.js';
 import { camelCase } from '../domain/identities.js';
+import { parse } from '../domain/parse.js';
 import type { User } from '../domain/users.js';
 import { COST_PER_UNIT, costs } from '../engine/cost.js';
 import { selects } from '../engine/nodes.js';

@@ -1,6 +1,6 @@
-import { parse, userId } from '../domain/filters.js';
 import { camelCase, parseProfile, parseUserChanges } from '../domain/identities.js';
 import { INPUT_LIMITS, requireKey } from '../domain/input-limits.js';
+import { parse, userId } from '../domain/parse.js';
 import type { User } from '../domain/users.js';
 import { costs } from '../engine/cost.js';
 import { builder, networkEnum, SURCHARGES } from './builder.js';

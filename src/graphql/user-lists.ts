@@ -5,11 +5,11 @@ import {
   encodeCursor,
   PAGE_SIZE,
   type Position,
-  parse,
   readStateFilter,
   readUserFilter,
   type UserFilter,
 } from '../domain/filters.js';
+import { parse } from '../domain/parse.js';
 import type { User } from '../domain/users.js';
 import { costs } from '../engine/cost.js';
 import { selects } from '../engine/nodes.js';

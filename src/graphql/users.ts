@@ -1,6 +1,7 @@
 import type { GraphQLResolveInfo } from 'graphql';
-import { METHODS_BY_PREFIX, MOST_BY_PREFIX, PAGE_SIZE, parse, parseEachId, userId } from '../domain/filters.js';
+import { METHODS_BY_PREFIX, MOST_BY_PREFIX, PAGE_SIZE } from '../domain/filters.js';
 import { camelCase, MAX_ACCOUNTS, parseIdentity, requireEmail, requireExternalId } from '../domain/identities.js';
+import { parse, parseEachId, userId } from '../domain/parse.js';
 import type { Beginning, User } from '../domain/users.js';
 import { requireAddress } from '../domain/wallets.js';
 import { costs, type Rows } from '../engine/cost.js';

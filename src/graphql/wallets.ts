@@ -1,4 +1,4 @@
-import { parse, userId } from '../domain/filters.js';
+import { parse, userId } from '../domain/parse.js';
 import type { WalletOwner } from '../domain/users.js';
 import {
   type Address,

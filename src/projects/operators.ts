@@ -4,7 +4,6 @@ import type { Database } from '../db/database.js';
 import { isUniqueViolation } from '../db/failures.js';
 import type { OperatorLogEntry as OperatorLogEntryModel, Prisma } from '../db/generated/prisma/client.js';
 import type { ModelTransaction, Queryable } from '../db/statements.js';
-import { LARGEST_ID, parse } from '../domain/filters.js';
 import {
   type ActiveSession,
   type BegunSession,
@@ -21,6 +20,7 @@ import {
   type RefusedLogIn,
   requirePermission,
 } from '../domain/operators.js';
+import { LARGEST_ID, parse } from '../domain/parse.js';
 import { AppError, COMMAND, show } from '../errors.js';
 import * as sql from './operators.sql.js';
 import { actorNameOf, noProject } from './projects.js';

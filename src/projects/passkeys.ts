@@ -2,7 +2,6 @@ import { createHmac, hash, timingSafeEqual } from 'node:crypto';
 import type { Database } from '../db/database.js';
 import type { Prisma } from '../db/generated/prisma/client.js';
 import type { ModelTransaction } from '../db/statements.js';
-import { parse } from '../domain/filters.js';
 import {
   type ActiveSession,
   type BegunSession,
@@ -13,6 +12,7 @@ import {
   RefusedLogIn,
   requirePermission,
 } from '../domain/operators.js';
+import { parse } from '../domain/parse.js';
 import {
   type Assertion,
   CHALLENGE_MS,

@@ -12,7 +12,7 @@ import {
   type FollowedChanges,
   formatChange,
 } from '../domain/changes.js';
-import { parse } from '../domain/filters.js';
+import { parse } from '../domain/parse.js';
 import { AppError } from '../errors.js';
 import { type Authenticate, stillAuthenticated } from '../http/authentication.js';
 import { refuseMalformedUrl } from '../http/failures.js';

@@ -1,7 +1,7 @@
 import type { FastifyPluginAsync, FastifySchemaCompiler } from 'fastify';
 import type { z } from 'zod';
 import type { Services } from '../context.js';
-import { parse } from '../domain/filters.js';
+import { parse } from '../domain/parse.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
 import { type Authenticate, authenticated, CHALLENGE, stillAuthenticated } from '../http/authentication.js';
 import { jsonBodyParser, takeArrivedBody } from '../http/body.js';

@@ -1,9 +1,10 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import type { Services } from '../context.js';
-import { dateBound, limit, loginMethods, PAGE_SIZE, page, says, userFilter, userId } from '../domain/filters.js';
+import { dateBound, limit, loginMethods, PAGE_SIZE, page, userFilter } from '../domain/filters.js';
 import { requireEmail } from '../domain/identities.js';
 import { INPUT_LIMITS, requireKey } from '../domain/input-limits.js';
+import { says, userId } from '../domain/parse.js';
 import type { User } from '../domain/users.js';
 import { requireAddress } from '../domain/wallets.js';
 import { AppError } from '../errors.js';

@@ -2,8 +2,8 @@ import type { FastifyPluginAsync } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import type { Services } from '../context.js';
-import { objectError, parse, says } from '../domain/filters.js';
 import { INPUT_LIMITS } from '../domain/input-limits.js';
+import { objectError, parse, says } from '../domain/parse.js';
 import {
   ADDRESS_FORMS,
   formatVerdict,

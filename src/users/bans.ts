@@ -1,6 +1,6 @@
 import { createBatchedRead } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
-import { cursor, cursorOf, LARGEST_ID, parse } from '../domain/filters.js';
+import { cursor, cursorOf } from '../domain/filters.js';
 import {
   type GivenBanTerms,
   type GivenIdentity,
@@ -11,6 +11,7 @@ import {
   parseStoredIdentity,
   type Spelling,
 } from '../domain/identities.js';
+import { LARGEST_ID, parse } from '../domain/parse.js';
 import type { ProjectScope } from '../domain/projects.js';
 import { type BanState, noUser } from '../domain/users.js';
 import {

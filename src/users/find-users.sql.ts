@@ -1,7 +1,8 @@
 import type { KeyedRow } from '../db/batched-read.js';
 import { type KeyColumns, type KeyedRead, keyedStatement, Prisma, type Queryable } from '../db/statements.js';
-import { LARGEST_ID, METHODS_BY_PREFIX, type Position } from '../domain/filters.js';
+import { METHODS_BY_PREFIX, type Position } from '../domain/filters.js';
 import { endOfPrefix, type Identity, type Prefix } from '../domain/identities.js';
+import { LARGEST_ID } from '../domain/parse.js';
 import type { UserDetails } from '../domain/users.js';
 import {
   banOf,

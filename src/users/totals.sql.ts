@@ -252,7 +252,7 @@ interface BucketCover {
 }
 
 const DAY_MS = 86_400_000;
-/** The first day of a creation, and the day after the last (domain/filters.ts). */
+/** The first day of a creation, and the day after the last (domain/parse.ts). */
 const FIRST_DAY = 0;
 const END_DAY = Date.UTC(10_000, 0, 1) / DAY_MS;
 

@@ -1,7 +1,7 @@
 import { createBatchedRead, type KeyedRow } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
 import { fewAtATime, oneAtATime } from '../db/one-at-a-time.js';
-import { LARGEST_ID } from '../domain/filters.js';
+import { LARGEST_ID } from '../domain/parse.js';
 import type { ProjectScope } from '../domain/projects.js';
 import type { WalletOwner } from '../domain/users.js';
 import type { MalformedWallet, WalletQuestion, WalletVerdict, WalletVerdicts } from '../domain/wallets.js';

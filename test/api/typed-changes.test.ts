@@ -1,7 +1,7 @@
 import { connect } from 'node:net';
 import { afterEach, expect, test, vi } from 'vitest';
 import { changeCursor } from '#dist/domain/changes.js';
-import { parse } from '#dist/domain/filters.js';
+import { parse } from '#dist/domain/parse.js';
 import { type Json, startTestApp, type TestApp, type TestProject, useTestApp } from '../support/app.js';
 import { codesOf } from '../support/graphql.js';
 

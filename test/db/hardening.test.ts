@@ -1,6 +1,6 @@
 import { beforeEach, expect, inject, test } from 'vitest';
 import { changeCursor } from '#dist/domain/changes.js';
-import { parse } from '#dist/domain/filters.js';
+import { parse } from '#dist/domain/parse.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 
 /** Guarantees for totals that hold even when plain SQL changes the tables. */

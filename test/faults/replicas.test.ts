@@ -3,7 +3,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, t
 import { parseConfig } from '#dist/config/config.js';
 import { createContext } from '#dist/context.js';
 import { type ChangeCursor, changeCursor } from '#dist/domain/changes.js';
-import { parse, userFilter } from '#dist/domain/filters.js';
+import { userFilter } from '#dist/domain/filters.js';
+import { parse } from '#dist/domain/parse.js';
 import { ethereumAddress } from '../support/addresses.js';
 import { type GraphQLAnswer, startTestApp, type TestApp, type TestProject } from '../support/app.js';
 import { type Cluster, createCluster, hasPostgres } from '../support/cluster.js';

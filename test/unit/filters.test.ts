@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { EARLIEST, LARGEST_ID, LATEST, limit, page, parse, parseDate, userId } from '#dist/domain/filters.js';
+import { limit, page } from '#dist/domain/filters.js';
+import { EARLIEST, LARGEST_ID, LATEST, parse, parseDate, userId } from '#dist/domain/parse.js';
 import { AppError } from '#dist/errors.js';
 
 /** The rules for dates, pages, limits and ids, compared with independent parsers. */
