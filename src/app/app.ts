@@ -1,17 +1,15 @@
-import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
+import Fastify, { type FastifyInstance, LogController } from 'fastify';
 import { VERSION } from '../config/build.js';
 import type { Config } from '../config/config.js';
 import type { Context } from '../context.js';
 import type { Check } from '../dashboard/builder.js';
-import { MAX_REQUEST_ID } from '../domain/requests.js';
-import { type DocsOf, redact, unavailable } from '../errors.js';
+import { type DocsOf, unavailable } from '../errors.js';
 import { graphqlPlugin } from '../graphql/plugin.js';
 import { guidesPlugin } from '../guides/guides.js';
 import { type AdmissionOptions, admitRequests, createAdmission, type QueuedRequest } from '../http/admission.js';
-import { createAuthenticate } from '../http/authentication.js';
+import { createAuthenticate, requireOpen } from '../http/authentication.js';
 import { jsonBodyParser } from '../http/body.js';
 import { trustedProxies } from '../http/client-address.js';
 import { compressAnswers } from '../http/compression.js';
@@ -19,23 +17,32 @@ import { closeInOrder, createUnreadBytes, limitRequestTime, NO_SLOT } from '../h
 import { watchDescriptors } from '../http/descriptors.js';
 import {
   answerUnusualRequests,
+  commonHeaders,
   refuseMalformedHttp,
   refuseUnknownRoutes,
   routableUrl,
   sendFailure,
-  setCommonHeaders,
 } from '../http/failures.js';
 import { createLifetimes, createStreams, type StreamLimits } from '../http/lifetime.js';
+import { addHooks } from '../http/pipeline.js';
 import { type DemoCredentials, frontPagePlugin, healthPlugin } from '../http/public-routes.js';
 import { limitRates } from '../http/rate-limit.js';
 import { createRecentRequests, type RecentRequests, recordRequests } from '../http/recent-requests.js';
-import { type LoggedOperation, logRequests, type MeasuredCost, traceRequests } from '../http/request-log.js';
+import {
+  type LoggedOperation,
+  logRequests,
+  type MeasuredCost,
+  requestIdOf,
+  traceRequests,
+  withoutChildren,
+} from '../http/request-log.js';
 import * as eventLoop from '../http/threads.js';
 import { changesPlugin } from '../rest/changes.js';
 import { serveOpenApi } from '../rest/openapi.js';
 import { restPlugin } from '../rest/plugin.js';
 import { verdictsPlugin } from '../rest/wallets.js';
 import type { Logger } from '../telemetry/logger.js';
+import type { Figure } from '../telemetry/metrics.js';
 import type { RequestTrace } from '../telemetry/request-trace.js';
 import { figuresOf } from './figures.js';
 import { createSecondThread } from './second-thread.js';
@@ -75,112 +82,57 @@ const MAX_URL_LENGTH = 16_384;
  * second.
  */
 const ADMISSION = { maxInFlight: 256, maxInFlightPerProject: 8, maxQueued: 4_096 };
-const LOGGABLE_REQUEST_ID = new RegExp(`^[\\w.:/+=-]{1,${MAX_REQUEST_ID}}$`);
 
 /** Creates the HTTP server with both interfaces and the pages. It does not listen yet. */
-export async function createServer({
-  config,
-  log,
-  context,
-  demoCredentials = () => null,
-  examine = async () => [],
-  admission: admissionOptions = ADMISSION,
-  timeouts = TIMEOUTS,
-  streamLimits,
-}: ServerOptions): Promise<FastifyInstance> {
+export async function createServer(options: ServerOptions): Promise<FastifyInstance> {
+  const { config, log, context, demoCredentials = () => null, timeouts = TIMEOUTS } = options;
   const { services } = context;
-  const unreadMs = timeouts.stalledMs + config.requestTimeoutMs;
-  const app = Fastify({
-    loggerInstance: withoutChildren(log),
-    // logRequests logs one line for each request.
-    logController: new LogController({ disableRequestLogging: true }),
-    trustProxy: trustedProxies(config.trustProxy),
-    bodyLimit: BODY_LIMIT_BYTES,
-    requestTimeout: timeouts.headersMs + config.requestTimeoutMs,
-    connectionTimeout: unreadMs,
-    keepAliveTimeout: config.keepAliveMs,
-    genReqId: ({ headers }) => {
-      const given = headers['x-request-id'];
-      return typeof given === 'string' && isLoggableRequestId(given) ? given : randomUUID();
-    },
-    // A request that arrives while the server closes is still answered. Its connection ends after the answer.
-    return503OnClosing: false,
-    rewriteUrl: ({ url = '/' }) => routableUrl(url),
-    routerOptions: { maxParamLength: MAX_URL_LENGTH },
-    frameworkErrors: sendFailure,
-    clientErrorHandler: (error, socket) => refuseMalformedHttp(error, socket as Socket, services.docsOf),
-    // answerUnusualRequests refuses a request that has no Host header.
-    http: {
-      requireHostHeader: false,
-      headersTimeout: timeouts.headersMs,
-      connectionsCheckingInterval: timeouts.checkMs,
-    },
-  });
-  const isClosing = closeInOrder(app, config.requestTimeoutMs);
-  app.addHook('onRequest', (request, reply, done) => {
-    setCommonHeaders(request, reply);
-    done();
-  });
+  const app = createFastify(options, timeouts);
   decorateRequests(app);
   app.decorate('docsOf', services.docsOf);
-  answerUnusualRequests(app);
   watchDescriptors(app);
-  limitRequestTime(app, { timeoutMs: config.requestTimeoutMs, unreadMs });
-  const admission = createAdmission(admissionOptions, eventLoop);
+  const closing = closeInOrder(app, config.requestTimeoutMs);
+  const admission = createAdmission(options.admission ?? ADMISSION, eventLoop);
   const unread = createUnreadBytes();
-  const runWithAdmission = admitRequests(app, admission, unread);
-  traceRequests(app, await loadTracing(config, log));
-  await limitRates(app, config.rateLimit, log);
-  logRequests(app, log);
-  const recent = config.dashboard ? createRecentRequests() : null;
-  recordRequests(app, services.requestHours.countRequest, recent);
-  compressAnswers(app, config.compression);
+  const { hooks: admissionHooks, runWithAdmission } = admitRequests(app, admission, unread);
   const lifetimes = createLifetimes(app, runWithAdmission, unread, timeouts.heartbeatMs);
-  const streams = createStreams(app, services.projects, lifetimes, streamLimits);
+  const streams = createStreams(app, services.projects, lifetimes, options.streamLimits);
+  const recent = config.dashboard ? createRecentRequests() : null;
   const secondThread = createSecondThread(config, {
     openPort: context.db.openPort,
     isAlone: admission.isAlone,
     onFailure: (err, what) => log.error({ err }, what),
   });
-  if (config.metricsPort !== null) {
-    // Loaded only where it is used, because it takes time and memory.
-    const { measure, serveMetrics } = await import('../telemetry/metrics.js');
-    const readMetrics = measure(app, figuresOf(context, admission, streams, secondThread));
-    const address = { host: config.host, port: config.metricsPort };
-    serveWhileListening(app, () => serveMetrics(address, readMetrics));
-  }
   app.addHook('onClose', () => secondThread.close());
+  addHooks(app, {
+    closing: closing.hooks,
+    commonHeaders,
+    unusualRequests: answerUnusualRequests(app),
+    requestTime: limitRequestTime(app, { timeoutMs: config.requestTimeoutMs, unreadMs: unreadMsOf(config, timeouts) }),
+    traces: traceRequests(app, await loadTracing(config, log)),
+    rateLimit: await limitRates(app, config.rateLimit, log),
+    admission: admissionHooks,
+    log: logRequests(log),
+    recentRequests: recordRequests(services.requestHours.countRequest, recent),
+    metrics: await loadMetrics(app, config, () => figuresOf(context, admission, streams, secondThread)),
+    compression: compressAnswers(config.compression),
+  });
   app.setErrorHandler(sendFailure);
   app.setNotFoundHandler(refuseUnknownRoutes(app));
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, jsonBodyParser());
 
-  const authenticate = createAuthenticate(services.projects, runWithAdmission);
-  const requireOpen = () => {
-    if (context.isOpen) return;
-    throw unavailable('The service is starting or closing.');
-  };
-  const authenticateWhenOpen: typeof authenticate = (...caller) => {
-    requireOpen();
-    return authenticate(...caller);
-  };
+  const authenticate = createAuthenticate(context, services.projects, runWithAdmission);
+  const { graphiql, dashboard, documentsDir } = config;
   await serveOpenApi(app, VERSION, demoCredentials);
-  await app.register(restPlugin, { prefix: '/server', services, authenticate: authenticateWhenOpen });
-  await app.register(changesPlugin, { changes: services.changes, authenticate: authenticateWhenOpen, streams });
+  await app.register(restPlugin, { prefix: '/server', services, authenticate });
+  await app.register(changesPlugin, { changes: services.changes, authenticate, streams });
   await app.register(verdictsPlugin, {
-    services,
-    authenticate: authenticateWhenOpen,
-    runWithAdmission,
+    ...{ services, authenticate, runWithAdmission },
     secondThread: secondThread.taskOf('verdicts'),
   });
   await app.register(graphqlPlugin, {
-    services,
-    authenticate: authenticateWhenOpen,
-    runWithAdmission,
-    streams,
-    graphiql: config.graphiql,
-    demoCredentials,
-    documentsDir: config.documentsDir,
+    ...{ services, authenticate, runWithAdmission, streams, graphiql, demoCredentials, documentsDir },
     secondThread: secondThread.taskOf('graphql'),
   });
   if (recent !== null) {
@@ -191,19 +143,55 @@ export async function createServer({
       import('../dashboard/status.js'),
     ]);
     const isEmbedded = config.db.engine === 'embedded';
-    const status = createStatus({ admission, pool: context.db.pool, isEmbedded, examine });
+    const { examine = async () => [] } = options;
     await app.register(dashboardPlugin, {
-      ...{ config, services, status, runWithAdmission, lifetimes, requireOpen },
+      ...{ config, services, runWithAdmission, lifetimes },
+      status: createStatus({ admission, pool: context.db.pool, isEmbedded, examine }),
+      requireOpen: () => requireOpen(context),
       askForRequests: async (question) => [recent.read(question)],
     });
   }
-  await app.register(guidesPlugin, { graphiql: config.graphiql, demoCredentials });
-  await app.register(frontPagePlugin, {
-    graphiql: config.graphiql,
-    dashboard: config.dashboard,
-    version: VERSION,
-    demoCredentials,
+  await app.register(guidesPlugin, { graphiql, demoCredentials });
+  await app.register(frontPagePlugin, { graphiql, dashboard, version: VERSION, demoCredentials });
+  await app.register(healthPlugin, {
+    checkReady: createReadyCheck(context, closing.isClosing),
+    describe: () => ({ version: VERSION, schema: context.release.schema }),
   });
+  return app;
+}
+
+/** Until an answer that was made is read. */
+function unreadMsOf({ requestTimeoutMs }: Config, { stalledMs }: Timeouts): number {
+  return stalledMs + requestTimeoutMs;
+}
+
+function createFastify({ config, log, context }: ServerOptions, timeouts: Timeouts): FastifyInstance {
+  return Fastify({
+    loggerInstance: withoutChildren(log),
+    // logRequests logs one line for each request.
+    logController: new LogController({ disableRequestLogging: true }),
+    trustProxy: trustedProxies(config.trustProxy),
+    bodyLimit: BODY_LIMIT_BYTES,
+    requestTimeout: timeouts.headersMs + config.requestTimeoutMs,
+    connectionTimeout: unreadMsOf(config, timeouts),
+    keepAliveTimeout: config.keepAliveMs,
+    genReqId: requestIdOf,
+    // A request that arrives while the server closes is still answered. Its connection ends after the answer.
+    return503OnClosing: false,
+    rewriteUrl: routableUrl,
+    routerOptions: { maxParamLength: MAX_URL_LENGTH },
+    frameworkErrors: sendFailure,
+    clientErrorHandler: (error, socket) => refuseMalformedHttp(error, socket as Socket, context.services.docsOf),
+    // answerUnusualRequests refuses a request that has no Host header.
+    http: {
+      requireHostHeader: false,
+      headersTimeout: timeouts.headersMs,
+      connectionsCheckingInterval: timeouts.checkMs,
+    },
+  });
+}
+
+function createReadyCheck(context: Context, isClosing: () => boolean): () => Promise<void> {
   let checking: Promise<void> | null = null;
   /** Requests share a check that is under way: anyone may ask, as often as they like. */
   function checkDatabase(): Promise<void> {
@@ -212,49 +200,33 @@ export async function createServer({
     });
     return checking;
   }
-  const checkReady = async () => {
+  return async () => {
     if (context.fault !== null) throw unavailable(context.fault);
     if (isClosing() || !context.isOpen) throw new Error('The service is starting or closing.');
     await checkDatabase();
   };
-  await app.register(healthPlugin, {
-    checkReady,
-    describe: () => ({ version: VERSION, schema: context.release.schema }),
-  });
-  return app;
 }
 
-function serveWhileListening(app: FastifyInstance, serve: () => Promise<{ url: string; close(): Promise<void> }>) {
-  let listener: Awaited<ReturnType<typeof serve>> | undefined;
+/** Metrics on a port of their own, while the server listens. */
+async function loadMetrics(app: FastifyInstance, { host, metricsPort: port }: Config, figures: () => Figure[]) {
+  if (port === null) return {};
+  // Loaded only where it is used, because it takes time and memory.
+  const { measure, serveMetrics } = await import('../telemetry/metrics.js');
+  const { hooks, readMetrics } = measure(app, figures());
+  let listener: Awaited<ReturnType<typeof serveMetrics>> | undefined;
   app.decorate('metricsUrl', '');
   app.addHook('onReady', async () => {
-    listener = await serve();
+    listener = await serveMetrics({ host, port }, readMetrics);
     app.metricsUrl = listener.url;
   });
   app.addHook('onClose', () => listener?.close());
+  return hooks;
 }
 
 async function loadTracing({ tracesUrl, tracesHeaders = '' }: Config, log: Logger) {
   if (tracesUrl === null) return null;
   const { createTracing } = await import('../telemetry/tracing.js');
   return createTracing(tracesUrl, tracesHeaders, VERSION, log);
-}
-
-/**
- * A logger that is its own child. A child for each request would cost more than most requests, so each log line has the request ID instead.
- * Not a `childLoggerFactory`, of which Fastify checks for each request that it made a logger.
- */
-function withoutChildren(log: Logger): FastifyBaseLogger {
-  const shared: FastifyBaseLogger = Object.create(log);
-  shared.child = () => shared;
-  // Fastify writes one line of this level, that it listens. `serve` does, when it knows that the database can be used.
-  shared.info = () => undefined;
-  return shared;
-}
-
-/** A request ID is logged, so it must not contain a secret, an email or an address. */
-function isLoggableRequestId(id: string): boolean {
-  return LOGGABLE_REQUEST_ID.test(id) && redact(id) === id;
 }
 
 const READY_TIMEOUT_MS = 2_000;

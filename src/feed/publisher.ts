@@ -185,9 +185,7 @@ export function createChangePublisher(
   }
 
   function pruneInBackground(): Promise<void> {
-    pruning = pruning.then(() =>
-      inBackground('Deleting what has expired', () => deleteExpired(stopped.signal)),
-    );
+    pruning = pruning.then(() => inBackground('Deleting what has expired', () => deleteExpired(stopped.signal)));
     return pruning;
   }
 

@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { unavailable } from '../errors.js';
 import { currentTrace, type RequestTrace, runInTrace, startStep } from '../telemetry/request-trace.js';
 import { isAwaited, notRead, type UnreadBytes } from './connections.js';
+import type { Hooks } from './pipeline.js';
 import type * as threads from './threads.js';
 
 export interface QueuedRequest {
@@ -260,26 +261,28 @@ export type RunWithAdmission = <Result>(
 
 /**
  * Makes every authenticated request wait for admission before its handler, and releases it when it is answered.
- * Returns a function that does the same for other work. Call it before the routes are registered.
+ * `runWithAdmission` does the same for other work.
  */
-export function admitRequests(app: FastifyInstance, admission: Admission, unread: UnreadBytes): RunWithAdmission {
+export function admitRequests(app: FastifyInstance, admission: Admission, unread: UnreadBytes) {
   const refuse = createRefusals();
 
   app.decorateRequest('addWeight', function addWeight(units) {
     if (this.queued !== null) admission.addWeight(this.queued, units);
     return isAwaited(this);
   });
-  app.addHook('preHandler', (request, reply, done) => {
-    const { scope, routeOptions } = request;
-    if (!scope) return done();
-    if (unread.isFull(scope.appId)) return done(notRead());
-    admit(request, reply, routeOptions.config.weight?.(request) ?? 1, done);
-  });
-  app.addHook('onSend', (request, reply, payload, done) => {
-    if (request.queued !== null) admission.release(request.queued);
-    if (request.scope) unread.addAnswer(request.scope.appId, payload, reply);
-    done();
-  });
+  const hooks: Hooks = {
+    preHandler(request, reply, done) {
+      const { scope, routeOptions } = request;
+      if (!scope) return done();
+      if (unread.isFull(scope.appId)) return done(notRead());
+      admit(request, reply, routeOptions.config.weight?.(request) ?? 1, done);
+    },
+    onSend(request, reply, payload, done) {
+      if (request.queued !== null) admission.release(request.queued);
+      if (request.scope) unread.addAnswer(request.scope.appId, payload, reply);
+      done();
+    },
+  };
   // The database closes next. Work for a client that has gone may still use a connection, so this waits for it.
   app.addHook('onClose', () => admission.idle());
 
@@ -307,7 +310,7 @@ export function admitRequests(app: FastifyInstance, admission: Admission, unread
     else if (trace && queued.state === 'queued') queued.onDequeued = startStep(trace, { kind: 'queue' }).end;
   }
 
-  return (project, work, weight = 1) => {
+  const runWithAdmission: RunWithAdmission = (project, work, weight = 1) => {
     const trace = currentTrace() ?? null;
     return new Promise((resolve, reject) => {
       const start = () =>
@@ -318,6 +321,8 @@ export function admitRequests(app: FastifyInstance, admission: Admission, unread
       submit(queued, trace, reject);
     });
   };
+
+  return { hooks, runWithAdmission };
 }
 
 /** How many requests of a project are refused without delay in a second. */

@@ -4,7 +4,7 @@ import type { onRequestHookHandler, preHandlerHookHandler } from 'fastify';
 import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
 import { isTooLong } from '../domain/input-limits.js';
 import { type Credentials, faultInForm, type Permission, type ProjectScope } from '../domain/projects.js';
-import { AppError } from '../errors.js';
+import { AppError, unavailable } from '../errors.js';
 import { UNAUTHENTICATED } from './admission.js';
 import { type Addresses, clientNetwork } from './client-address.js';
 import { refuseMalformedUrl } from './failures.js';
@@ -54,13 +54,22 @@ const FAILURES_WITH_APP_ID = 3_000;
 /** Addresses and App IDs are counted by their checksum, so made-up ones cannot fill the memory. */
 const BUCKETS = 65_536;
 
+/** Throws UNAVAILABLE while the service is starting or closing. */
+export function requireOpen({ isOpen }: { readonly isOpen: boolean }): void {
+  if (!isOpen) throw unavailable('The service is starting or closing.');
+}
+
 /**
  * Authenticates a request, for both interfaces (spec, "Authentication"). Throws UNAUTHENTICATED, with the same
  * message for an unknown App ID and a wrong secret. Throws RATE_LIMITED for a failure beyond the limit of its address
  * or its App ID. Only failures are counted and limited: valid credentials always pass, so no attacker can lock a
  * project out.
  */
-export function createAuthenticate(projects: Credentialed, runWithAdmission: Run): Authenticate {
+export function createAuthenticate(
+  service: { readonly isOpen: boolean },
+  projects: Credentialed,
+  runWithAdmission: Run,
+): Authenticate {
   const countOfAddress = createFailureLimit(FAILURES_OF_ADDRESS, 'from this address');
   const countWithAppId = createFailureLimit(FAILURES_WITH_APP_ID, 'with this App ID');
   const refuse = async (network: string, credentials: Credentials | null, error: unknown): Promise<never> => {
@@ -71,6 +80,7 @@ export function createAuthenticate(projects: Credentialed, runWithAdmission: Run
     throw new AppError('UNAUTHENTICATED', error.message + advice, { headers: CHALLENGE });
   };
   return (caller, run = runWithAdmission) => {
+    requireOpen(service);
     const { headers } = caller;
     const credentials = readCredentials(headers);
     if (credentials === null) {

@@ -1,7 +1,8 @@
 import { brotliCompress, type CompressCallback, constants, gzip } from 'node:zlib';
 import { negotiate } from '@fastify/accept-negotiator';
-import type { FastifyInstance, FastifyRequest, onSendHookHandler } from 'fastify';
+import type { FastifyRequest, onSendHookHandler } from 'fastify';
 import { isOnThisMachine } from './client-address.js';
+import type { Hooks } from './pipeline.js';
 
 /** A smaller answer fits into one packet. */
 const SMALLEST_BYTES = 1_025;
@@ -16,13 +17,13 @@ const ENCODINGS = [...Object.keys(ENCODERS), 'identity'];
 
 /**
  * Compresses the answers of both interfaces for clients that ask for it, in the thread pool. Pages, which may show credentials, are not
- * compressed, and neither are streams. Call it before the routes are registered.
+ * compressed, and neither are streams.
  *
  * An answer stays one piece with a Content-Length. @fastify/compress would make a stream of it, whose reader could take as long as
  * it likes (connections.ts).
  */
-export function compressAnswers(app: FastifyInstance, compression: 'remote' | 'on' | 'off'): void {
-  if (compression === 'off') return;
+export function compressAnswers(compression: 'remote' | 'on' | 'off'): Hooks {
+  if (compression === 'off') return {};
   const compress: onSendHookHandler = (request, reply, payload, done) => {
     if (!mayCompress(request, payload) || (compression === 'remote' && isOnThisMachine(request))) return done();
     const vary = reply.getHeader('vary');
@@ -37,10 +38,12 @@ export function compressAnswers(app: FastifyInstance, compression: 'remote' | 'o
       done(null, bytes);
     });
   };
-  // After the hooks of the plugins, which read and change the text, and before that of HEAD, which takes the length.
-  app.addHook('onRoute', (route) => {
-    route.onSend = [compress, ...([route.onSend ?? []].flat() as onSendHookHandler[])];
-  });
+  return {
+    // A hook of each route: the hooks of the interfaces come before it and change the text, that of HEAD comes after it and takes the length.
+    onRoute(route) {
+      route.onSend = [compress, ...([route.onSend ?? []].flat() as onSendHookHandler[])];
+    },
+  };
 }
 
 /** Whether it is the text of an answer behind credentials, and worth it. */

@@ -4,6 +4,7 @@ import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promi
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
 import { AppError, UNKNOWN_OUTCOME, unavailable, withdrawn } from '../errors.js';
+import type { Hooks } from './pipeline.js';
 
 /** What Node keeps in private properties of a connection. */
 interface PrivateState {
@@ -47,9 +48,9 @@ const LOOKS = 25;
 /**
  * Lets the server close in order. While it drains it accepts connections, but each of those that it had before ends with its next answer. When
  * it closes, it stops listening, and each connection ends with its next answer, or when it was silent for long. What is still open after
- * the longest request, such as an upload, is broken off. Returns whether the server drains or closes. Call it before all other hooks.
+ * the longest request, such as an upload, is broken off. `isClosing` returns whether the server drains or closes.
  */
-export function closeInOrder(app: FastifyInstance, requestTimeoutMs: number): () => boolean {
+export function closeInOrder(app: FastifyInstance, requestTimeoutMs: number) {
   const connections = new Set<Socket>();
   let accepted = 0;
   /** The connections from before the server drains; null until then. */
@@ -70,20 +71,22 @@ export function closeInOrder(app: FastifyInstance, requestTimeoutMs: number): ()
       old?.delete(socket);
     });
   });
-  app.addHook('onRequest', ({ raw }, _reply, done) => {
-    // It has arrived behind the last answer, and could not be answered.
-    if (raw.socket.writableEnded) return;
-    if (held === null) done();
-    else held.push(done);
-  });
-  app.addHook('onSend', ({ raw }, reply, _payload, done) => {
-    if (isClosing || old?.has(raw.socket)) {
-      // The answers to requests that came behind it would be lost.
-      if (hasNewerRequest(raw)) reply.raw.removeHeader('connection');
-      else reply.header('connection', 'close');
-    }
-    done();
-  });
+  const hooks: Hooks = {
+    onRequest({ raw }, _reply, done) {
+      // It has arrived behind the last answer, and could not be answered.
+      if (raw.socket.writableEnded) return;
+      if (held === null) done();
+      else held.push(done);
+    },
+    onSend({ raw }, reply, _payload, done) {
+      if (isClosing || old?.has(raw.socket)) {
+        // The answers to requests that came behind it would be lost.
+        if (hasNewerRequest(raw)) reply.raw.removeHeader('connection');
+        else reply.header('connection', 'close');
+      }
+      done();
+    },
+  };
   app.decorate('drain', () => {
     old ??= new Set(connections);
   });
@@ -139,7 +142,7 @@ export function closeInOrder(app: FastifyInstance, requestTimeoutMs: number): ()
     for (const socket of connections) socket.destroy();
   }
 
-  return () => old !== null || stopped !== null;
+  return { hooks, isClosing: () => old !== null || stopped !== null };
 }
 
 /** A smaller answer fits into the buffers of the operating system, unless it waits behind others on its connection. */
@@ -247,22 +250,11 @@ const CHECKS = 20;
  * One timer checks all requests. Fastify's `handlerTimeout` would cost several microseconds for each request: a timer, a signal
  * and listeners.
  */
-export function limitRequestTime(app: FastifyInstance, { timeoutMs, unreadMs }: TimeLimits): void {
+export function limitRequestTime(app: FastifyInstance, { timeoutMs, unreadMs }: TimeLimits): Hooks {
   const intervalMs = timeoutMs / CHECKS;
   // An answer may be unread for almost one interval when a check sees it for the first time.
   const endUnread = watchUnread(app, unreadMs - 2 * intervalMs);
   const open = createOpenRequests();
-  app.addHook('onRequest', (request, reply, done) => {
-    // Two checks earlier, so that on a busy machine, too, the answer says what became of the write.
-    request.until = performance.now() + timeoutMs - 2 * intervalMs;
-    open.add(reply);
-    done();
-  });
-  app.addHook('onSend', (request, _reply, _payload, done) => {
-    open.remove(request);
-    done();
-  });
-
   function check(): void {
     endUnread();
     const overdue = open.arrivedBefore(performance.now() - timeoutMs).map((reply) => {
@@ -292,10 +284,19 @@ export function limitRequestTime(app: FastifyInstance, { timeoutMs, unreadMs }: 
   }
 
   const timer = setInterval(check, intervalMs).unref();
-  app.addHook('onClose', (_app, done) => {
-    clearInterval(timer);
-    done();
-  });
+  app.addHook('onClose', async () => clearInterval(timer));
+  return {
+    onRequest(request, reply, done) {
+      // Two checks earlier, so that on a busy machine, too, the answer says what became of the write.
+      request.until = performance.now() + timeoutMs - 2 * intervalMs;
+      open.add(reply);
+      done();
+    },
+    onSend(request, _reply, _payload, done) {
+      open.remove(request);
+      done();
+    },
+  };
 }
 
 /** A request that is not, or no longer, among the open ones. */

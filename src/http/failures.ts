@@ -5,11 +5,20 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { AppError, badInput, type DocsOf, type ErrorCode, expected, fromUnknown, NO_SUCH_PATH } from '../errors.js';
 import { currentAnswer, endGently } from './connections.js';
 import { JSON_TYPE } from './media-types.js';
+import type { Hooks } from './pipeline.js';
 import { logIds } from './request-log.js';
 
 export function setCommonHeaders(request: FastifyRequest, reply: FastifyReply): void {
   reply.headers({ 'x-request-id': request.id, 'cache-control': 'no-store' });
 }
+
+/** Failures set the headers again, because Fastify refuses some requests before their hooks. */
+export const commonHeaders: Hooks = {
+  onRequest(request, reply, done) {
+    setCommonHeaders(request, reply);
+    done();
+  },
+};
 
 /**
  * Notes the code of a failure, and logs one that has a cause for the operator. The answer to the caller does not contain that cause.
@@ -85,11 +94,13 @@ export function refuseUnknownRoutes(app: FastifyInstance): (request: FastifyRequ
  * Escapes a path whose percent-encoding is broken, so that the router passes it on. Its interface then refuses it after
  * authentication, as it refuses everything else. The router itself would refuse it before authentication.
  */
-export function routableUrl(url: string): string {
+export function routableUrl({ url = '/' }: RawRequest): string {
   if (!url.includes('%')) return url;
   const [path = '', ...query] = url.split(/(?=\?)/);
   return isDecodable(path) ? url : [path.replaceAll('%', '%25'), ...query].join('');
 }
+
+type RawRequest = Pick<IncomingMessage, 'url'>;
 
 /**
  * Refuses a malformed URL, a malformed Host (RFC 9112, section 3.2), and a second content-type. Throws
@@ -140,7 +151,7 @@ function isDecodable(text: string): boolean {
 }
 
 /** Answers what Node would otherwise answer by itself without a body, or not at all. */
-export function answerUnusualRequests(app: FastifyInstance): void {
+export function answerUnusualRequests(app: FastifyInstance): Hooks {
   // An unknown expectation may be ignored (RFC 9110, section 10.1.1).
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response));
   app.server.on('connect', (_request, socket: Socket) => {
@@ -149,7 +160,7 @@ export function answerUnusualRequests(app: FastifyInstance): void {
     refuseMalformedHttp({ code: 'CONNECT' }, socket, app.docsOf);
   });
   app.server.on('upgrade', (request, socket: Socket, head: Buffer) => ignoreUpgrade(app, request, socket, head));
-  app.addHook('onRequest', ({ raw }, _reply, done) => done(findHeaderFault(raw)));
+  return { onRequest: ({ raw }, _reply, done) => done(findHeaderFault(raw)) };
 }
 
 /**

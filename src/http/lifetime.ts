@@ -84,7 +84,6 @@ interface Open {
 
 export type Lifetimes = ReturnType<typeof createLifetimes>;
 
-/** Call it before the routes are registered. */
 export function createLifetimes(
   app: FastifyInstance,
   runWithAdmission: RunWithAdmission,
@@ -233,7 +232,6 @@ export interface OpenStream extends Lifetime<ProjectScope> {
 
 export type Streams = ReturnType<typeof createStreams>;
 
-/** Call it before the routes are registered. */
 export function createStreams(
   app: FastifyInstance,
   projects: Pick<Credentialed, 'authenticate'>,

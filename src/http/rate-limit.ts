@@ -3,6 +3,7 @@ import type { Redis } from 'ioredis';
 import { RateLimiterMemory, RateLimiterRedis } from 'rate-limiter-flexible';
 import { AppError } from '../errors.js';
 import type { Logger } from '../telemetry/logger.js';
+import type { Hooks } from './pipeline.js';
 
 export interface RateLimits {
   /** The minute begins with the first request. Null for no limit. */
@@ -22,9 +23,9 @@ const RETRY_MS = 500;
  * Limits the requests of a project in a minute: by its own limit, or by that of the settings. Throws RATE_LIMITED beyond the
  * limit, before the request is queued. Every answer tells what is left (RateLimit headers,
  * draft-ietf-httpapi-ratelimit-headers-10). A project without any limit is not counted. Requests without valid credentials are
- * counted by http/authentication.ts. Call it before the routes are registered.
+ * counted by http/authentication.ts.
  */
-export async function limitRates(app: FastifyInstance, config: RateLimits, log: Logger): Promise<void> {
+export async function limitRates(app: FastifyInstance, config: RateLimits, log: Logger): Promise<Hooks> {
   const { requestsPerMinute, redisUrl } = config;
   // Projects have different limits, so the limiter only counts.
   const budget = { points: Number.MAX_SAFE_INTEGER, duration: WINDOW_S, keyPrefix: 'userdir:requests' };
@@ -54,11 +55,13 @@ export async function limitRates(app: FastifyInstance, config: RateLimits, log: 
     });
   }
 
-  app.addHook('preParsing', ({ scope }, reply, payload, done) => {
-    const limit = scope?.requestsPerMinute ?? requestsPerMinute;
-    if (!scope || limit === null) return done(null, payload);
-    count(scope.appId, limit, reply).then(() => done(null, payload), done);
-  });
+  return {
+    preParsing({ scope }, reply, payload, done) {
+      const limit = scope?.requestsPerMinute ?? requestsPerMinute;
+      if (!scope || limit === null) return done(null, payload);
+      count(scope.appId, limit, reply).then(() => done(null, payload), done);
+    },
+  };
 }
 
 /** A client that reconnects by itself. While it is not connected, every command fails at once. */

@@ -1,4 +1,3 @@
-import type { FastifyInstance } from 'fastify';
 import { LRUCache } from 'lru-cache';
 import {
   hasFailed,
@@ -7,6 +6,7 @@ import {
   type Remembered,
   type RequestsQuestion,
 } from '../domain/requests.js';
+import type { Hooks } from './pipeline.js';
 
 /** Counts a request of a project. */
 type CountRequest = (appId: string, isFailure: boolean) => void;
@@ -74,29 +74,31 @@ function createRing(size: number): Ring {
  * Counts the requests of each project, and remembers them in `recent` where something may ask for them. A request without valid credentials
  * belongs to no project.
  */
-export function recordRequests(app: FastifyInstance, count: CountRequest, recent: RecentRequests | null): void {
-  app.addHook('onResponse', (request, reply, done) => {
-    const { scope, failure: code, operation } = request;
-    if (!scope) return done();
-    const { statusCode: status } = reply;
-    const isFailure = hasFailed({ status, code });
-    count(scope.appId, isFailure);
-    recent?.add(
-      {
-        appId: scope.appId,
-        id: request.id,
-        at: Date.now(),
-        ms: Math.round(reply.elapsedTime * 10) / 10,
-        method: request.method,
-        route: request.routeOptions.url ?? 'none',
-        operation: operation === null ? null : operation.name,
-        cost: operation === null ? null : operation.cost,
-        status,
-        code,
-        secret: scope.actor,
-      },
-      isFailure,
-    );
-    done();
-  });
+export function recordRequests(count: CountRequest, recent: RecentRequests | null): Hooks {
+  return {
+    onResponse(request, reply, done) {
+      const { scope, failure: code, operation } = request;
+      if (!scope) return done();
+      const { statusCode: status } = reply;
+      const isFailure = hasFailed({ status, code });
+      count(scope.appId, isFailure);
+      recent?.add(
+        {
+          appId: scope.appId,
+          id: request.id,
+          at: Date.now(),
+          ms: Math.round(reply.elapsedTime * 10) / 10,
+          method: request.method,
+          route: request.routeOptions.url ?? 'none',
+          operation: operation === null ? null : operation.name,
+          cost: operation === null ? null : operation.cost,
+          status,
+          code,
+          secret: scope.actor,
+        },
+        isFailure,
+      );
+      done();
+    },
+  };
 }

@@ -1,8 +1,13 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import type { FastifyBaseLogger, FastifyInstance, FastifyRequest } from 'fastify';
+import { MAX_REQUEST_ID } from '../domain/requests.js';
+import { redact } from '../errors.js';
 import type { Logger } from '../telemetry/logger.js';
 import { createRequestCost, enableTraces, type RequestCost, runInTrace } from '../telemetry/request-trace.js';
 import type { Tracing } from '../telemetry/tracing.js';
 import { createCounts } from './connections.js';
+import type { Hooks } from './pipeline.js';
 
 /** The operation of a GraphQL request, as the log, the metrics and the cost report name it. */
 export interface LoggedOperation {
@@ -12,28 +17,51 @@ export interface LoggedOperation {
   readonly cost: number;
 }
 
+const LOGGABLE_REQUEST_ID = new RegExp(`^[\\w.:/+=-]{1,${MAX_REQUEST_ID}}$`);
+
+/** The ID of a request: its own, unless that might contain a secret, an email or an address, because it is logged. */
+export function requestIdOf({ headers }: Pick<IncomingMessage, 'headers'>): string {
+  const given = headers['x-request-id'];
+  const isLoggable = typeof given === 'string' && LOGGABLE_REQUEST_ID.test(given) && redact(given) === given;
+  return isLoggable ? given : randomUUID();
+}
+
+/**
+ * A logger that is its own child. A child for each request would cost more than most requests, so each log line has the request ID instead.
+ * Not a `childLoggerFactory`, of which Fastify checks for each request that it made a logger.
+ */
+export function withoutChildren(log: Logger): FastifyBaseLogger {
+  const shared: FastifyBaseLogger = Object.create(log);
+  shared.child = () => shared;
+  // Fastify writes one line of this level, that it listens. `serve` does, when it knows that the database can be used.
+  shared.info = () => undefined;
+  return shared;
+}
+
 /** What connects the log lines of one request. */
 export function logIds({ id, trace }: FastifyRequest) {
   return { reqId: id, trace: trace?.span?.traceId };
 }
 
 /** Logs one line for each request. No line has a URL, a body or a header: these hold personal data and credentials. */
-export function logRequests(app: FastifyInstance, log: Logger): void {
-  if (!log.isLevelEnabled('info')) return;
+export function logRequests(log: Logger): Hooks {
+  if (!log.isLevelEnabled('info')) return {};
   // No field of the line can hold a secret, and looking for one would take longer than the rest of the line.
   const lines = log.child({}, { redact: [] });
-  app.addHook('onResponse', (request, reply, done) => {
-    lines.info({
-      ...logIds(request),
-      method: request.method,
-      route: request.routeOptions.url ?? 'none',
-      operation: request.operation?.name ?? undefined,
-      status: reply.statusCode,
-      ms: Math.round(reply.elapsedTime * 10) / 10,
-      project: request.scope?.appId,
-    });
-    done();
-  });
+  return {
+    onResponse(request, reply, done) {
+      lines.info({
+        ...logIds(request),
+        method: request.method,
+        route: request.routeOptions.url ?? 'none',
+        operation: request.operation?.name ?? undefined,
+        status: reply.statusCode,
+        ms: Math.round(reply.elapsedTime * 10) / 10,
+        project: request.scope?.appId,
+      });
+      done();
+    },
+  };
 }
 
 /** The cost of a request that is being measured. */
@@ -49,41 +77,44 @@ const MAX_IN_ALL = 100;
 /**
  * Traces requests for the operator if `tracing` is on. Measures those that come with `Userdir-Cost: 1`, and answers
  * them with `Server-Timing`. A request is measured once its credentials are valid and its body has arrived. Beyond
- * the limits it is answered without `Server-Timing`. Call it after everything that makes a request wait before its
- * handler.
+ * the limits it is answered without `Server-Timing`.
  */
-export function traceRequests(app: FastifyInstance, tracing: Tracing | null): void {
-  if (tracing !== null) {
-    const disable = enableTraces();
-    app.addHook('onClose', () => tracing.close().finally(disable));
-    app.addHook('onRequest', (request, reply, done) => {
+export function traceRequests(app: FastifyInstance, tracing: Tracing | null): Hooks {
+  const measure = createMeasurements();
+  const hooks: Hooks = {
+    preValidation(request, _reply, done) {
+      const { headers, scope } = request;
+      if (headers['userdir-cost'] === '1' && scope) {
+        const cost = measure(scope.appId);
+        if (cost !== null) {
+          request.measuredCost = cost;
+          request.trace = { costs: [cost], span: request.trace?.span ?? null };
+        }
+      }
+      done();
+    },
+    // This may run in the trace of another request, which read this body or released this request from the queue.
+    preHandler: ({ trace }, _reply, done) => runInTrace(trace, done),
+    onSend({ measuredCost }, reply, _payload, done) {
+      // Undefined for a request that Fastify has refused before it was decorated.
+      if (measuredCost) {
+        reply.header('server-timing', serverTiming(measuredCost, reply.elapsedTime));
+        measuredCost.close();
+      }
+      done();
+    },
+  };
+  if (tracing === null) return hooks;
+  const disable = enableTraces();
+  app.addHook('onClose', () => tracing.close().finally(disable));
+  return {
+    ...hooks,
+    onRequest(request, reply, done) {
       const span = tracing.begin(request, reply);
       if (span !== null) request.trace = { costs: [], span };
       runInTrace(request.trace, done);
-    });
-  }
-  const measure = createMeasurements();
-  app.addHook('preValidation', (request, _reply, done) => {
-    const { headers, scope } = request;
-    if (headers['userdir-cost'] === '1' && scope) {
-      const cost = measure(scope.appId);
-      if (cost !== null) {
-        request.measuredCost = cost;
-        request.trace = { costs: [cost], span: request.trace?.span ?? null };
-      }
-    }
-    done();
-  });
-  // This may run in the trace of another request, which read this body or released this request from the queue.
-  app.addHook('preHandler', ({ trace }, _reply, done) => runInTrace(trace, done));
-  app.addHook('onSend', ({ measuredCost }, reply, _payload, done) => {
-    // Undefined for a request that Fastify has refused before it was decorated.
-    if (measuredCost) {
-      reply.header('server-timing', serverTiming(measuredCost, reply.elapsedTime));
-      measuredCost.close();
-    }
-    done();
-  });
+    },
+  };
 }
 
 /** Returns a function that starts to measure a request of a project; null beyond the limits. */

@@ -1,6 +1,6 @@
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import Fastify, { type FastifyInstance, type onResponseHookHandler } from 'fastify';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { type BatchSize, batchChannel } from './request-trace.js';
 
@@ -33,10 +33,9 @@ const MAX_OPERATIONS = 100;
 export function measure(app: FastifyInstance, figures: readonly Figure[]) {
   const register = new Registry();
   collectDefaultMetrics({ register });
-  measureRequests(app, register);
   measureBatches(app, register);
   for (const figure of figures) readFigure(figure, register);
-  return () => register.metrics();
+  return { hooks: { onResponse: measureRequests(register) }, readMetrics: () => register.metrics() };
 }
 
 /** Serves metrics for Prometheus on their own port. */
@@ -54,7 +53,7 @@ export async function serveMetrics(address: { host: string; port: number }, read
   };
 }
 
-function measureRequests(app: FastifyInstance, register: Registry): void {
+function measureRequests(register: Registry): onResponseHookHandler {
   const requests = new Counter({
     name: 'userdir_http_requests_total',
     help: 'Requests answered.',
@@ -82,7 +81,7 @@ function measureRequests(app: FastifyInstance, register: Registry): void {
     registers: [register],
   });
   const labelOf = createLabels(MAX_OPERATIONS);
-  app.addHook('onResponse', (request: FastifyRequest, reply: FastifyReply, done) => {
+  return (request, reply, done) => {
     const { method, routeOptions, operation } = request;
     const route = routeOptions.url ?? 'none';
     if (routeOptions.config?.isProbe) {
@@ -96,7 +95,7 @@ function measureRequests(app: FastifyInstance, register: Registry): void {
     durations.observe({ method, route }, seconds);
     if (operation) operations.observe({ operation: labelOf(operation.name ?? 'unnamed') }, seconds);
     done();
-  });
+  };
 }
 
 /** Keeps the first names as labels and calls all others `other`, so that no caller can fill the memory with names. */

@@ -92,7 +92,7 @@ describe('the client is', () => {
 test('a failure counts for the address of its caller, also when the connection has ended by the time it is known', async () => {
   const refuse = () => Promise.reject(new AppError('UNAUTHENTICATED', 'The App ID or the App Secret is invalid.'));
   const projects = { cachedCredentials: () => 'miss', authenticate: refuse } as unknown as Projects;
-  const authenticate = createAuthenticate(projects, (_project, work) => work());
+  const authenticate = createAuthenticate({ isOpen: true }, projects, (_project, work) => work());
   const codeOf = async (place: number, ip = '192.0.2.7') => {
     const headers = { 'service-app-id': `app_${place}`, 'service-app-secret': 'wrong' };
     const caller: { headers: typeof headers; ip: string | undefined } = { headers, ip };

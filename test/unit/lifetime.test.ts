@@ -32,9 +32,8 @@ beforeEach(async () => {
   app = Fastify();
   unread = createUnreadBytes();
   admission = createAdmission(ADMISSION);
-  app.decorateRequest('queued', null);
   places = createPlaces({ perHolder: 100, inAll: 100 }, () => new AppError('RATE_LIMITED', 'Too many.'));
-  const lifetimes = createLifetimes(app, admitRequests(app, admission, unread), unread, 10_000);
+  const lifetimes = createLifetimes(app, admitRequests(app, admission, unread).runWithAdmission, unread, 10_000);
   app.get('/', async (request, reply) => {
     await before;
     const terms = {

@@ -12,7 +12,7 @@ test('requests whose clients go while they are authenticated leave room for othe
   const app = Fastify();
   decorateRequests(app);
   const admission = createAdmission({ maxInFlight: 8, maxInFlightPerProject: 8, maxQueued: 8 }, eventLoop);
-  admitRequests(app, admission, createUnreadBytes());
+  const admitted = admitRequests(app, admission, createUnreadBytes());
   let letGo = () => {};
   const gate = new Promise<void>((resolve) => {
     letGo = resolve;
@@ -27,7 +27,8 @@ test('requests whose clients go while they are authenticated leave room for othe
     ended += 1;
     await gate;
   });
-  traceRequests(app, null);
+  for (const hooks of [admitted.hooks, traceRequests(app, null)])
+    for (const [stage, hook] of Object.entries(hooks)) app.addHook(stage as 'onRequest', hook);
   app.get('/*', async () => 'text');
   await app.listen({ host: '127.0.0.1', port: 0 });
   const { port } = app.server.address() as AddressInfo;

@@ -1,0 +1,46 @@
+import type {
+  FastifyInstance,
+  onRequestHookHandler,
+  onResponseHookHandler,
+  onRouteHookHandler,
+  onSendHookHandler,
+  preHandlerHookHandler,
+  preParsingHookHandler,
+  preValidationHookHandler,
+} from 'fastify';
+
+/*
+ * Every hook that a request meets, in its order. An interface adds its own behind them, and a route behind those: `onRequest`
+ * authenticates and permits, `preHandler` authenticates once more who has waited for long (authentication.ts).
+ */
+const PIPELINE = {
+  onRoute: ['compression'],
+  onRequest: ['closing', 'commonHeaders', 'unusualRequests', 'requestTime', 'traces'],
+  preParsing: ['rateLimit'],
+  preValidation: ['traces'],
+  preHandler: ['admission', 'traces'],
+  onSend: ['closing', 'requestTime', 'admission', 'traces'],
+  onResponse: ['log', 'recentRequests', 'metrics'],
+} as const satisfies Record<keyof Hooks, readonly string[]>;
+
+type Concern = (typeof PIPELINE)[keyof Hooks][number];
+
+/** The hooks of one concern. */
+export interface Hooks {
+  readonly onRoute?: onRouteHookHandler;
+  readonly onRequest?: onRequestHookHandler;
+  readonly preParsing?: preParsingHookHandler;
+  readonly preValidation?: preValidationHookHandler;
+  readonly preHandler?: preHandlerHookHandler;
+  readonly onSend?: onSendHookHandler;
+  readonly onResponse?: onResponseHookHandler;
+}
+
+/** Adds the hooks to a server that has no routes yet. */
+export function addHooks(app: FastifyInstance, concerns: Readonly<Record<Concern, Hooks>>): void {
+  for (const [stage, names] of Object.entries(PIPELINE) as [keyof Hooks, readonly Concern[]][])
+    for (const name of names) {
+      const hook = concerns[name][stage];
+      if (hook !== undefined) app.addHook(stage as 'onRequest', hook as onRequestHookHandler);
+    }
+}
