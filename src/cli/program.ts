@@ -6,7 +6,6 @@ import { redact, show } from '../errors.js';
 import { examples } from './arguments.js';
 import { addAuditCommand } from './audit.js';
 import { addChangesCommand } from './changes.js';
-import { addCompletionCommand } from './completion.js';
 import { addDashboardCommand } from './dashboard.js';
 import { addDoctorCommand } from './doctor.js';
 import { addMigrateCommand } from './migrate.js';
@@ -37,7 +36,6 @@ const COMMANDS = [
   addSeedCommand,
   addDoctorCommand,
   addRestoredCommand,
-  addCompletionCommand,
 ];
 
 /** commander removes the styles where the output is not a terminal. */

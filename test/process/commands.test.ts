@@ -344,7 +344,7 @@ describe.runIf(inject('engine') === 'embedded')('usage', () => {
   const usage = (...args: string[]) => userdir({ DATA_DIR: '/nonexistent' }, args);
 
   test.each([
-    [[], ['serve', 'migrate', 'project', 'user', 'seed', 'doctor', 'completion', 'DATABASE_URL', 'DATA_DIR']],
+    [[], ['serve', 'migrate', 'project', 'user', 'seed', 'doctor', 'DATABASE_URL', 'DATA_DIR']],
     [['serve'], ['--json', 'PORT']],
     [['migrate'], ['--json']],
     [['project'], ['create', 'list', 'show', 'rename', 'disable', 'enable', 'limit', 'delete', 'rotate']],
