@@ -24,7 +24,7 @@ import {
   sendFailure,
 } from '../http/failures.js';
 import { createLifetimes, createStreams, type StreamLimits } from '../http/lifetime.js';
-import { addHooks } from '../http/pipeline.js';
+import { addHooks, type Hooks } from '../http/pipeline.js';
 import { type DemoCredentials, frontPagePlugin, healthPlugin } from '../http/public-routes.js';
 import { limitRates } from '../http/rate-limit.js';
 import { createRecentRequests, type RecentRequests, recordRequests } from '../http/recent-requests.js';
@@ -208,7 +208,11 @@ function createReadyCheck(context: Context, isClosing: () => boolean): () => Pro
 }
 
 /** Metrics on a port of their own, while the server listens. */
-async function loadMetrics(app: FastifyInstance, { host, metricsPort: port }: Config, figures: () => Figure[]) {
+async function loadMetrics(
+  app: FastifyInstance,
+  { host, metricsPort: port }: Config,
+  figures: () => Figure[],
+): Promise<Hooks> {
   if (port === null) return {};
   // Loaded only where it is used, because it takes time and memory.
   const { measure, serveMetrics } = await import('../telemetry/metrics.js');
