@@ -3,7 +3,7 @@ import type { Engine } from './test/support/engines.js';
 import { LongestFirst } from './test/support/sequencer.js';
 
 /**
- * The tests by what they need. `npm test` runs `fast`; `npm run test:all` runs all of them, on the embedded database and, where
+ * The tests by what they need. `npm test` runs `fast`, `npm run test:slow` `slow`; `npm run test:all` runs all of them, on the embedded database and, where
  * TEST_DATABASE_URL names a server, on that PostgreSQL too. They start in this order, without waiting for the end of a kind.
  */
 interface Kind {
@@ -22,6 +22,8 @@ const JOURNEYS = ['test/browser/dashboard-journeys.test.ts'];
 /** What compares times is not run beside anything else. */
 const COMPARES_TIMES = ['test/contract/authentication-time.test.ts'];
 
+const SLOW_FILES = 'test/{api,contract,db}/**/*.slow.test.ts';
+
 const kinds: Record<string, Kind> = {
   // What is packed and installed, and what the guides tell. An installation takes as long as the registry.
   package: { include: ['test/package/**/*.test.ts'], test: SLOW },
@@ -36,10 +38,12 @@ const kinds: Record<string, Kind> = {
   // What operators do in a browser, down to the database.
   journeys: { include: JOURNEYS, test: SLOW },
   clients: { include: ['test/clients/*.test.ts'], engines: ['embedded'], test: SLOW },
+  // Long histories, storms and large tables, as `fast`: files that take more than some three seconds.
+  slow: { include: [SLOW_FILES], test: { isolate: false } },
   // The service in the process of the test. The files of a worker run one after the other, on a database that they share.
   fast: {
     include: ['test/{unit,api,contract,db}/**/*.test.ts'],
-    exclude: COMPARES_TIMES,
+    exclude: [SLOW_FILES, ...COMPARES_TIMES],
     test: { isolate: false },
   },
   // What happens when a PostgreSQL under Patroni fails. Stands aside where the programs are missing.
@@ -51,10 +55,10 @@ const kinds: Record<string, Kind> = {
   alone: { include: COMPARES_TIMES, test: { maxWorkers: 1 } },
 };
 
-// .ci/run runs the drills beside all others.
-if (process.env['WITHOUT_DRILLS'] === 'yes') delete kinds['drills'];
+/** The projects that .ci/run has run, or runs beside these. */
+const without = process.env['WITHOUT']?.split(' ') ?? [];
 
-const projects = Object.entries(kinds).flatMap(([name, { engines = EVERY_ENGINE, include, exclude = [], test }]) =>
+const everyProject = Object.entries(kinds).flatMap(([name, { engines = EVERY_ENGINE, include, exclude = [], test }]) =>
   engines.map((engine) => ({
     name: engine === 'postgres' ? `${name}-postgres` : name,
     include,
@@ -63,6 +67,8 @@ const projects = Object.entries(kinds).flatMap(([name, { engines = EVERY_ENGINE,
     ...test,
   })),
 );
+
+const projects = everyProject.filter(({ name }) => !without.includes(name));
 
 export default defineConfig({
   test: {

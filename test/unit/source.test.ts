@@ -45,7 +45,7 @@ test('commands and the dashboard act under the name of an operator', () => {
   expect(calls.filter((call) => !/operator/.test(call))).toEqual([]);
 });
 
-test('statements about rows stand in files *.sql.ts, where test/db/growth.test.ts runs all of them', () => {
+test('statements about rows stand in files *.sql.ts, where test/db/growth.slow.test.ts runs all of them', () => {
   // Those of db/ and of doctor look at the server, and at no table of ours.
   const others = sources.filter(({ path }) => !/\.sql\.ts$|^db\/|^cli\/doctor-/.test(path));
   expect(others.filter(({ text }) => /Prisma\.(sql|raw)\b/.test(text)).map(({ path }) => path)).toEqual([]);

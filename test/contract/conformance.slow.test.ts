@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { json, text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { beforeAll, describe, expect, inject, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type ImportedUser, type Json, type TestProject, useTestApp } from '../support/app.js';
 import { outcomeOf, spawnUserdir } from '../support/command.js';
@@ -509,8 +509,7 @@ async function readAsked(incoming: IncomingMessage): Promise<Asked> {
   return { method, path: pathname, query: searchParams, headers: { ...headers, was: method }, body };
 }
 
-// The fault is in the proxy, so one database engine is enough.
-describe.runIf(inject('engine') === 'embedded')('a server that', () => {
+describe('a server that', () => {
   test.each(WRONG)('$is is found by $foundBy', async (wrong) => {
     const { url, server } = await startWrong(wrong);
     try {
@@ -533,8 +532,7 @@ describe.runIf(inject('engine') === 'embedded')('a server that', () => {
   });
 });
 
-// The engine does not affect the command line either.
-describe.runIf(inject('engine') === 'embedded')('the command', () => {
+describe('the command', () => {
   beforeAll(() => promisify(execFile)('npx', ['tsc', '-b', 'test/contract/conformance']));
 
   const PROGRAM = fileURLToPath(new URL('../../dist/.conformance/command.js', import.meta.url));
