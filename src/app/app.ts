@@ -70,9 +70,11 @@ export interface Timeouts {
   readonly checkMs: number;
   /** How often a comment is sent on a stream, so that nothing on its way takes it for idle: three times within every documented time-out. */
   readonly heartbeatMs: number;
+  /** A page that follows a project is told of what is new at most so often, because it asks again then, and is permitted anew so often. */
+  readonly newsMs: number;
 }
 
-export const TIMEOUTS: Timeouts = { headersMs: 10_000, stalledMs: 30_000, checkMs: 1_000, heartbeatMs: 10_000 };
+export const TIMEOUTS: Timeouts = { headersMs: 10_000, stalledMs: 30_000, checkMs: 1_000, heartbeatMs: 10_000, newsMs: 5_000 };
 const BODY_LIMIT_BYTES = 1_048_576;
 /** Node's limit for URL and headers together. With it, the router never rejects a parameter as too long. */
 const MAX_URL_LENGTH = 16_384;
@@ -146,6 +148,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     const { examine = async () => [] } = options;
     await app.register(dashboardPlugin, {
       ...{ config, services, runWithAdmission, lifetimes },
+      newsMs: timeouts.newsMs,
       status: createStatus({ admission, pool: context.db.pool, isEmbedded, examine }),
       requireOpen: () => requireOpen(context),
       askForRequests: async (question) => [recent.read(question)],

@@ -40,6 +40,8 @@ export interface DashboardOptions {
   readonly runWithAdmission: RunWithAdmission;
   /** Downloads and uploads outlive their requests. */
   readonly lifetimes: Lifetimes;
+  /** The least time between two events of what a page follows. There may be many pages, so rights are read only so often. */
+  readonly newsMs: number;
   /** Throws UNAVAILABLE while the service is starting or closing. */
   readonly requireOpen: () => void;
 }
@@ -169,8 +171,6 @@ function tooManyTransfers(): AppError {
 
 /** How many pages follow a project in this process, and of one operator. */
 const FOLLOWERS = { inAll: 200, perHolder: 10 };
-/** There may be many, so their rights are read less often than those of transfers. */
-const FOLLOWER_CHECK_MS = 5_000;
 
 function tooManyFollowers(): AppError {
   return new AppError('RATE_LIMITED', `Too many pages follow projects: ${FOLLOWERS.perHolder} of an operator may.`, {
@@ -179,7 +179,7 @@ function tooManyFollowers(): AppError {
 }
 
 /** The right of an operator in the project of a download or an upload. A refusal is recorded. */
-function createRightOf(sessions: Sessions, { services, requireOpen }: DashboardOptions): RightOf {
+function createRightOf(sessions: Sessions, { services, requireOpen, newsMs }: DashboardOptions): RightOf {
   const transfers = createPlaces(TRANSFERS, tooManyTransfers);
   const followers = createPlaces(FOLLOWERS, tooManyFollowers);
   return async (request, permission, use = 'transfer') => {
@@ -216,7 +216,7 @@ function createRightOf(sessions: Sessions, { services, requireOpen }: DashboardO
         holder: session.operator,
         permission: `${session.id} ${appId} ${permission} ${use}`,
         permit,
-        checkMs: isTransfer ? 0 : FOLLOWER_CHECK_MS,
+        checkMs: isTransfer ? 0 : newsMs,
         endsAtClose: !isTransfer,
       },
     };

@@ -20,8 +20,6 @@ import { EVENT_STREAM } from '../http/media-types.js';
 /** The largest upload: about ten million users. */
 const MAX_UPLOAD_BYTES = 4 * 2 ** 30;
 const PROGRESS_INTERVAL_MS = 200;
-/** A page that follows a project is told of what is new at most so often, because it asks again then. */
-const NEWS_INTERVAL_MS = 5_000;
 /** The event says that something is new, not what: the page asks as what its operator may see. */
 const NEWS = 'data: \n\n';
 /** How long an import waits for another one of its project. It has one of the few places meanwhile. */
@@ -61,9 +59,10 @@ const dates = {
 export interface StreamOptions {
   readonly services: Services;
   readonly lifetimes: Lifetimes;
+  readonly newsMs: number;
 }
 
-export function serveStreams(app: FastifyInstance, rightOf: RightOf, { services, lifetimes }: StreamOptions): void {
+export function serveStreams(app: FastifyInstance, rightOf: RightOf, { services, lifetimes, newsMs }: StreamOptions): void {
   const { spool } = services;
 
   /** Begins a transfer, and returns the body of its answer. `fail` tells the client of a failure, or throws it, which breaks the answer off. */
@@ -162,7 +161,7 @@ export function serveStreams(app: FastifyInstance, rightOf: RightOf, { services,
         try {
           for await (const _ of services.changes.watch(scope, signal)) {
             await write(await admit(async () => NEWS));
-            await sleep(NEWS_INTERVAL_MS, undefined, { signal });
+            await sleep(newsMs, undefined, { signal });
           }
         } catch (error) {
           // Where it is not admitted, it ends in order: the page connects again.

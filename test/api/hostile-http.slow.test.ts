@@ -1,11 +1,12 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { TIMEOUTS as DEFAULTS } from '#dist/app/app.js';
 import { type TestApp, type TestProject, useTestApp } from '../support/app.js';
 
 /** Malicious connections: slow ones, and ones that smuggle a request behind another. Tests write bytes to a socket. */
 
-const TIMEOUTS = { headersMs: 400, stalledMs: 400, checkMs: 50, heartbeatMs: 10_000 };
+const TIMEOUTS = { ...DEFAULTS, headersMs: 400, stalledMs: 400, checkMs: 50 };
 const REQUEST_TIMEOUT_MS = 600;
 /** The maximum time a connection may stay open: the sum of the timeouts, and time for a busy machine. */
 const BOUND_MS = 15_000;
