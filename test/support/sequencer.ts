@@ -7,7 +7,6 @@ const LONGEST = [
   'api/hidden-secrets.slow',
   'db/totals.slow',
   'api/webhooks.slow',
-  'contract/conformance.slow',
   'api/rotation.slow',
   'api/bad-input',
   'api/changes',
