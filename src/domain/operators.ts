@@ -79,9 +79,6 @@ export const operatorName = (argument: string) => {
   );
 };
 
-export const operatorRole = (argument: string) =>
-  z.enum(OperatorRole, { error: says(argument, OPERATOR_ROLES.join(', ')) });
-
 /** The name of an operator from that of a system user, which may have other characters. */
 export function operatorNameOf(systemUser: string): string {
   const name = systemUser
@@ -139,7 +136,6 @@ export const OPERATOR_WORDS = {
   refuse: 'was refused',
 } as const;
 export type OperatorAction = keyof typeof OPERATOR_WORDS;
-export const OPERATOR_ACTIONS = Object.keys(OPERATOR_WORDS) as readonly OperatorAction[];
 
 /** To how many projects an operator can be limited: they are read with each request. */
 export const MAX_PROJECTS = 1_000;

@@ -8,8 +8,6 @@ import type { Changes } from './changes.js';
 import type { Exchange, Outcome, WebhookSender } from './webhook-sender.js';
 import * as sql from './webhooks.sql.js';
 
-export type WebhookDelivery = ReturnType<typeof createWebhookDelivery>;
-
 const LIMITS = {
   /** Exchanges in flight in this process: in all, of one project, and of endpoints that have failed. */
   maxInFlight: 256,
