@@ -28,6 +28,8 @@ import { missingPrograms, startPatroni } from './patroni.js';
 
 const SCRIPT = join(ROOT, 'docs/split/split.sh');
 const STEADY_MS = 2_000;
+/** The first key of the lock of an import (users/transfers.sql.ts). */
+const IMPORT_LOCK = 1_968_399_460;
 const IMPORTED = 200_000;
 const PATIENCE = { timeout: 120_000, interval: 100 };
 /** The project that stays, and the one that goes to the second side. */
@@ -145,7 +147,10 @@ describe.skipIf(missingPrograms.length > 0 || !existsSync('/usr/bin/socat'))('a 
     const importing = spawnUserdir(settingsOf(0), ['user', 'import', '--project', projects.goes.app_id, '--json']);
     importing.stdin.end(lines);
     const imported = outcomeOf(importing);
-    await sleep(STEADY_MS);
+    // On a busy machine the command may take long to start. Afterwards it would import at the side where the project does not live.
+    const isUnderWay = `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND classid = ${IMPORT_LOCK})
+      OR EXISTS (SELECT FROM users WHERE auth_value LIKE 'imported-%') AS begun`;
+    await vi.waitUntil(async () => (await query(0, isUnderWay))[0]?.begun, PATIENCE);
 
     await expect(runScript('app_x', 'app_y')).rejects.toThrow('SECOND does not have each of these 2 projects.');
     const started = performance.now();

@@ -167,8 +167,7 @@ describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
     const { app_id: appId } = await userdirJson(database.env, ['project', 'create', '--name', 'Test']);
     const holder = spawnUserdir(database.env, ['user', 'import', '--project', appId]);
     const held = outcomeOf(holder);
-    // More than the pipe can buffer. When the write ends, the command has read input and holds the directory.
-    await new Promise((resolve) => holder.stdin.write('\n'.repeat(1_000_000), resolve));
+    await vi.waitUntil(() => lockFiles().length > 0, { timeout: 60_000 });
     const refused = await userdir(database.env, ['project', 'list']);
     expect(refused).toMatchObject({ code: 1, stdout: '' });
     expect(refused.stderr).toContain(`is in use by "userdir user import" (pid ${holder.pid} on `);

@@ -98,7 +98,7 @@ test('a label in use, empty, too long or reserved is refused, and an unknown sco
   expect(await add('--label', 'main')).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('main') });
   for (const label of ['', ' ', ' a', 'a\nb', 'operator', 'x'.repeat(65)]) {
     expect(await add('--label', label)).toMatchObject({
-      code: 1,
+      code: 2,
       stdout: '',
       stderr: expect.stringContaining('label: got'),
     });
