@@ -18,6 +18,11 @@ const EVERY_ENGINE: readonly Engine[] = process.env['TEST_DATABASE_URL'] ? ['emb
 const SLOW = { testTimeout: 240_000, hookTimeout: 240_000 };
 /** What they test is the same on every engine: the service as a program of an operating system, its terminal, its log. */
 const OF_NO_ENGINE = ['test/unit/**', 'test/process/{completion,observability,terminal}.test.ts'];
+/** Commands answer the same on both engines: process/commands.test.ts tries each on both, and these look closer on one, PostgreSQL if it is there. */
+const OF_ONE_ENGINE = [
+  'test/process/{audit,bans,changes,documents,find-users,long-lists}.test.ts',
+  'test/process/{operators,project-lifecycle,releases,secrets,wallet-verify,webhooks}.test.ts',
+];
 const JOURNEYS = ['test/browser/dashboard-journeys.test.ts'];
 /** What compares times is not run beside anything else. */
 const COMPARES_TIMES = ['test/contract/authentication-time.test.ts'];
@@ -62,7 +67,12 @@ const everyProject = Object.entries(kinds).flatMap(([name, { engines = EVERY_ENG
   engines.map((engine) => ({
     name: engine === 'postgres' ? `${name}-postgres` : name,
     include,
-    exclude: [...configDefaults.exclude, ...exclude, ...(engine === 'postgres' ? OF_NO_ENGINE : [])],
+    exclude: [
+      ...configDefaults.exclude,
+      ...exclude,
+      ...(engine === EVERY_ENGINE.at(-1) ? [] : OF_ONE_ENGINE),
+      ...(engine === 'postgres' ? OF_NO_ENGINE : []),
+    ],
     provide: { engine },
     ...test,
   })),
