@@ -74,7 +74,13 @@ export interface Timeouts {
   readonly newsMs: number;
 }
 
-export const TIMEOUTS: Timeouts = { headersMs: 10_000, stalledMs: 30_000, checkMs: 1_000, heartbeatMs: 10_000, newsMs: 5_000 };
+export const TIMEOUTS: Timeouts = {
+  headersMs: 10_000,
+  stalledMs: 30_000,
+  checkMs: 1_000,
+  heartbeatMs: 10_000,
+  newsMs: 5_000,
+};
 const BODY_LIMIT_BYTES = 1_048_576;
 /** Node's limit for URL and headers together. With it, the router never rejects a parameter as too long. */
 const MAX_URL_LENGTH = 16_384;

@@ -62,7 +62,11 @@ export interface StreamOptions {
   readonly newsMs: number;
 }
 
-export function serveStreams(app: FastifyInstance, rightOf: RightOf, { services, lifetimes, newsMs }: StreamOptions): void {
+export function serveStreams(
+  app: FastifyInstance,
+  rightOf: RightOf,
+  { services, lifetimes, newsMs }: StreamOptions,
+): void {
   const { spool } = services;
 
   /** Begins a transfer, and returns the body of its answer. `fail` tells the client of a failure, or throws it, which breaks the answer off. */
