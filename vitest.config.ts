@@ -78,7 +78,7 @@ const everyProject = Object.entries(kinds).flatMap(([name, { engines = EVERY_ENG
   })),
 );
 
-const projects = everyProject.filter(({ name }) => !without.includes(name));
+const projects = everyProject.filter(({ name }) => !without.includes(`${name}`));
 
 export default defineConfig({
   test: {
