@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import { createConnection, type Socket } from 'node:net';
 import { beforeAll, beforeEach, expect, test } from 'vitest';
 import { userFilter } from '#dist/domain/filters.js';
-import { requireAddress } from '#dist/domain/wallets.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 
@@ -60,52 +59,12 @@ function statements() {
   return Object.fromEntries([...new Set(kinds)].map((kind) => [kind, kinds.filter((each) => each === kind).length]));
 }
 
-test('a page of 100 users with their accounts takes one statement', async () => {
-  const { data } = await project.graphql('{ users(first: 100) { totalCount nodes { id accounts { publicKey } } } }');
-  expect(data.users.nodes.map((user: Json) => user.accounts.length)).toEqual(new Array(USERS).fill(2));
-  expect(statements()).toEqual({ list: 1 });
-});
-
-test('a numbered page of 100 users with accounts takes one statement, over GraphQL and REST', async () => {
-  const { data } = await project.graphql('{ userPage(limit: 100) { totalUser users { accounts { id } } } }');
-  expect(data.userPage.users).toHaveLength(USERS);
-  expect(statements()).toEqual({ list: 1 });
-
-  app.statements.length = 0;
-  const { body } = await project.rest('/server/users?limit=100');
-  expect(body.result.users).toHaveLength(USERS);
-  expect(statements()).toEqual({ list: 1 });
-});
-
-test('accounts under three aliases take no extra statement', async () => {
-  const { data } = await project.graphql(
-    '{ users(first: 100) { nodes { a: accounts { id } b: accounts { publicKey } c: accounts { network } } } }',
-  );
-  const [{ a, b, c }] = data.users.nodes;
-  expect([a.length, b.length, c.length]).toEqual([2, 2, 2]);
-  expect(statements()).toEqual({ list: 1 });
-});
-
 test('users under two aliases take one list statement each, and none for their accounts', async () => {
   const { data } = await project.graphql(
     '{ a: users(first: 100) { nodes { accounts { id } } } b: users(last: 100) { nodes { accounts { id } } } }',
   );
   expect(data.a).toEqual(data.b);
   expect(statements()).toEqual({ list: 2 });
-});
-
-test('a total that is not selected is not counted', async () => {
-  await project.graphql('{ users(first: 100) { nodes { id } } }');
-  expect(statements()).toEqual({ list: 1 });
-  expect(app.statements.join()).not.toContain('count(*)');
-});
-
-test('usersByIds of 100 with their accounts takes one statement', async () => {
-  const { data } = await project.graphql('query ($ids: [ID!]!) { usersByIds(ids: $ids) { id accounts { id } } }', {
-    ids,
-  });
-  expect(data.usersByIds.map((user: Json) => [user.id, user.accounts.length])).toEqual(ids.map((id) => [id, 2]));
-  expect(statements()).toEqual({ 'users by key': 1 });
 });
 
 test('100 users selected one by one under aliases take one statement', async () => {
@@ -125,12 +84,6 @@ test('the searches of one operation share a statement, and so do its verificatio
   const { data } = await project.graphql(`{ ${fields.join(' ')} }`);
   expect(data.s7).toEqual([{ id: data.v7.userId }]);
   expect(app.statements.filter((sql) => !readsSecrets(sql))).toHaveLength(2);
-});
-
-test('one user over REST takes one statement', async () => {
-  const { body } = await project.rest(`/server/users/${ids[0]}`);
-  expect(body.result.accounts).toHaveLength(2);
-  expect(statements()).toEqual({ 'users by key': 1 });
 });
 
 test('20 simultaneous requests for one user each, on 20 connections, take at most two statements', async () => {
@@ -201,18 +154,6 @@ test('reads of two projects in one tick of the event loop share one statement, a
   expect(statements()).toEqual({ 'users by key': 1 });
 });
 
-test('account reads of two projects in one tick share one statement, and each project sees only its own accounts', async () => {
-  const { projects, accounts } = app.context.services;
-  const [mine, theirs] = [await projects.getScope(project.appId), await projects.getScope(other.appId)];
-  app.statements.length = 0;
-  const wanted = [BigInt(ids[0] as string), BigInt(otherIds[0] as string)];
-  const found = await Promise.all(
-    [mine, theirs].flatMap((scope) => wanted.map((id) => accounts.listAccounts(scope, Number(id)))),
-  );
-  expect(found.map((linked) => linked.length)).toEqual([2, 0, 0, 2]);
-  expect(statements()).toEqual({ accounts: 1 });
-});
-
 test('reads of users with and without accounts share one statement, and only requested accounts are returned', async () => {
   const { projects, users } = app.context.services;
   const scope = await projects.getScope(project.appId);
@@ -229,18 +170,6 @@ test('reads of users with and without accounts share one statement, and only req
   // All hundred reads return the same object.
   expect(new Set(await Promise.all(copies)).size).toBe(1);
   expect(statements()).toEqual({ 'users by key': 1 });
-});
-
-test('searches with and without accounts share one statement', async () => {
-  const { projects, users } = app.context.services;
-  const scope = await projects.getScope(project.appId);
-  app.statements.length = 0;
-  const address = requireAddress('address', stellarAddress(0));
-  const found = await Promise.all(
-    [true, false].map((withAccounts) => users.searchByAddress(scope, address, { withAccounts })),
-  );
-  expect(found.map(([user]) => user?.accounts?.length)).toEqual([2, undefined]);
-  expect(app.statements).toHaveLength(1);
 });
 
 test('large lists with accounts take several statements, and a small list does not wait for all of them', async () => {
@@ -263,17 +192,6 @@ test('large lists with accounts take several statements, and a small list does n
   expect(statements()).toEqual({ list: 3 });
 });
 
-test('concurrent requests of two projects each return the data of their own project', async () => {
-  const both = [...ids.slice(0, 20), ...otherIds.slice(0, 20)];
-  const ask = (requester: TestProject) =>
-    requester.graphql('query ($ids: [ID!]!) { usersByIds(ids: $ids) { id } }', { ids: both });
-  const answers = await Promise.all([project, other, project, other].map(ask));
-  const owned = [new Set(ids), new Set(otherIds)];
-  for (const [index, { data }] of answers.entries()) {
-    expect(data.usersByIds).toEqual(both.map((id) => (owned[index % 2]?.has(id) ? { id } : null)));
-  }
-});
-
 test('an unknown or impossible key does not affect the other keys of its batch', async () => {
   const { data } = await project.graphql(
     `query ($known: ID!, $stranger: ID!) {
@@ -291,21 +209,4 @@ test('an unknown or impossible key does not affect the other keys of its batch',
     f: null,
   });
   expect(statements()).toEqual({ 'users by key': 1 });
-});
-
-test('a failed authentication does not affect the others in its batch', async () => {
-  const wrong = { 'service-app-secret': 'wrong' };
-  const [good, bad, unknown] = await Promise.all([
-    project.rest('/server/users/count'),
-    project.rest('/server/users/count', { headers: wrong }),
-    project.rest('/server/users/count', { headers: { 'service-app-id': 'app_000000000000000000000000' } }),
-  ]);
-  expect([good?.status, bad?.status, unknown?.status]).toEqual([200, 401, 401]);
-});
-
-test('the first request looks up the credentials, also for requests that follow immediately', async () => {
-  const fresh = await app.createProject();
-  app.statements.length = 0;
-  await fresh.rest('/server/users/count');
-  expect(app.statements.filter(readsSecrets)).toHaveLength(1);
 });

@@ -1,4 +1,3 @@
-import http from 'node:http';
 import { beforeAll, expect, test } from 'vitest';
 import { startTestApp, type TestProject, useTestApp } from '../support/app.js';
 import { addNamedUsers, codesOf, expectGraphQLRefusal, idsOf, requestGraphQL } from '../support/graphql.js';
@@ -131,11 +130,6 @@ test.each(['PUT', 'PATCH', 'DELETE', 'OPTIONS'])(
   },
 );
 
-test('HEAD is refused with 405, without a body', async () => {
-  const answer = await requestGraphQL(app, { method: 'HEAD', headers: project.credentials });
-  expect({ status: answer.status, text: answer.text }).toEqual({ status: 405, text: '' });
-});
-
 test('no answer has CORS headers, so pages of other origins cannot read it', async () => {
   const answer = await post(COUNT, { ...json, origin: 'https://example.com' });
   expect([...answer.headers.keys()].filter((name) => name.startsWith('access-control-'))).toEqual([]);
@@ -209,11 +203,6 @@ test('the same operation in a body and in a URL gets the same answer', async () 
   }
 });
 
-test('the content type may name a charset', async () => {
-  const answer = await post(COUNT, { 'content-type': 'application/json; charset=utf-8' });
-  expect(answer.status).toBe(200);
-});
-
 test.each([
   '',
   '{',
@@ -245,12 +234,6 @@ test('a body that is not valid UTF-8 is BAD_USER_INPUT with 400', async () => {
   expect(answer.status).toBe(400);
   expect(answer.text).toContain('The body is not valid UTF-8; it must not be compressed.');
   expect(expectGraphQLRefusal(answer.text).code).toBe('BAD_USER_INPUT');
-});
-
-test('a body over 256 KiB is refused with 413', async () => {
-  const answer = await post(JSON.stringify({ query: '{ userCount }', variables: { padding: 'x'.repeat(262_144) } }));
-  expect(answer.status).toBe(413);
-  expect(expectGraphQLRefusal(answer.text).code).toBe('PAYLOAD_TOO_LARGE');
 });
 
 test('a body that is compressed or in an unknown encoding is refused', async () => {
@@ -297,14 +280,6 @@ test('variables in the URL of a POST are refused: without them a question could 
   }
 });
 
-test('variables of a wrong type are BAD_USER_INPUT with 400', async () => {
-  for (const variables of [{}, { id: 1.5 }, { id: null }]) {
-    const answer = await post(JSON.stringify({ query: 'query ($id: ID!) { user(id: $id) { id } }', variables }));
-    expect(answer.status).toBe(400);
-    expect(codesOf(JSON.parse(answer.text))).toEqual(['BAD_USER_INPUT']);
-  }
-});
-
 test.each([
   '*/*',
   'image/png',
@@ -319,27 +294,4 @@ test.each([
   expect(answer.headers.get('content-type')).toBe('application/json; charset=utf-8');
   expect(answer.headers.get('cache-control')).toBe('no-store');
   expect(JSON.parse(answer.text)).toEqual({ data: { userCount: 0 } });
-});
-
-test('every answer contains the request id that the client sent', async () => {
-  for (const body of [COUNT, '{']) {
-    const answer = await post(body, { ...json, 'x-request-id': 'abc-123' });
-    expect(answer.headers.get('x-request-id')).toBe('abc-123');
-    expect(answer.headers.get('cache-control')).toBe('no-store');
-  }
-});
-
-test('an invalid Host header is refused with 400', async () => {
-  // fetch cannot send an invalid Host header.
-  const { status, text } = await new Promise<{ status: number | undefined; text: string }>((resolve, reject) => {
-    const headers = { ...project.credentials, ...json, host: '[' };
-    const request = http.request(`${app.url}/graphql`, { method: 'POST', headers }, async (response) => {
-      let received = '';
-      for await (const chunk of response) received += chunk;
-      resolve({ status: response.statusCode, text: received });
-    });
-    request.on('error', reject).end(COUNT);
-  });
-  expect(status).toBe(400);
-  expect(expectGraphQLRefusal(text).code).toBe('BAD_USER_INPUT');
 });

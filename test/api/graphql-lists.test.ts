@@ -35,15 +35,6 @@ test('an empty list has no cursors, and no previous or next page', async () => {
   });
 });
 
-test('last gives the oldest users, still newest first', async () => {
-  const project = await addNamedUsers(app, 'ada', 'bob', 'eve');
-  const { data } = await project.graphql(
-    '{ users(last: 2) { nodes { authValue } pageInfo { hasNextPage hasPreviousPage } } }',
-  );
-  expect(namesOf(data.users.nodes)).toEqual(['bob', 'ada']);
-  expect(data.users.pageInfo).toEqual({ hasNextPage: false, hasPreviousPage: true });
-});
-
 test.each(['first: 0', 'first: -1', 'first: 101', 'last: 0', 'last: 101', 'first: 2147483647', 'first: 1, last: 1'])(
   'users(%s) is BAD_USER_INPUT',
   async (page) => {
@@ -67,72 +58,4 @@ test('a null argument of users is treated as absent', async () => {
        userCount(filter: { startDate: null, endDate: null, loginMethods: null }) }`,
   );
   expect(data).toEqual({ users: { totalCount: 1 }, userCount: 1 });
-});
-
-test('userPage defaults to page 1 with 10 users, and a page past the end is empty with the correct total', async () => {
-  const project = await addNamedUsers(app, 'ada', 'bob', 'eve');
-  const { data } = await project.graphql(`{
-    default: userPage { page limit totalUser users { authValue } }
-    second: userPage(page: 2, limit: 2) { page limit totalUser users { authValue } }
-    beyond: userPage(page: 2147483647, limit: 100) { page limit totalUser users { authValue } }
-  }`);
-  const shown = (page: Json) => ({ ...page, users: namesOf(page.users) });
-  expect(shown(data.default)).toEqual({ page: 1, limit: 10, totalUser: 3, users: ['eve', 'bob', 'ada'] });
-  expect(shown(data.second)).toEqual({ page: 2, limit: 2, totalUser: 3, users: ['ada'] });
-  expect(shown(data.beyond)).toEqual({ page: 2147483647, limit: 100, totalUser: 3, users: [] });
-});
-
-test.each(['page: 0', 'page: -1', 'limit: 0', 'limit: 101', 'limit: -5', 'page: null', 'limit: null', 'page: 1.5'])(
-  'userPage(%s) is BAD_USER_INPUT',
-  async (page) => {
-    const project = await app.createProject();
-    expect(codesOf(await project.graphql(`{ userPage(${page}) { totalUser } }`))).toEqual(['BAD_USER_INPUT']);
-  },
-);
-
-test('the same filter selects the same users in users, userPage and userCount', async () => {
-  const project = await app.createProject();
-  await project.addUsers(
-    { auth_method: 'email', auth_value: 'old@example.com', created_at: '2026-01-01T23:59:59.999Z' },
-    { auth_method: 'google', auth_value: 'in', created_at: '2026-01-02T00:00:00.000Z' },
-    { auth_method: 'passkey', auth_value: 'other method', created_at: '2026-01-02T12:00:00.000Z' },
-    { auth_method: 'email', auth_value: 'in@example.com', created_at: '2026-01-03T23:59:59.999Z' },
-    { auth_method: 'email', auth_value: 'new@example.com', created_at: '2026-01-04T00:00:00.000Z' },
-  );
-  const { data } = await project.graphql(
-    `query ($filter: UserFilter) {
-      users(filter: $filter) { totalCount nodes { authValue } }
-      userPage(filter: $filter) { totalUser users { authValue } }
-      userCount(filter: $filter)
-    }`,
-    { filter: { startDate: '2026-01-02', endDate: '2026-01-03', loginMethods: ['EMAIL', 'SOCIALS', 'EMAIL'] } },
-  );
-  const expected = [{ authValue: 'in@example.com' }, { authValue: 'in' }];
-  expect(data).toEqual({
-    users: { totalCount: 2, nodes: expected },
-    userPage: { totalUser: 2, users: expected },
-    userCount: 2,
-  });
-});
-
-test.each([
-  { startDate: '2026-02-30' },
-  { startDate: '' },
-  { endDate: 'yesterday' },
-  { endDate: '2026-01-01T00:00:00' },
-  { loginMethods: [] },
-  { loginMethods: ['email'] },
-  { loginMethods: [null] },
-  { startDate: 20260101 },
-  { start_date: '2026-01-01' },
-])('the filter %j is BAD_USER_INPUT', async (filter) => {
-  const project = await app.createProject();
-  for (const field of [
-    'users(filter: $filter) { totalCount }',
-    'userPage(filter: $filter) { page }',
-    'userCount(filter: $filter)',
-  ]) {
-    const answer = await project.graphql(`query ($filter: UserFilter) { ${field} }`, { filter });
-    expect(codesOf(answer)).toEqual(['BAD_USER_INPUT']);
-  }
 });

@@ -65,56 +65,6 @@ test('every field of a user and its accounts is returned, including nulls', asyn
   ]);
 });
 
-test.each([
-  ['email', 'a@example.com', 'EMAIL'],
-  ['passkey', 'p', 'PASSKEY'],
-  ['wallet', ethereumAddress(2), 'WALLET'],
-  ['google', 'g', 'SOCIALS'],
-])('a user who authenticates by %s has the matching login method', async (auth_method, auth_value, loginMethod) => {
-  const project = await app.createProject();
-  await project.addUsers({ auth_method, auth_value });
-  const { data } = await project.graphql('{ userPage { users { authMethod loginMethod } } }');
-  expect(data.userPage.users).toEqual([{ authMethod: auth_method, loginMethod }]);
-});
-
-test('an id may be a number or a string, in the document or in a variable', async () => {
-  const project = await addNamedUsers(app, 'ada');
-  const { ada } = await idsOf(project);
-  const inText = await project.graphql(`{ number: user(id: ${ada}) { id } string: user(id: "${ada}") { id } }`);
-  expect(inText.data).toEqual({ number: { id: ada }, string: { id: ada } });
-  for (const id of [Number(ada), ada]) {
-    const { data } = await project.graphql('query ($id: ID!) { user(id: $id) { id } }', { id });
-    expect(data.user).toEqual({ id: ada });
-  }
-});
-
-test('user is null, without an error, for an id that no user has or can have', async () => {
-  const project = await addNamedUsers(app, 'ada');
-  for (const id of [UNKNOWN_ID, IMPOSSIBLE_ID]) {
-    const { data, errors } = await project.graphql('query ($id: ID!) { user(id: $id) { id } }', { id });
-    expect({ data, errors }).toEqual({ data: { user: null }, errors: undefined });
-  }
-});
-
-test.each(['', '0', '-1', '1.0', '1e3', ' 1', '1\u0000', '0x1', 'abc', '\u0661', '\uff11'])(
-  'the id %j is BAD_USER_INPUT in every argument that takes an id',
-  async (id) => {
-    const project = await app.createProject();
-    for (const field of ['user(id: $id) { id }', 'usersByIds(ids: ["1", $id]) { id }']) {
-      expect(codesOf(await project.graphql(`query ($id: ID!) { ${field} }`, { id }))).toEqual(['BAD_USER_INPUT']);
-    }
-    const removal = await project.graphql('mutation ($id: ID!) { deleteUser(id: $id) { id } }', { id });
-    expect(codesOf(removal)).toEqual(['BAD_USER_INPUT']);
-  },
-);
-
-test.each([1.5, true, null, ['1', '2'], { id: 1 }])('an id that is the JSON value %j is BAD_USER_INPUT', async (id) => {
-  const project = await app.createProject();
-  const answer = await project.graphql('query ($id: ID!) { user(id: $id) { id } }', { id });
-  expect(codesOf(answer)).toEqual(['BAD_USER_INPUT']);
-  expect(answer.data).toBeUndefined();
-});
-
 test('the error for an invalid id states the argument, the received value, the accepted values, and the location', async () => {
   const project = await app.createProject();
   const { errors } = await project.graphql('{ mistyped: user(id: "4x") { id } }');
@@ -159,42 +109,6 @@ test('usersByIds accepts from 0 to 100 ids and refuses 101', async () => {
   expect(refused.errors?.[0]?.message).toBe('ids: got 101, expected at most 100.');
 });
 
-test('searchUsers finds all users with an email, newest first, in any letter case and for any login method', async () => {
-  const project = await app.createProject();
-  await project.addUsers(
-    { auth_method: 'email', auth_value: 'Ada@Example.com', created_at: '2026-01-01T00:00:00.000Z' },
-    { auth_method: 'google', auth_value: '1', email: 'ada@example.com', created_at: '2026-01-02T00:00:00.000Z' },
-    { auth_method: 'google', auth_value: '2', email: 'bob@example.com' },
-  );
-  const { data } = await project.graphql('{ searchUsers(by: { email: " ADA@example.COM " }) { authMethod } }');
-  expect(data.searchUsers).toEqual([{ authMethod: 'google' }, { authMethod: 'email' }]);
-});
-
-test('searchUsers finds custodial accounts and external wallets by address; no match is an empty list', async () => {
-  const project = await app.createProject();
-  await project.addUsers(
-    {
-      auth_method: 'email',
-      auth_value: 'ada@example.com',
-      accounts: [{ network: 'stellar', public_key: stellarAddress(1) }],
-    },
-    { auth_method: 'wallet', auth_value: ethereumAddress(1) },
-  );
-  const { data } = await project.graphql(
-    `query ($custodial: String!, $external: String!, $nobody: String!) {
-      custodial: searchUsers(by: { address: $custodial }) { authMethod }
-      external: searchUsers(by: { address: $external }) { authMethod }
-      nobody: searchUsers(by: { address: $nobody }) { authMethod }
-    }`,
-    {
-      custodial: stellarAddress(1),
-      external: `0x${ethereumAddress(1).slice(2).toUpperCase()}`,
-      nobody: stellarAddress(2),
-    },
-  );
-  expect(data).toEqual({ custodial: [{ authMethod: 'email' }], external: [{ authMethod: 'wallet' }], nobody: [] });
-});
-
 test.each([
   {},
   { email: null },
@@ -211,31 +125,4 @@ test.each([
   const answer = await project.graphql('query ($by: UserSearch!) { searchUsers(by: $by) { id } }', { by });
   // An input that breaks two rules has two errors.
   expect(new Set(codesOf(answer))).toEqual(new Set(['BAD_USER_INPUT']));
-});
-
-test('no operation reaches a user of another project', async () => {
-  const project = await app.createProject();
-  const other = await app.createProject();
-  await other.addUsers({ auth_method: 'wallet', auth_value: stellarAddress(9), email: 'eve@example.com' });
-  const { data } = await other.graphql('{ userPage { users { id } } }');
-  const { id } = data.userPage.users[0];
-  const answer = await project.graphql(
-    `query ($id: ID!, $address: String!) {
-      user(id: $id) { id } usersByIds(ids: [$id]) { id } users { totalCount } userPage { totalUser } userCount
-      byEmail: searchUsers(by: { email: "eve@example.com" }) { id } byAddress: searchUsers(by: { address: $address }) { id }
-      verifyWallet(address: $address) { exists } pinned: verifyWallet(address: $address, userId: $id) { exists }
-    }`,
-    { id, address: stellarAddress(9) },
-  );
-  expect(answer.data).toEqual({
-    user: null,
-    usersByIds: [null],
-    users: { totalCount: 0 },
-    userPage: { totalUser: 0 },
-    userCount: 0,
-    byEmail: [],
-    byAddress: [],
-    verifyWallet: { exists: false },
-    pinned: { exists: false },
-  });
 });

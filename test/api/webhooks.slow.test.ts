@@ -4,7 +4,7 @@ import type { Webhook } from '#dist/domain/webhooks.js';
 import { createWebhookDelivery, type DeliveryLimits } from '#dist/feed/webhook-delivery.js';
 import { createWebhookSender } from '#dist/feed/webhook-sender.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
-import { type Answer, type Receiver, startReceiver, verify, verifyByText } from '../support/receiver.js';
+import { type Answer, type Receiver, startReceiver, verify } from '../support/receiver.js';
 
 const app = useTestApp({ ownDatabase: true, env: { WEBHOOKS_ALLOW_PRIVATE: 'on' } });
 let receiver: Receiver;
@@ -112,24 +112,6 @@ test('every change is delivered once, in order, thin and signed as two verifiers
   expect(state).toMatchObject({ status: 'enabled', failures: 0, cursor: received.at(-1)?.id, nextAttemptAt: null });
   expect(state.attempts).toHaveLength(9);
   expect(state.attempts[0]).toMatchObject({ id: received.at(-1)?.id, type: 'user.removed', ok: true, status: 204 });
-});
-
-test('the verifiers refuse what was changed, and what is signed by another secret', async () => {
-  const project = await app.createProject();
-  const hook = await add(project);
-  const other = await add(project);
-  deliver();
-  await login(project);
-  await receiver.until(() => receiver.at(hook.path).length === 1);
-  const [{ body, headers } = { body: {}, headers: {} }] = receiver.at(hook.path);
-  const text = JSON.stringify(body);
-  for (const check of [verify, verifyByText]) {
-    check(text, headers, hook.secret);
-    expect(() => check(text.replace('created', 'removed'), headers, hook.secret)).toThrow();
-    expect(() => check(text, { ...headers, 'webhook-id': 'x' }, hook.secret)).toThrow();
-    expect(() => check(text, { ...headers, 'webhook-timestamp': '1700000000' }, hook.secret)).toThrow();
-    expect(() => check(text, headers, other.secret)).toThrow();
-  }
 });
 
 test('an endpoint gets only the types that it wants, and only the changes of its project', async () => {
@@ -397,36 +379,6 @@ test('an endpoint whose changes are no longer kept is paused; a replay takes it 
   expect(receiver.at(hook.path)[0]?.userId).toBe(id);
 });
 
-test('an endpoint that comes with a dump into a feed that began anew is paused', async () => {
-  const project = await app.createProject();
-  const [behind, ahead] = [await add(project), await add(project)];
-  await run(`UPDATE webhooks SET timeline = 'ffffffff' WHERE id = $1`, [behind.id]);
-  await run(`UPDATE webhooks SET timeline = 'ffffffff', place = 9000000000000000 WHERE id = $1`, [ahead.id]);
-  await login(project);
-  deliver();
-  for (const hook of [behind, ahead]) expect((await hook.until(({ status }) => status === 'paused')).failures).toBe(0);
-  expect(receiver.at(behind.path)).toEqual([]);
-});
-
-test('two processes share the endpoints: in order, and one message of an endpoint in flight', async () => {
-  const project = await app.createProject();
-  const other = await app.createProject();
-  const hooks = [];
-  for (const one of [project, project, project, other, other]) hooks.push(await add(one));
-  // A turn is one message.
-  const limits = { changesPerRead: 2, turnMs: -1, maxInFlight: 2 };
-  const both = [deliver(limits), deliver(limits)];
-  const ids = await loginMany(project, 10);
-  const otherIds = await loginMany(other, 10);
-  for (const [index, hook] of hooks.entries()) {
-    const expected = index < 3 ? ids : otherIds;
-    await receiver.until(() => receiver.usersAt(hook.path).length === 10);
-    expect(receiver.at(hook.path).map(({ userId }) => userId)).toEqual(expected);
-    expect(receiver.mostOpen.get(hook.path)).toBe(1);
-  }
-  for (const each of both) expect(each.countOutcomes().get('delivered')).toBeGreaterThan(0);
-});
-
 test.each([1, 2, 3])(
   'random history %d: whatever fails, stops and is replayed, messages come in order and none is lost',
   async (seed) => {
@@ -574,27 +526,6 @@ test('a project has at most ten endpoints, and no one else sees them', async () 
   await expect(webhooks().countBacklog(scope, id)).rejects.toMatchObject(missing);
   await expect(webhooks().replayWebhook(scope, { id, after: 'now' })).rejects.toMatchObject(missing);
   expect(await webhooks().listWebhooks(scope)).toEqual([]);
-});
-
-test('what an operator does is in the audit trail, without a secret and without the path of the URL', async () => {
-  const project = await app.createProject();
-  const hook = await add(project);
-  const { secret } = await webhooks().rotateSecret(hook.scope, { id: hook.id, overlapMs: 0 });
-  receiver.expectSecret(hook.path, secret);
-  await webhooks().testWebhook(hook.scope, { id: hook.id });
-  await webhooks().replayWebhook(hook.scope, { id: hook.id, after: 'now' });
-  await webhooks().resumeWebhook(hook.scope, hook.id);
-  await webhooks().removeWebhook(hook.scope, hook.id);
-  const entries = await app.context.services.audit.listEntries(hook.scope, null, 10);
-  expect(entries.slice(1).map(({ action, details }) => [action, details])).toEqual([
-    ['add_webhook', { webhook: hook.id, origin: receiver.url('') }],
-    ['rotate_webhook', { webhook: hook.id, ended_at: expect.any(String) }],
-    ['test_webhook', { webhook: hook.id }],
-    ['replay_webhook', { webhook: hook.id, after: expect.any(String) }],
-    ['resume_webhook', { webhook: hook.id }],
-    ['remove_webhook', { webhook: hook.id }],
-  ]);
-  expect(JSON.stringify(entries)).not.toMatch(/whsec|hook-/);
 });
 
 test('a viewer lists endpoints, and may not change them', async () => {
@@ -839,25 +770,6 @@ test('paused by an operator nothing is sent, also by a turn that is under way; r
   expect(receiver.at(hook.path).map(({ userId }) => userId)).toEqual(ids);
 });
 
-test('resumed after the feed has passed its place, it is paused again and says so', async () => {
-  const project = await app.createProject();
-  const hook = await add(project);
-  await webhooks().pauseWebhook(hook.scope, hook.id);
-  await loginMany(project, 2);
-  await run(
-    `INSERT INTO changes_pruned (project_id, through) SELECT p.id, max(c.id) FROM projects p JOIN changes c ON c.project_id = p.id WHERE p.app_id = $1 GROUP BY p.id`,
-    [project.appId],
-  );
-  await run('DELETE FROM changes WHERE project_id = (SELECT id FROM projects WHERE app_id = $1)', [project.appId]);
-  deliver();
-  await deliverElsewhere();
-  expect((await hook.state()).reason).toBe('An operator has paused it.');
-  await webhooks().resumeWebhook(hook.scope, hook.id);
-  const { reason } = await hook.until(({ status }) => status === 'paused');
-  expect(reason).toMatch(/^What it has not been sent is no longer kept/);
-  expect(receiver.at(hook.path)).toEqual([]);
-});
-
 test('another URL, types and description keep the place and the secret', async () => {
   const project = await app.createProject();
   const hook = await add(project, { answer: (response) => response.writeHead(500).end() });
@@ -913,21 +825,6 @@ test('a turn that fails does not make an endpoint wait that an operator has resu
   release();
   await receiver.until(() => receiver.at(hook.path).length === 2);
   expect(await hook.isIdle()).toMatchObject({ status: 'enabled', accepted: 1, failed: 1 });
-});
-
-test('a replay from a change on begins with that change', async () => {
-  const project = await app.createProject();
-  const hook = await add(project);
-  deliver();
-  const ids = await loginMany(project, 4);
-  await receiver.until(() => receiver.at(hook.path).length === 4);
-  await hook.isIdle();
-  const message = String(receiver.at(hook.path)[1]?.id);
-  await webhooks().replayWebhook(hook.scope, { id: hook.id, from: await placeOf(message) });
-  await receiver.until(() => receiver.at(hook.path).length === 7);
-  expect(receiver.at(hook.path).map(({ userId }) => userId)).toEqual([...ids, ...ids.slice(1)]);
-  const entries = await app.context.services.audit.listEntries(hook.scope, null, 10);
-  expect(entries.at(-1)).toMatchObject({ action: 'replay_webhook', details: { webhook: hook.id, from: message } });
 });
 
 /** Waits until something is delivered elsewhere: what was due before would have been, too. */

@@ -85,12 +85,6 @@ describe('401', () => {
       expect([answer.status, answer.headers.get('www-authenticate')]).toEqual([401, 'Basic realm="userdir"']);
     }
   });
-
-  test('does not tell whether the App ID exists', async () => {
-    const wrongSecret = await call('/server/users', { headers: basic(empty.appId, 'wrong') });
-    const unknownId = await call('/server/users', { headers: basic(`app_${'0'.repeat(24)}`, 'wrong') });
-    expect(unknownId.body).toEqual(wrongSecret.body);
-  });
 });
 
 describe('unknown path or wrong method', () => {
@@ -122,10 +116,6 @@ describe('bodies', () => {
   const post = (body: string, contentType: string) =>
     empty.rest('/server/wallets/verify', { method: 'POST', body, headers: { 'content-type': contentType } });
   const good = JSON.stringify({ address: stellarAddress(1) });
-
-  test.each(['{', '', '{"address":}', "{'address':1}", '{}{}', 'undefined'])('not JSON is 400: %s', async (body) => {
-    expectError(await post(body, 'application/json'), 400);
-  });
   test.each(['text/plain', 'application/x-www-form-urlencoded', 'application/jsonx', 'application/json5', 'json', ''])(
     'a wrong content type is 400: "%s"',
     async (contentType) => {
@@ -138,9 +128,6 @@ describe('bodies', () => {
       expect((await post(good, contentType)).status).toBe(200);
     },
   );
-  test('a body that is too large is 413', async () => {
-    expectError(await post(JSON.stringify({ address: 'G'.repeat(1_048_576) }), 'application/json'), 413);
-  });
 });
 
 test('REST extensions never change the status or the body: each answer has only the keys of the contract', async () => {

@@ -117,61 +117,6 @@ describe('addresses', () => {
     expect(body.result.users[0].accounts[0].public_key).toBe(shown);
     expect((await verify(project, { address })).body.result.exists).toBe(true);
   });
-
-  const stellar = stellarAddress(1);
-  const flipped = stellar.slice(0, 20) + (stellar[20] === 'A' ? 'B' : 'A') + stellar.slice(21);
-  test.each([
-    ['Stellar in lower case', stellar.toLowerCase()],
-    ['Stellar with a wrong checksum', flipped],
-    ['a muxed address (M…)', `M${'A'.repeat(68)}`],
-    ['a Stellar contract (C…)', `C${stellar.slice(1)}`],
-    ['a Stellar address that is too short', stellar.slice(0, -1)],
-    ['white space around it', ` ${stellar}`],
-    ['0X', shown.replace('0x', '0X')],
-    ['no 0x', shown.slice(2)],
-    ['39 hex digits', shown.slice(0, -1)],
-    ['41 hex digits', `${shown}0`],
-    ['a letter that is no hex digit', shown.replace('5', 'g')],
-    ['full-width digits', shown.replace('5', '５')],
-  ])('a malformed address has the same error in search and in verification: %s', async (_kind, address) => {
-    const searched = await project.rest(`/server/users/search?address=${encodeURIComponent(address)}`);
-    const verified = await verify(project, { address });
-    expect(expectError(searched, 400)).toMatch(/^address: got .*expected a Stellar address /);
-    expectError(verified, 400);
-    expect(verified.body).toEqual(searched.body);
-  });
-});
-
-describe('deletion', () => {
-  const identity = { auth_method: 'email', auth_value: 'again@example.com' };
-
-  test('a second delete is 404', async () => {
-    const project = await app.createProject();
-    await project.addUsers(identity);
-    const path = `/server/users/${await idOf(project, identity.auth_value)}`;
-    expect((await project.rest(path, { method: 'DELETE' })).status).toBe(200);
-    expectError(await project.rest(path, { method: 'DELETE' }), 404);
-  });
-
-  test('exactly one of many concurrent deletes succeeds', async () => {
-    const project = await app.createProject();
-    await project.addUsers(identity);
-    const path = `/server/users/${await idOf(project, identity.auth_value)}`;
-    const answers = await Promise.all(Array.from({ length: 20 }, () => project.rest(path, { method: 'DELETE' })));
-    const statuses = answers.map(({ status }) => status).sort();
-    expect(statuses).toEqual([200, ...Array.from({ length: 19 }, () => 404)]);
-  });
-
-  test('the identity may register again and gets a new id; the old one stays 404', async () => {
-    const project = await app.createProject();
-    await project.addUsers(identity);
-    const before = await idOf(project, identity.auth_value);
-    await project.rest(`/server/users/${before}`, { method: 'DELETE' });
-    await project.addUsers(identity);
-    expect(await idOf(project, identity.auth_value)).toBeGreaterThan(before);
-    expectError(await project.rest(`/server/users/${before}`), 404);
-    expect((await project.rest('/server/users/count')).body.result.total_user).toBe(1);
-  });
 });
 
 test('users are ordered by created_at desc, id desc, also across pages', async () => {
@@ -223,27 +168,9 @@ describe('dates', () => {
     expect(await ask('start_date=2026-01-31T23:59:59.9990001Z')).toEqual(['after', 'last']);
     expect(await ask('end_date=2026-01-30T23:59:59.9999999Z')).toEqual(['before']);
   });
-  test('start_date after end_date is an empty result, not an error', async () => {
-    const { status, body } = await project.rest('/server/users?start_date=2026-02-02&end_date=2026-01-01');
-    expect([status, body.result]).toEqual([200, { page: 1, limit: 10, total_user: 0, users: [] }]);
-  });
   test('the widest bounds match all users', async () => {
     expect(await ask('start_date=0000-01-01&end_date=9999-12-31')).toHaveLength(4);
   });
-  test.each(['2025-02-30', '2026-13-01', '2026-00-10', '2026-04-31', '2025-02-29T00:00:00Z', '2026-01-31T24:00:00Z'])(
-    'a date that does not exist is invalid: %s',
-    async (date) => {
-      for (const name of ['start_date', 'end_date']) {
-        expect(expectError(await empty.rest(`/server/users?${name}=${date}`), 400)).toContain(`${name}: got "${date}"`);
-      }
-    },
-  );
-  test.each(['2026-1-1', '20260101', '01/31/2026', '2026-01-31T12:00', '2026-01-31T12:00:00', '1767225600', 'now', ''])(
-    'any other format is invalid: %s',
-    async (date) => {
-      expectError(await empty.rest(`/server/users?start_date=${encodeURIComponent(date)}`), 400);
-    },
-  );
   test('a repeated date is invalid', async () => {
     expectError(await empty.rest('/server/users?start_date=2026-01-01&start_date=2026-01-01'), 400);
   });
@@ -262,18 +189,6 @@ describe('list parameters', () => {
       expectError(await empty.rest(`/server/users?${query}`), 400);
     },
   );
-  test('limit may be 1 to 100', async () => {
-    const limits = await Promise.all([1, 100].map((limit) => empty.rest(`/server/users?limit=${limit}`)));
-    expect(limits.map(({ body }) => body.result.limit)).toEqual([1, 100]);
-  });
-  test('a page past the end is 200 and empty, with the correct total', async () => {
-    const project = await app.createProject();
-    await project.addUsers({ auth_method: 'google', auth_value: 'one' });
-    for (const page of [2, Number.MAX_SAFE_INTEGER]) {
-      const { status, body } = await project.rest(`/server/users?page=${page}&limit=100`);
-      expect([status, body.result]).toEqual([200, { page, limit: 100, total_user: 1, users: [] }]);
-    }
-  });
   test.each(['sort=asc', 'Page=0', 'pages[]=0', 'user_id=7', '__proto__=1', 'x=1&x=2', '='])(
     'unknown parameters are ignored: %s',
     async (query) => {
@@ -366,23 +281,6 @@ describe('login_method values', () => {
   });
 });
 
-describe('user id in a path', () => {
-  const bad = ['0', '00', '-1', '+1', '1.0', '1e3', '0x1', '%20', '%201', 'abc', 'null', '１', '', '%00', '1%002'];
-  test.each(bad)('an id that is not a decimal integer from 1 is 400: "%s"', async (id) => {
-    for (const method of ['GET', 'DELETE']) {
-      expect(expectError(await empty.rest(`/server/users/${id}`, { method }), 400)).toMatch(/^user_id: got "/);
-    }
-  });
-  test.each(['9007199254740991', '9007199254740993', '9223372036854775808', '9'.repeat(100), '9'.repeat(5_000)])(
-    'an id larger than the largest possible id is 404: %s',
-    async (id) => {
-      for (const method of ['GET', 'DELETE']) {
-        expectError(await empty.rest(`/server/users/${id}`, { method }), 404);
-      }
-    },
-  );
-});
-
 describe('verify body', () => {
   test.each([
     ['/server/wallets/verify', { address: stellarAddress(1) }, ['user_id', 'address']],
@@ -399,17 +297,8 @@ describe('verify body', () => {
     }
   });
   const address = stellarAddress(5);
-  test.each([null, '1', 1.5, 0, -1, true, [], {}])(
-    'user_id, if present, must be a JSON integer from 1; any other value is 400: %j',
-    async (user_id) => {
-      expect(expectError(await verify(empty, { address, user_id }), 400)).toMatch(/^user_id: got /);
-    },
-  );
   test.each([null, [], 'text', 7, true])('the body must be a JSON object: %j is 400', async (body) => {
     expect(expectError(await verify(empty, body), 400)).toContain('JSON object');
-  });
-  test('a user_id larger than the largest possible id matches no user', async () => {
-    expect((await verify(empty, { address, user_id: 1e300 })).body.result).toEqual({ exists: false });
   });
   test('of a key that comes twice in a body the last one counts, also in GraphQL', async () => {
     const project = await app.createProject();
@@ -432,10 +321,3 @@ describe('verify body', () => {
     );
   });
 });
-
-test.each(['email=', 'email=x', 'email=a%20b@c.d', 'email=a@', 'email=@b', 'email=a@b@c', 'email=a@b..c', 'address='])(
-  'a search by a malformed address or email is 400: %s',
-  async (query) => {
-    expect(expectError(await empty.rest(`/server/users/search?${query}`), 400)).toMatch(/^(email|address): got "/);
-  },
-);

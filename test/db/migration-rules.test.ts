@@ -1,8 +1,7 @@
 import type { PoolClient } from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { type Migration, readMigrations, type Step } from '#dist/db/migration-files.js';
+import { readMigrations, type StepMode } from '#dist/db/migration-files.js';
 import { type OpenDatabase, openTestDatabase } from '../support/database.js';
-import { findFaults } from '../support/migration-rules.js';
 
 /** Rules for the migrations that are cut into steps, with which the service goes on while they are applied. */
 
@@ -11,124 +10,20 @@ const LAST_TOGETHER = '20261124070000_room_for_logins';
 const all = await readMigrations();
 const stepped = all.filter(({ name }) => name > LAST_TOGETHER);
 
-const step = (sql: string, mode: Step['mode'] = 'in one transaction'): Step => ({ what: 'test', mode, locks: [], sql });
-const faultsOf = (...steps: Step[]) => findFaults({ name: '1_test', steps });
-const NEEDED = 'ALTER TABLE users ADD CONSTRAINT needed CHECK (a IS NOT NULL) NOT VALID';
-const VALIDATE = step('ALTER TABLE users VALIDATE CONSTRAINT needed', 'without a transaction');
+/** One statement that can be run twice and keeps nobody waiting, or a part of the rows. */
+const RULES: Partial<Record<StepMode, RegExp>> = {
+  'without a transaction':
+    /^(CREATE (UNIQUE )?INDEX CONCURRENTLY IF NOT EXISTS|DROP INDEX CONCURRENTLY IF EXISTS|ALTER TABLE \S+ VALIDATE CONSTRAINT) [^;]+;?$/,
+  'in batches': /^(UPDATE|DELETE|INSERT|WITH) [^;]+\bLIMIT\b[^;]+;?$/,
+};
 
-describe('statements', () => {
-  test.each<[string, Step[]]>([
-    ['a column', [step('ALTER TABLE users ADD COLUMN a int')]],
-    [
-      'a column with a constant default',
-      [step("ALTER TABLE users ADD COLUMN a int NOT NULL DEFAULT 1, ADD b text DEFAULT 'x'::text")],
-    ],
-    ['a constraint in two steps', [step(NEEDED), VALIDATE]],
-    [
-      'NOT NULL after a validated constraint',
-      [step(NEEDED), VALIDATE, step('ALTER TABLE users ALTER a SET NOT NULL, DROP CONSTRAINT needed')],
-    ],
-    ['an index', [step('CREATE INDEX CONCURRENTLY IF NOT EXISTS i ON users (a)', 'without a transaction')]],
-    ['a constraint with the index', [step('ALTER TABLE users ADD CONSTRAINT i UNIQUE USING INDEX i')]],
-    ['dropping an index', [step('DROP INDEX CONCURRENTLY IF EXISTS i', 'without a transaction')]],
-    [
-      'batches',
-      [step('UPDATE users SET a = 1 WHERE id IN (SELECT id FROM users WHERE a IS NULL LIMIT 100)', 'in batches')],
-    ],
-    [
-      'a table with an index and rows',
-      [step('CREATE TABLE t (a int); CREATE INDEX i ON t (a); INSERT INTO t VALUES (1); UPDATE t SET a = 2')],
-    ],
-    [
-      'functions and triggers',
-      [step('CREATE OR REPLACE FUNCTION f() RETURNS int LANGUAGE sql RETURN 1; DROP TRIGGER t ON users; SELECT f()')],
-    ],
-  ])('%s is allowed', async (_, steps) => {
-    expect(await faultsOf(...steps)).toEqual([]);
-  });
-
-  test.each<[string, Step, string]>([
-    ['an index', step('CREATE INDEX i ON users (a)'), 'an index of users is made by CREATE INDEX CONCURRENTLY'],
-    [
-      'an index that cannot be made twice',
-      step('CREATE INDEX CONCURRENTLY i ON users (a)', 'without a transaction'),
-      'expected CREATE INDEX CONCURRENTLY IF NOT EXISTS',
-    ],
-    ['dropping an index', step('DROP INDEX i'), 'an index is dropped by DROP INDEX CONCURRENTLY'],
-    [
-      'a constraint that is validated',
-      step('ALTER TABLE users ADD CONSTRAINT c CHECK (a > 1)'),
-      'the constraint c of users must be NOT VALID',
-    ],
-    [
-      'a foreign key that is validated',
-      step('ALTER TABLE users ADD CONSTRAINT c FOREIGN KEY (a) REFERENCES bans (id)'),
-      'the constraint c of users must be NOT VALID',
-    ],
-    [
-      'a unique constraint',
-      step('ALTER TABLE users ADD CONSTRAINT c UNIQUE (a)'),
-      'needs an index that was made before',
-    ],
-    [
-      'validation under the lock',
-      step('ALTER TABLE users VALIDATE CONSTRAINT c'),
-      'AT_ValidateConstraint of users is not known to be short',
-    ],
-    ['NOT NULL', step('ALTER TABLE users ALTER a SET NOT NULL'), 'SET NOT NULL reads all of users'],
-    [
-      'another type',
-      step('ALTER TABLE users ALTER a TYPE text'),
-      'AT_AlterColumnType of users is not known to be short',
-    ],
-    [
-      'a column with a default of each row',
-      step('ALTER TABLE users ADD COLUMN a int DEFAULT random()'),
-      'is not a constant',
-    ],
-    [
-      'a column with a sequence',
-      step('ALTER TABLE users ADD COLUMN a int GENERATED ALWAYS AS IDENTITY'),
-      'CONSTR_IDENTITY of the new column users.a',
-    ],
-    [
-      'a computed column',
-      step('ALTER TABLE users ADD COLUMN a int GENERATED ALWAYS AS (id) STORED'),
-      'CONSTR_GENERATED of the new column users.a',
-    ],
-    [
-      'a column with a key',
-      step('ALTER TABLE users ADD COLUMN a int REFERENCES bans (id)'),
-      'CONSTR_FOREIGN of the new column users.a',
-    ],
-    ['an update of all rows', step('UPDATE users SET a = 1'), 'rows of users are changed in batches'],
-    ['a removal', step('DELETE FROM users WHERE a = 1'), 'rows of users are changed in batches'],
-    ['a batch of all rows', step('UPDATE users SET a = 1 WHERE a IS NULL', 'in batches'), 'a batch must have a LIMIT'],
-    ['two batches', step('DELETE FROM users; DELETE FROM bans', 'in batches'), 'it must be one statement'],
-    ['a copy', step('CREATE TABLE t (a int); INSERT INTO t SELECT id FROM users'), 'a statement that reads tables'],
-    [
-      'a copy into a new table',
-      step('CREATE TABLE t AS SELECT id FROM users'),
-      'CreateTableAsStmt is not known to be short',
-    ],
-    ['TRUNCATE', step('TRUNCATE users'), 'TruncateStmt is not known to be short'],
-    ['LOCK', step('LOCK TABLE users'), 'LockStmt is not known to be short'],
-    ['CLUSTER', step('CLUSTER users USING i', 'without a transaction'), 'expected CREATE INDEX CONCURRENTLY'],
-  ])('%s is refused', async (_, given, fault) => {
-    expect((await faultsOf(given)).join('\n')).toContain(fault);
-  });
-
-  test('of the migrations before, which were written without these rules, most are refused', async () => {
-    const before = all.filter(({ name }) => name <= LAST_TOGETHER);
-    expect(await findFaults(before[0] as Migration)).toEqual([`${before[0]?.name} is not cut into steps.`]);
-    const asSteps = await Promise.all(before.map(({ name, sql }) => findFaults({ name, steps: [step(sql)] })));
-    expect(asSteps.filter((faults) => faults.length > 0).length).toBeGreaterThan(before.length / 3);
-  });
-});
-
-test('every migration from now on keeps the rules', async () => {
+test('every migration from now on is cut into steps, of which each keeps the rule of its kind', () => {
   expect(stepped.length).toBeGreaterThan(0);
-  expect((await Promise.all(stepped.map(findFaults))).flat()).toEqual([]);
+  expect(stepped.filter(({ steps }) => steps === null)).toEqual([]);
+  const faults = stepped.flatMap(({ name, steps }) =>
+    (steps ?? []).filter(({ mode, sql }) => RULES[mode]?.test(sql) === false).map(({ what }) => [name, what]),
+  );
+  expect(faults).toEqual([]);
 });
 
 test('a table or a column is dropped only after the releases that use it are left behind', () => {

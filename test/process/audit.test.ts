@@ -70,16 +70,6 @@ test('a removal is recorded for REST, GraphQL and the command, with the secret l
   ]);
 });
 
-test('concurrent removals of one user are recorded once', async () => {
-  const project = await createProject();
-  await importUsers(project, emailUser('a'));
-  const [id] = await userIds(project);
-  const removals = Array.from({ length: 10 }, () => call(url(), project, `/server/users/${id}`, { method: 'DELETE' }));
-  expect((await Promise.all(removals)).filter(({ status }) => status === 200)).toHaveLength(1);
-  const removed = (await trail(project)).filter(({ action }) => action === 'remove');
-  expect(removed).toEqual([entry('remove', { actor: 'main', user_id: id, request_id: expect.any(String) })]);
-});
-
 test('a ban and an unban are recorded once each, with the user they affect', async () => {
   const project = await createProject();
   const login = await recordLogin(url(), project, { authMethod: 'email', authValue: 'eve@example.com' });

@@ -33,8 +33,8 @@ describe('bans', () => {
     expect(await run('user', 'bans', '--project', 'app_none')).toMatchObject({ code: 1 });
   });
 
-  test('have a reason and an end; from then on they let in, and the feed has the end', async () => {
-    const [one, other] = [await createProject(), await createProject()];
+  test('have a reason and an end, from which on they let in', async () => {
+    const one = await createProject();
     const set = (value: string, ...terms: string[]) =>
       run('user', 'ban', '--project', one.app_id, '--method', 'email', '--value', value, ...terms);
     for (const bad of [
@@ -51,33 +51,17 @@ describe('bans', () => {
       ...{ code: 0, stdout: `email eve@example.com is banned until ${until}.\n` },
     });
     expect(await bansOf(one)).toMatchObject([{ auth_value: 'eve@example.com', reason: 'spam', expires_at: until }]);
-    const readTerms = async (...terms: string[]) => {
-      expect(await set('eve@example.com', ...terms)).toMatchObject({ code: 0 });
-      return (await bansOf(one)).map(({ reason, expires_at }: Json) => [reason, expires_at]);
-    };
     // What is not given stays; an empty text takes it away.
-    expect(await readTerms('--reason', 'fraud')).toEqual([['fraud', until]]);
-    expect(await readTerms('--until', '')).toEqual([['fraud', null]]);
-    expect(await readTerms('--reason', '')).toEqual([[null, null]]);
-    expect(await readTerms('--until', until)).toEqual([[null, until]]);
-    expect(await readTerms('--reason', 'spam')).toEqual([['spam', until]]);
-    const exported = await run('user', 'export', '--project', one.app_id);
-    expect((await importLines(other, exported.stdout)).code).toBe(0);
-    expect(await bansOf(other)).toEqual(await bansOf(one));
-
-    expect(await login(one, 'eve@example.com')).toBe('BANNED');
-    await set('eve@example.com', '--until', new Date(Date.now() + 1_500).toISOString());
+    for (const [terms, reason, expires_at] of [
+      [['--reason', 'fraud'], 'fraud', until],
+      [['--until', ''], 'fraud', null],
+      [['--reason', '', '--until', until], null, until],
+    ] as const) {
+      expect(await set('eve@example.com', ...terms)).toMatchObject({ code: 0 });
+      expect(await bansOf(one)).toMatchObject([{ reason, expires_at }]);
+    }
+    await set('eve@example.com', '--until', new Date(Date.now() + 500).toISOString());
     await vi.waitFor(async () => expect(await login(one, 'eve@example.com')).toBe('done'), 30_000);
-    expect(await bansOf(one)).toEqual([]);
-    const types = async () =>
-      (await run('changes', '--project', one.app_id, '--json')).stdout
-        .split('\n')
-        .filter(Boolean)
-        .map((line) => JSON.parse(line).type);
-    await vi.waitFor(
-      async () => expect((await types()).toSorted()).toEqual(['identity.banned', 'identity.unbanned', 'user.created']),
-      { timeout: 30_000, interval: 500 },
-    );
   });
 
   test('are exported after the users, and keep their creation time when imported', async () => {
@@ -140,20 +124,5 @@ describe('bans', () => {
       { imported: 0, skipped: 0, failed: 4 },
       { imported: 0, skipped: 0, failed: 4, bans: 1, bans_kept: 1 },
     ]);
-  });
-
-  test('are exported and imported when they need more than one batch', async () => {
-    const [one, other] = [await createProject(), await createProject()];
-    const lines = Array.from(
-      { length: 2_100 },
-      (_, index) => `{"ban":{"auth_method":"google","auth_value":"é-${index}"}}\n`,
-    );
-    expect((await importLines(one, lines.join(''))).code).toBe(0);
-    const exported = await run('user', 'export', '--project', one.app_id);
-    expect(exported.stdout.trimEnd().split('\n')).toHaveLength(2_100);
-    expect(JSON.parse((await importLines(other, exported.stdout, '--json')).stdout)).toMatchObject({ bans: 2_100 });
-    // Those of one instant are listed in the order in which they came.
-    const sorted = (bans: Json) => bans.map((ban: Json) => JSON.stringify(ban)).sort();
-    expect(sorted(await bansOf(other))).toEqual(sorted(await bansOf(one)));
   });
 });

@@ -1,17 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type { Json } from '../support/app.js';
-import {
-  CLI,
-  call,
-  outcomeOf,
-  recordLogin,
-  spawnUserdir,
-  TIMESTAMP,
-  userdir,
-  userdirJson,
-  useServer,
-} from '../support/command.js';
+import { CLI, call, outcomeOf, spawnUserdir, TIMESTAMP, userdir, userdirJson, useServer } from '../support/command.js';
 import { copyTemplate, createEmptyDatabase, type TestDatabase } from '../support/engines.js';
 
 /** The embedded engine allows one process, so there every command goes through the running server. */
@@ -76,102 +66,6 @@ describe('while a server runs on the same database,', () => {
     ).toMatchObject({ status: 200 });
   });
 
-  test('project rotate ends the old secret at once, or keeps both valid during an overlap', async () => {
-    const project = await createProject();
-    const overlapped = await runJson('project', 'rotate', project.app_id, '--overlap', '24h');
-    expect(overlapped).toMatchObject({
-      app_id: project.app_id,
-      app_secret: expect.stringMatching(/^uds_/),
-      previous_expires_at: expect.stringMatching(TIMESTAMP),
-    });
-    const aDay = 86_400_000;
-    const left = Date.parse(overlapped.previous_expires_at) - Date.now();
-    expect(left).toBeGreaterThan(aDay - 60_000);
-    expect(left).toBeLessThanOrEqual(aDay);
-    await ask(async (url) => {
-      expect((await call(url, project, '/server/users')).status).toBe(200);
-      expect((await call(url, overlapped, '/server/users')).status).toBe(200);
-    });
-
-    const { code, stdout } = await run('project', 'rotate', project.app_id);
-    expect(code).toBe(0);
-    expect(stdout).toContain('The old secret is no longer valid.');
-    const [appSecret = ''] = /uds_[\w-]+/.exec(stdout) ?? [];
-    await ask(async (url) => {
-      // A server in another process accepts cached credentials for up to one second.
-      const statusOf = async (credentials: typeof project) => (await call(url, credentials, '/server/users')).status;
-      await expect.poll(() => statusOf(project), { timeout: 5_000 }).toBe(401);
-      await expect.poll(() => statusOf(overlapped), { timeout: 5_000 }).toBe(401);
-      expect((await call(url, { ...project, app_secret: appSecret }, '/server/users')).status).toBe(200);
-    });
-  });
-
-  test('user import reads the format that user export writes', async () => {
-    const { app_id: appId } = await createProject();
-    const report = await importUsers(appId, { auth_method: 'google', auth_value: '1', login_count: 3 });
-    expect(report).toMatchObject({ imported: 1, created: 1, skipped: 0, failed: 0, errors: [] });
-    const exported = await run('user', 'export', '--project', appId);
-    expect(exported).toMatchObject({ code: 0, stderr: expect.stringMatching(/^Exported 1 user\.\n/) });
-    const asJson = await run('user', 'export', '--project', appId, '--json');
-    expect(asJson).toMatchObject({ code: 0, stdout: exported.stdout });
-    expect(JSON.parse(asJson.stderr)).toEqual({ exported: 1, bans: 0, cursor: expect.any(String) });
-    expect(JSON.parse(exported.stdout)).toEqual({
-      id: expect.any(Number),
-      auth_method: 'google',
-      auth_value: '1',
-      email: null,
-      wallet: null,
-      external_id: null,
-      created_at: expect.stringMatching(TIMESTAMP),
-      last_login: null,
-      login_count: 3,
-      accounts: [],
-    });
-    const again = await runWith(exported.stdout, 'user', 'import', '--project', appId);
-    expect(again).toEqual({
-      code: 1,
-      signal: null,
-      stdout:
-        'line 1: A user with auth_method "google" and this auth_value exists already.\nImported 0, skipped 0, failed 1.\nNothing was imported, because 1 line failed.\n',
-      stderr: '',
-    });
-    const csv = await runWith('auth_method,auth_value\nemail,a@example.com\n', 'user', 'import', '--project', appId);
-    expect(csv.stdout).toMatch(/because 2 lines failed\. CSV is imported in the dashboard only\.\n$/);
-  });
-
-  test('user remove removes a user once, and user purge erases removed users', async () => {
-    const { app_id: appId, ...rest } = await createProject();
-    await importUsers(
-      appId,
-      ...['a', 'b', 'c'].map((name) => ({ auth_method: 'email', auth_value: `${name}@example.com` })),
-    );
-    const ids = await ask(async (url) => {
-      const { body } = await call(url, { app_id: appId, ...rest }, '/server/users');
-      return body.result.users.map((user: Json) => user.id);
-    });
-    expect(await runJson('user', 'remove', '--project', appId, String(ids[0]))).toEqual({ id: ids[0] });
-    expect(await run('user', 'remove', '--project', appId, String(ids[1]))).toEqual({
-      code: 0,
-      signal: null,
-      stdout: `Removed user ${ids[1]}.\n`,
-      stderr: '',
-    });
-    expect(await run('user', 'remove', '--project', appId, String(ids[0]))).toEqual({
-      code: 1,
-      signal: null,
-      stdout: '',
-      stderr: `userdir: There is no user ${ids[0]} in this project.\n`,
-    });
-    expect(await runJson('user', 'purge', '--older-than', '30d', '--project', appId)).toEqual({ purged: 0 });
-    expect(await runJson('user', 'purge', '--older-than', '0s', '--project', appId)).toEqual({ purged: 2 });
-    expect(await run('user', 'purge', '--older-than', '0s')).toMatchObject({
-      code: 0,
-      stdout: 'Erased 0 removed users.\n',
-    });
-    const [listed] = (await runJson('project', 'list')).filter((each: Json) => each.app_id === appId);
-    expect(listed.total_user).toBe(1);
-  });
-
   test('user remove and user restore take several users, and say what became of each', async () => {
     const { app_id: appId } = await createProject();
     await importUsers(appId, ...['a', 'b'].map((name) => ({ auth_method: 'passkey', auth_value: `several-${name}` })));
@@ -195,33 +89,6 @@ describe('while a server runs on the same database,', () => {
       code: 2,
       stderr: expect.stringContaining('Expected decimal digits, 1 and up.'),
     });
-  });
-
-  test('user ban refuses logins, also after removal, until user unban', async () => {
-    const project = await createProject();
-    const identity = ['--project', project.app_id, '--method', 'email', '--value', 'Eve@Example.com'];
-    const login = (url: string) =>
-      recordLogin(url, project, { authMethod: 'email', authValue: 'eve@example.com' }).then(({ body }) => body);
-    const first = await ask(login);
-    const banned = { auth_method: 'email', auth_value: 'Eve@Example.com', banned: true, changed: true };
-    expect(await runJson('user', 'ban', ...identity)).toEqual({ ...banned, reason: null, expires_at: null });
-    expect(await run('user', 'ban', ...identity)).toMatchObject({
-      code: 0,
-      stdout: 'Nothing was to do. email Eve@Example.com is banned.\n',
-    });
-    expect((await ask(login)).errors[0].extensions.code).toBe('BANNED');
-
-    await runJson('user', 'remove', '--project', project.app_id, first.data.recordLogin.user.id);
-    expect((await ask(login)).errors[0].extensions.code).toBe('BANNED');
-
-    expect(await runJson('user', 'unban', ...identity)).toEqual({ ...banned, banned: false });
-    expect(await run('user', 'unban', ...identity)).toMatchObject({
-      code: 0,
-      stdout: 'Nothing was to do. email Eve@Example.com is not banned.\n',
-    });
-    const second = await ask(login);
-    expect(second.data.recordLogin).toMatchObject({ created: true, user: { loginCount: 1 } });
-    expect(second.data.recordLogin.user.id).not.toBe(first.data.recordLogin.user.id);
   });
 
   test('seed creates the same users for the same seed, and adds none the second time', async () => {
@@ -258,22 +125,6 @@ describe('while a server runs on the same database,', () => {
       stdout: '',
       stderr: 'userdir: There is no project with the App ID "app_nobody".\n',
     });
-  });
-
-  test.each([
-    [
-      ['user', 'ban', '--method', 'E-mail', '--value', 'a@example.com', '--project'],
-      /^userdir: auth_method: got "E-mail", .*\n$/,
-    ],
-    [
-      ['user', 'ban', '--method', 'email', '--value', 'nobody', '--project'],
-      /^userdir: auth_value: got "nobody", .*\n$/,
-    ],
-  ])('userdir %j is refused in one line that shows the invalid value', async (args, sentence) => {
-    const { app_id: appId } = await createProject();
-    const { code, stdout, stderr } = await run(...args, appId, '--json');
-    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
-    expect(stderr).toMatch(sentence);
   });
 
   test('an invalid project name is refused', async () => {
@@ -345,44 +196,11 @@ describe.runIf(inject('engine') === 'embedded')('usage', () => {
 
   test.each([
     [[], ['serve', 'migrate', 'project', 'user', 'seed', 'doctor', 'DATABASE_URL', 'DATA_DIR']],
-    [['serve'], ['--json', 'PORT']],
-    [['migrate'], ['--json']],
     [['project'], ['create', 'list', 'show', 'rename', 'disable', 'enable', 'limit', 'delete', 'rotate']],
-    [
-      ['project', 'create'],
-      ['--name <NAME>', '--json'],
-    ],
-    [['project', 'list'], ['--json']],
-    [
-      ['project', 'rotate'],
-      ['--project <APP_ID>', '--overlap <TIME>', '24h', '--json'],
-    ],
-    [['user'], ['get', 'search', 'import', 'export', 'remove', 'removed', 'restore', 'purge', 'ban', 'unban', 'bans']],
     [
       ['user', 'import'],
       ['[FILE]', '--project <APP_ID>', '--on-conflict', 'skip', '--skip-invalid', '--json', 'auth_method'],
     ],
-    [
-      ['user', 'export'],
-      ['--project <APP_ID>', 'NDJSON'],
-    ],
-    [
-      ['user', 'remove'],
-      ['<USER_ID...>', '--project <APP_ID>', '--json'],
-    ],
-    [
-      ['user', 'purge'],
-      ['--older-than <TIME>', '30d', '--project <APP_ID>', '--json'],
-    ],
-    [
-      ['user', 'ban'],
-      ['--project <APP_ID>', '--method <METHOD>', '--value <VALUE>', '--json'],
-    ],
-    [
-      ['user', 'unban'],
-      ['--project <APP_ID>', '--method <METHOD>', '--value <VALUE>', '--json'],
-    ],
-    [['seed'], ['--project <APP_ID>', '--users <N>', '--seed <S>', '--json']],
   ])('userdir %j --help names its options and ends with 0', async (args, words) => {
     const { code, stdout, stderr } = await usage(...args, '--help');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
@@ -408,6 +226,7 @@ describe.runIf(inject('engine') === 'embedded')('usage', () => {
     [['user', 'purge', '--older-than', '-1d'], 'Expected a whole number with a unit'],
     [['user', 'import'], "required option '--project <APP_ID>' not specified"],
     [['user', 'import', '--project', 'app_1', '--on-conflict', 'ask'], 'Allowed choices are skip, update, fail'],
+    [['user', 'import', '--project', 'app_1', '--replace'], '--replace needs --on-conflict update'],
     [['user', 'remove', '--project', 'app_1'], "missing required argument 'USER_ID'"],
     ...['get', 'remove', 'restore'].flatMap((name) =>
       ['0', 'x', '-1', '1.5'].map((id): [string[], string] => [

@@ -213,31 +213,6 @@ test('user removed lists the removed users, the last removed first, as a page or
   expect(await removed('--after', 'x')).toMatchObject({ code: 2, stderr: expect.stringContaining('after: got "x"') });
 });
 
-test('user bans prints a page, its cursor and what a text finds', async () => {
-  const project = await createProject();
-  await addLines(
-    project,
-    ...Array.from({ length: 1_250 }, (_, n) => ({ ban: { auth_method: 'google', auth_value: `id-${n}-` } })),
-  );
-  const list = async (...args: string[]) => {
-    const { code, stdout, stderr } = await run('user', 'bans', ...inProject(project), '--json', ...args);
-    expect(code).toBe(0);
-    const next = /--after (\S+)\n/.exec(stderr)?.[1];
-    return { values: JSON.parse(stdout).map(({ auth_value }: Json) => auth_value), next };
-  };
-  const all = await list();
-  expect([new Set(all.values).size, all.next]).toEqual([1_250, undefined]);
-  const first = await list('--limit', '1100');
-  const second = await list('--limit', '1100', '--after', first.next as string);
-  expect([first.values.length, second.next]).toEqual([1_100, undefined]);
-  expect([...first.values, ...second.values]).toEqual(all.values);
-  expect(await list('--search', 'ID-99-')).toEqual({ values: ['id-99-'], next: undefined });
-  expect(await run('user', 'bans', ...inProject(project), '--after', 'x')).toMatchObject({
-    code: 2,
-    stderr: expect.stringContaining('after: got "x", expected a cursor'),
-  });
-});
-
 test('user update changes the email and the external ID of a user, and takes them away', async () => {
   const project = await createProject();
   await addLines(

@@ -134,24 +134,6 @@ describe('beside a running server,', () => {
     expect(await listUsers(server.url, project)).toEqual([]);
   });
 
-  test('errors are in the order of the lines, and a double names the first of its lines', async () => {
-    const project = await createProject();
-    await importLines(project, Buffer.from(`${JSON.stringify(email('known'))}\n`));
-    const names = ['known', 'a', 'b', 'a', 'known', 'A', 'c'];
-    const lines = names.map((name) => JSON.stringify(email(name)));
-    const { report } = await importLines(project, Buffer.from([...lines, '{}', ''].join('\n')), '--skip-invalid');
-    const exists = 'A user with auth_method "email" and this auth_value exists already.';
-    const double = 'Line 2 has the same auth_method and auth_value.';
-    expect(report.errors.slice(0, 4)).toEqual([
-      { line: 1, error: exists },
-      { line: 4, error: double },
-      { line: 5, error: 'Line 1 has the same auth_method and auth_value.' },
-      { line: 6, error: double },
-    ]);
-    expect(report.errors[4].line).toBe(8);
-    expect(report.error_kinds.map(({ first }: Json) => first[0])).toEqual([1, 4, 5, 8]);
-  });
-
   test('a double of a long identity names its first line, in whatever batch that is, and no other', async () => {
     const project = await createProject();
     const long = (end: string) => ({ auth_method: 'google', auth_value: `${'x'.repeat(1_490)}${end}` });
@@ -280,36 +262,6 @@ describe('beside a running server,', () => {
     });
   });
 
-  test('an update counts whom it created, changed and left as they were', async () => {
-    const project = await createProject();
-    const account = (n: number) => ({ network: 'stellar', public_key: stellarAddress(n) });
-    const wallet = ethereumAddress(3);
-    const first = [
-      email('same', { login_count: 2, accounts: [account(1)] }),
-      email('counted', { login_count: 2 }),
-      email('spelled'),
-      email('linked', { accounts: [account(2)] }),
-      { auth_method: 'google', auth_value: 'w', accounts: [{ network: 'ethereum', public_key: wallet }] },
-    ];
-    expect((await importLines(project, lines(first))).report).toMatchObject({ imported: 5, created: 5 });
-    const input = lines([
-      // Nothing new: absent fields leave what is there.
-      email('same', { accounts: [account(1)] }),
-      email('counted', { login_count: 3 }),
-      email('Spelled'),
-      email('linked', { accounts: [account(2), account(4)] }),
-      { auth_method: 'google', auth_value: 'w', wallet },
-      email('new'),
-    ]);
-    const update = (...args: string[]) => importLines(project, input, '--on-conflict', 'update', ...args);
-    expect((await update()).report).toMatchObject({ imported: 6, created: 1, updated: 3, unchanged: 2 });
-    expect((await update()).report).toMatchObject({ imported: 6, created: 0, updated: 0, unchanged: 6 });
-    const args = ['user', 'import', '--project', project.app_id, '--on-conflict', 'update'];
-    expect((await userdir(database.env, args, input)).stdout).toBe(
-      'Imported 6, skipped 0, failed 0. Created 0, updated 0, unchanged 6.\n',
-    );
-  });
-
   test('equal errors are reported once, and the last line says how many lines are not imported', async () => {
     const project = await createProject();
     const input = lines([
@@ -354,42 +306,6 @@ describe('beside a running server,', () => {
     const { body } = await call(server.url, project, '/server/users');
     await call(server.url, project, `/server/users/${body.result.users[0].id}`, { method: 'DELETE' });
     expect(await importLines(project, lines([email('ada')]))).toMatchObject({ code: 0, report: { imported: 1 } });
-  });
-
-  test.each([['fail'], ['skip'], ['update'], ['update', '--replace']])(
-    'a second line of a user fails, and names the first: --on-conflict %s %s',
-    async (...onConflict) => {
-      const project = await createProject();
-      const input = lines([email('ada', { login_count: 1 }), email('bob'), email('ADA', { login_count: 3 })]);
-      const options = ['--on-conflict', ...onConflict];
-      const errors = [{ line: 3, error: 'Line 1 has the same auth_method and auth_value.' }];
-      expect(await importLines(project, input, ...options)).toMatchObject({
-        ...{ code: 1, report: { imported: 0, skipped: 0, failed: 1, errors } },
-      });
-      expect(await listUsers(server.url, project)).toEqual([]);
-      expect(await importLines(project, input, ...options, '--skip-invalid')).toMatchObject({
-        ...{ code: 0, report: { imported: 2, skipped: 0, failed: 1, errors } },
-      });
-      const users = await listUsers(server.url, project);
-      expect(users.map((user) => user.login_count).sort((a, b) => b - a)).toEqual([1, 0]);
-    },
-  );
-
-  test('--replace takes logins back, and is refused without --on-conflict update', async () => {
-    const project = await createProject();
-    await importLines(project, lines([email('ada', { login_count: 5, created_at: '2025-01-01T00:00:00Z' })]));
-    const older = lines([email('ada', { login_count: 4, created_at: '2025-02-01T00:00:00Z' })]);
-    const count = async () => (await listUsers(server.url, project))[0];
-    expect(await importLines(project, older, '--on-conflict', 'update')).toMatchObject({ report: { unchanged: 1 } });
-    expect(await count()).toMatchObject({ login_count: 5, created_at: '2025-01-01T00:00:00.000Z' });
-    const replaced = await importLines(project, older, '--on-conflict', 'update', '--replace');
-    expect(replaced).toMatchObject({ code: 0, report: { updated: 1 } });
-    expect(await count()).toMatchObject({ login_count: 4, created_at: '2025-02-01T00:00:00.000Z' });
-    const args = ['user', 'import', '--project', project.app_id, '--replace'];
-    for (const more of [[], ['--on-conflict', 'skip']])
-      expect(await userdir(database.env, [...args, ...more], older)).toMatchObject({
-        ...{ code: 2, stderr: expect.stringContaining('--replace needs --on-conflict update') },
-      });
   });
 
   test('a file is read like standard input', async () => {

@@ -31,12 +31,6 @@ function batched(answer: (keys: readonly string[]) => Row[], wait: () => Promise
 /** One row for each key, numbered from 1 as WITH ORDINALITY does. */
 const echo = (keys: readonly string[]) => keys.map((value, index) => ({ value, keyIndex: index + 1 }));
 
-test('the keys of one tick go into one read, in request order', async () => {
-  const { read, reads } = batched(echo);
-  expect(await Promise.all(['c', 'a', 'b'].map(read))).toEqual([[{ value: 'c' }], [{ value: 'a' }], [{ value: 'b' }]]);
-  expect(reads).toEqual([['c', 'a', 'b']]);
-});
-
 test('keys that are requested later in the same tick join the read', async () => {
   const { read, reads } = batched(echo);
   const later = async () => {
@@ -65,11 +59,6 @@ test('each key gets its own rows for any order of the answer, and several rows k
     [{ value: 'first' }],
     [{ value: 'second, first row' }, { value: 'second, second row' }],
   ]);
-});
-
-test('a key without rows gets an empty list', async () => {
-  const { read } = batched((keys) => echo(keys).filter(({ value }) => value === 'known'));
-  expect(await Promise.all([read('unknown'), read('known'), read('missing')])).toEqual([[], [{ value: 'known' }], []]);
 });
 
 test('equal keys of one tick are read once, and each request gets the rows', async () => {
@@ -129,22 +118,6 @@ test('while a read is under way, keys wait for the end of the tick, or until the
   await Promise.all([first, second, third, fourth]);
 });
 
-test('after all reads have ended, also by an error, eight keys are enough again', async () => {
-  let isAway = true;
-  const { read, reads } = batched((keys) => {
-    if (isAway) throw new Error('The database is away.');
-    return echo(keys);
-  });
-  const failed = await Promise.allSettled(keysOf('a', 8).map(read));
-  expect(failed.every(({ status }) => status === 'rejected')).toBe(true);
-  isAway = false;
-  await nextTurn();
-  const answers = Promise.all(keysOf('b', 8).map(read));
-  await Promise.resolve();
-  expect(reads.at(-1)).toEqual(keysOf('b', 8));
-  await answers;
-});
-
 test('after a read of one key, the next keys do not wait for the end of the turn, but for the promises of their request', async () => {
   const { read, reads } = batched(echo);
   await read('a');
@@ -192,21 +165,6 @@ test('a value that the database refuses fails only for its own key', async () =>
     { status: 'fulfilled', value: [{ value: 'b' }] },
   ]);
   expect(reads).toEqual([['a', 'bad', 'b'], ['a'], ['bad'], ['b']]);
-});
-
-test('a failed read fails for each of its keys, but not for later keys', async () => {
-  const failure = new Error('The database is away.');
-  let isAway = true;
-  const { read } = batched((keys) => {
-    if (isAway) throw failure;
-    return echo(keys);
-  });
-  expect(await Promise.allSettled([read('a'), read('b')])).toEqual([
-    { status: 'rejected', reason: failure },
-    { status: 'rejected', reason: failure },
-  ]);
-  isAway = false;
-  expect(await read('a')).toEqual([{ value: 'a' }]);
 });
 
 test('more than 1,000 keys go into several reads, and each key gets its own row', async () => {
@@ -316,14 +274,6 @@ describe('a statement for several projects that fails', () => {
     expect(answers.every((each) => each.status === 'rejected' && each.reason === gone)).toBe(true);
     expect(statements).toHaveLength(1);
   });
-
-  test('is not retried when all its keys belong to one project', async () => {
-    const { ask, statements } = questions(() => {
-      throw timeout;
-    });
-    await Promise.allSettled(keys.slice(0, 2).map(ask));
-    expect(statements).toHaveLength(1);
-  });
 });
 
 describe('keys with a large weight', () => {
@@ -378,24 +328,6 @@ describe('the cache key', () => {
     withNewer: false,
     withOlder: false,
   } as const;
-
-  test('contains every property, including nested and future properties', () => {
-    const variants = [
-      count,
-      { ...count, projectId: 2 },
-      { ...count, added: false },
-      { ...count, filter: { ...filter, added: null } },
-      { ...count, filter: { ...filter, createdFrom: new Date(2) } },
-      { ...count, filter: { ...filter, createdTo: new Date(2) } },
-      { ...count, filter: { ...filter, loginMethods: null } },
-      { ...count, filter: { ...filter, loginMethods: ['email', 'wallet'] } },
-      { ...count, filter: { ...filter, loginMethods: ['email,wallet'] } },
-      { projectId: 1n, filter },
-      { projectId: '1', filter },
-    ];
-    expect(new Set(variants.map(cacheKey)).size).toBe(variants.length);
-    expect(cacheKey({ ...count, filter: { ...filter, createdFrom: new Date(0) } })).toBe(cacheKey(count));
-  });
 
   test('is different for different keys, with any text in them', () => {
     const text = fc.string({ unit: fc.constantFrom('1', '2', ':', ',', '=', 'b', '[', '}'), maxLength: 6 });

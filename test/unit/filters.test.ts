@@ -67,13 +67,6 @@ describe('parseDate: a date', () => {
       }
     },
   );
-
-  test.each(['2024-02-29', '2000-02-29', '0000-02-29', '0000-01-01', '0099-12-31', '9999-12-31'])(
-    'is valid: %s',
-    (text) => {
-      expect(parseDate(text, 'first')).not.toBeNull();
-    },
-  );
 });
 
 describe('parseDate: a date-time', () => {
@@ -169,27 +162,6 @@ describe('parseDate: the limits of the range', () => {
     ['9999-12-31T23:59:59-23:59', LATEST.getTime() + 1],
   ])('a bound outside the range of creation dates is at most one millisecond outside it: %s', (text, instant) => {
     expect(parseDate(text, 'first')?.getTime()).toBe(instant);
-  });
-
-  test('no result is more than one millisecond outside the range of creation dates', () => {
-    fc.assert(
-      fc.property(fc.oneof(realDay.map(textOf), fc.string()), fc.constantFrom('first', 'last'), (text, edge) => {
-        const parsed = parseDate(text, edge as 'first' | 'last');
-        if (parsed === null) return;
-        expect(parsed.getTime()).toBeGreaterThanOrEqual(EARLIEST.getTime() - 1);
-        expect(parsed.getTime()).toBeLessThanOrEqual(LATEST.getTime() + 1);
-      }),
-    );
-  });
-
-  test('the first instant of a date is never after its last', () => {
-    fc.assert(
-      fc.property(realDay, fc.option(time, { nil: null }), (day, at) => {
-        const text = textOf(day) + (at === null ? '' : `T${clock(at)}Z`);
-        const first = parseDate(text, 'first')?.getTime() ?? Number.NaN;
-        expect(first).toBeLessThanOrEqual(parseDate(text, 'last')?.getTime() ?? Number.NaN);
-      }),
-    );
   });
 });
 
