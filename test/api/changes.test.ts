@@ -162,44 +162,6 @@ test('another spelling of what a user has is no change: not in a login, in an im
   ]);
 });
 
-test('pages follow each other without gap or double, and an empty page has a cursor too', async () => {
-  const project = await app.createProject();
-  const empty = await readPage(project);
-  expect(empty.nodes).toEqual([]);
-  expect(empty.pageInfo).toEqual({
-    hasNextPage: false,
-    hasPreviousPage: false,
-    startCursor: null,
-    endCursor: expect.any(String),
-  });
-  const ids: string[] = [];
-  for (const name of ['a', 'b', 'c', 'd', 'e']) ids.push(await login(project, `${name}@example.com`));
-  const seen: string[] = [];
-  let after = empty.pageInfo.endCursor;
-  for (let more = true; more; ) {
-    const page = await readPage(project, { after, first: 2 });
-    seen.push(...page.nodes.map(({ userId }: Json) => userId));
-    after = page.pageInfo.endCursor;
-    more = page.pageInfo.hasNextPage;
-  }
-  expect(seen).toEqual(ids);
-  expect((await readPage(project, { after })).nodes).toEqual([]);
-  const [first] = (await readPage(project)).nodes;
-  expect((await readPage(project, { after: first.id })).nodes.map(({ userId }: Json) => userId)).toEqual(ids.slice(1));
-});
-
-test('types select changes, and their cursors move on past the others', async () => {
-  const project = await app.createProject();
-  const ids: string[] = [];
-  for (const name of ['a', 'b', 'c']) ids.push(await login(project, `${name}@example.com`));
-  await project.rest(`/server/users/${ids[1]}`, { method: 'DELETE' });
-  const page = await readPage(project, { types: ['USER_REMOVED'] });
-  expect(summary(page)).toEqual([['USER_REMOVED', ids[1]]]);
-  expect((await readPage(project, { after: page.pageInfo.endCursor })).nodes).toEqual([]);
-  const one = await readPage(project, { types: ['USER_CREATED'], first: 1 });
-  expect(one.pageInfo.hasNextPage).toBe(true);
-});
-
 test('REST answers the same changes as NDJSON where it is asked for, with the next cursor in a header', async () => {
   const project = await app.createProject();
   const id = await login(project, 'ada@example.com');
@@ -321,16 +283,6 @@ test('a secret needs the scope for changes, and the scope to read for their user
   expect((await fetch(`${app.url}/changes`, { headers: follower })).status).toBe(200);
 });
 
-test('a removed project leaves no changes, and none of another project are ever read', async () => {
-  const [kept, gone] = [await app.createProject(), await app.createProject()];
-  const id = await login(kept, 'ada@example.com');
-  await login(gone, 'ada@example.com');
-  await setBan(gone, 'ban', 'eve@example.com');
-  const { rows } = await run('DELETE FROM projects WHERE app_id = $1 RETURNING id', [gone.appId]);
-  expect((await run('SELECT FROM changes WHERE project_id = $1', [rows[0].id])).rows).toEqual([]);
-  expect(summary(await readPage(kept))).toEqual([['USER_CREATED', id]]);
-});
-
 test('a purge leaves nothing in the feed that identifies a person', async () => {
   const project = await app.createProject();
   const id = await login(project, 'grace@example.com', {
@@ -394,22 +346,6 @@ describe('a retention of minutes', () => {
     const { errors } = await project.graphql(PAGE, { after: first.id });
     expect(errors?.[0]?.message).toContain('changes are kept for 90 minutes, and some after it are gone');
   });
-});
-
-test('an export returns the cursor of its snapshot', async () => {
-  const project = await app.createProject();
-  await login(project, 'a@example.com');
-  await readPage(project);
-  const scope = await app.context.services.projects.getScope(project.appId);
-  const written: string[] = [];
-  const { users, cursor } = await app.context.services.transfers.exportUsers(scope, {
-    write: async (chunk) => void written.push(chunk),
-    progress: () => undefined,
-    signal: new AbortController().signal,
-  });
-  expect(users).toBe(1);
-  const later = await login(project, 'b@example.com');
-  expect(summary(await readPage(project, { after: cursor }))).toEqual([['USER_CREATED', later]]);
 });
 
 test('a page with its users takes one statement for the changes and one for the users', async () => {

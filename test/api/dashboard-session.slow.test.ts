@@ -60,26 +60,12 @@ test('a late link is refused and recorded; tokens are kept as hashes only', asyn
   expect(kept.filter(({ row }) => row.includes(token))).toEqual([]);
 });
 
-test.each([
-  ['nothing', undefined],
-  ['a number', 7],
-  ['a text that is no token', 'x'],
-  ['a very long text', 'x'.repeat(4_000)],
-  ['a secret', `uds_${'a'.repeat(49)}`],
-])('%s does not log in', async (_what, token) => {
+test('after twenty failed attempts in a minute, whatever is sent, an address has to wait', async () => {
   const own = await startTestApp();
   try {
-    expect((await postToken(own, token)).status).toBe(401);
-  } finally {
-    await own.close();
-  }
-});
-
-test('after twenty failed attempts in a minute an address has to wait', async () => {
-  const own = await startTestApp();
-  try {
+    const wrong = [undefined, 7, 'x', 'x'.repeat(4_000), `uds_${'a'.repeat(49)}`, ...Array(17).fill('A'.repeat(43))];
     const statuses = [];
-    for (let tries = 0; tries < 22; tries += 1) statuses.push((await postToken(own, 'A'.repeat(43))).status);
+    for (const token of wrong) statuses.push((await postToken(own, token)).status);
     expect(statuses).toEqual([...Array(20).fill(401), 429, 429]);
     // A valid link still logs in, so that no attacker can lock operators out.
     await operators().addOperator(THE_OPERATOR, 'not-locked-out', 'viewer');

@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, expect, test, vi } from 'vitest';
 import { TIMEOUTS } from '#dist/app/app.js';
-import { formatCsvLine } from '#dist/domain/import-format.js';
 import {
   type ImportedUser,
   type Json,
@@ -128,12 +127,6 @@ test('CSV has one line for each user, and no cell is a formula', async () => {
   expect(lines.pop()).toBe('');
   const cells = lines.map((line) => /^\d+,custom,(.*),,,2026-03-01T00:00:00\.000Z,,0,,$/.exec(line)?.[1]);
   expect(cells).toEqual(["'=1+1", "'+1", "'-1", "'@SUM(A1)", '"a,""b"""', "it's", '<img src=x onerror=alert(1)>']);
-});
-
-test('a cell that begins with a tab or a line end is no formula either', () => {
-  expect(formatCsvLine(['\t=1', '\r=1', -5, null, ''])).toBe(`"'\t'=1","'\r'=1",-5,,\r\n`);
-  // Taking one apostrophe away gives back either.
-  expect(formatCsvLine(['=1', "'=1", "''"])).toBe("'=1,''=1,''\r\n");
 });
 
 test('the audit trail is exported as it is filtered', async () => {
@@ -276,14 +269,19 @@ test('the right to follow is read every so often, and what follows ends with it'
   expect([refused.status, await refused.json()]).toMatchObject([403, { error: { code: 'PROJECT_DISABLED' } }]);
 });
 
+let large: Promise<TestProject> | undefined;
+/** A project whose export is larger than the buffers on the way to a client. */
+function largeProject(): Promise<TestProject> {
+  const user = (index: number) => ({ auth_method: 'custom', auth_value: `${index}-${'x'.repeat(1_000)}` });
+  large ??= app.createProject().then(async (project) => {
+    await project.addUsers(...Array.from({ length: 12_000 }, (_, index) => user(index)));
+    return project;
+  });
+  return large;
+}
+
 test('a client that goes away ends its export, and leaves nothing behind', async () => {
-  const project = await app.createProject();
-  await project.addUsers(
-    ...Array.from({ length: 12_000 }, (_, index) => ({
-      auth_method: 'custom',
-      auth_value: `${index}-${'x'.repeat(1_000)}`,
-    })),
-  );
+  const project = await largeProject();
   const { hostname, port, host } = new URL(app.url);
   const socket = createConnection({ host: hostname, port: Number(port) });
   socket.on('error', () => undefined);
@@ -308,13 +306,7 @@ test('a client that goes away ends its export, and leaves nothing behind', async
 });
 
 test('operators who read exports slowly hold no transaction, and keep no one else from exports and imports', async () => {
-  const project = await app.createProject();
-  await project.addUsers(
-    ...Array.from({ length: 12_000 }, (_, index) => ({
-      auth_method: 'custom',
-      auth_value: `${index}-${'x'.repeat(1_000)}`,
-    })),
-  );
+  const project = await largeProject();
   const { hostname, port, host } = new URL(app.url);
   const slow = await Promise.all([1, 2, 3].map(() => logIn(app, 'viewer')));
   const sockets = await Promise.all(
@@ -353,11 +345,6 @@ test('an upload that says it is too large is refused before it arrives', async (
   ];
   const { status, body } = await sendRaw(app.url, `${head.join('\r\n')}\r\n\r\n`);
   expect({ status, code: body.error.code }).toEqual({ status: 413, code: 'PAYLOAD_TOO_LARGE' });
-});
-
-test('an upload may take longer than a request', async () => {
-  const lines = await uploadWithPause({ stalledMs: 30_000, pauseMs: 1_500 });
-  expect(lines.at(-1)).toMatchObject({ report: { imported: 2 } });
 });
 
 test('the connection of an upload that stops is closed', async () => {

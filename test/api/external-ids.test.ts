@@ -178,28 +178,6 @@ describe('userByExternalId', () => {
     for (const other of ['a-1', 'A-', `${'a\u0308'.repeat(80)}a`, 'd']) expect(await find(project, other)).toBe(null);
     expect(await find(await app.createProject(), 'A-1')).toBe(null);
   });
-
-  test('takes one statement for many, and answers the same when it is compiled', async () => {
-    const fields = Array.from(
-      { length: 20 },
-      (_, n) => `u${n}: userByExternalId(externalId: "${n}") { id accounts { id } }`,
-    );
-    const answers: Json[] = [];
-    for (let time = 0; time < 5; time += 1) {
-      app.statements.length = 0;
-      answers.push((await project.graphql(`{ ${fields.join(' ')} }`)).data);
-      expect(app.statements.filter((sql) => !/app_secrets/.test(sql))).toHaveLength(1);
-    }
-    expect(answers[0]).toMatchObject({ u6: null, u7: { id: expect.any(String) } });
-    for (const answer of answers) expect(answer).toEqual(answers[0]);
-  });
-
-  test('REST answers have no new field', async () => {
-    const { body } = await project.rest('/server/users?limit=1');
-    expect(Object.keys(body.result.users[0])).toEqual([
-      ...['id', 'auth_method', 'auth_value', 'wallet', 'created_at', 'last_login', 'login_count', 'accounts'],
-    ]);
-  });
 });
 
 test('the external id of a removed user is free, and a user is not restored while another has theirs', async () => {
@@ -234,29 +212,6 @@ test('a search finds a user by external id, also one that looks like an id, an e
   expect(await found(user.id)).toEqual(['x', 'grace']);
   await recordLogin(project, { authMethod: 'google', authValue: 'y', externalId: `0x${'a'.repeat(40)}` });
   expect(await found(`0x${'a'.repeat(40)}`)).toEqual(['y']);
-});
-
-test('the feed names the field of a user who gets an external id', async () => {
-  const project = await app.createProject();
-  const changes = async (after: string | null): Promise<Json> => {
-    const { data } = await project.graphql(
-      'query ($after: String) { changes(after: $after, first: 100) { nodes { id type fields userId } } }',
-      { after },
-    );
-    return data.changes.nodes;
-  };
-  await recordLogin(project, ada);
-  await expect.poll(async () => (await changes(null)).length, { timeout: 60_000 }).toBe(1);
-  const [{ id: after }] = await changes(null);
-  await recordLogin(project, ada);
-  await recordLogin(project, { ...ada, externalId: 'A-1' });
-  await recordLogin(project, { ...ada, externalId: 'A-1' });
-  const { user } = (await recordLogin(project, { ...grace, externalId: 'A-2' })).data.recordLogin;
-  await expect.poll(async () => (await changes(after)).length, { timeout: 60_000 }).toBe(2);
-  expect(await changes(after)).toMatchObject([
-    { type: 'USER_UPDATED', fields: ['externalId'] },
-    { type: 'USER_CREATED', userId: user.id },
-  ]);
 });
 
 describe('an import', () => {

@@ -208,10 +208,4 @@ describe('an operation that costs too much', () => {
     expect((await project.graphql(`mutation { ${writes.join(' ')} }`)).errors).toEqual(refusal(20_400));
     expect(app.statements.filter((sql) => !/app_secrets/.test(sql))).toEqual([]);
   });
-
-  test('is also refused by GET', async () => {
-    const parameters = new URLSearchParams({ query, variables: '{"n":100}' });
-    const response = await fetch(`${app.url}/graphql?${parameters}`, { headers: project.credentials });
-    expect(await response.json()).toEqual({ errors: refusal(21_200) });
-  });
 });

@@ -1,11 +1,10 @@
 import { readFileSync } from 'node:fs';
-import fc from 'fast-check';
 import { Kind, parse, visit } from 'graphql';
 import { beforeAll, beforeEach, expect, test } from 'vitest';
 import { engine, printedSubgraph } from '#dist/graphql/schema.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
-import { addNamedUsers, codesOf, idsOf, requestGraphQL } from '../support/graphql.js';
+import { addNamedUsers, idsOf } from '../support/graphql.js';
 
 /** What a gateway of Apollo Federation asks: the schema with its directives, and users by their representations. */
 
@@ -156,63 +155,6 @@ test('the users of 100 representations with their accounts take one statement', 
     expect(data._entities.map(({ accounts }: Json) => accounts.length)).toEqual(new Array(100).fill(1));
     expect(app.statements.filter((sql) => /FROM users|JOIN users|accounts/.test(sql))).toHaveLength(1);
   }
-});
-
-test('no value of _Any makes the service fail, or an answer of another project', async () => {
-  const key = fc.constantFrom('__typename', 'id', 'constructor', 'toString', 'hasOwnProperty', 'email', '', '😀');
-  const leaf = fc.oneof(
-    fc.constantFrom(
-      'User',
-      'Account',
-      foreignId,
-      ids['ada'],
-      '0',
-      '-1',
-      '1e3',
-      '9'.repeat(30),
-      1e300,
-      -0,
-      2 ** 53,
-      null,
-      true,
-    ),
-    fc.string({ maxLength: 40 }),
-    fc.double(),
-  );
-  const { value } = fc.letrec((tie) => ({
-    value: fc.oneof(
-      { depthSize: 'small' },
-      leaf,
-      fc.array(tie('value'), { maxLength: 3 }),
-      fc.dictionary(key, tie('value'), { maxKeys: 4 }),
-    ),
-  }));
-  const typed = fc.dictionary(key, value, { maxKeys: 3 }).map((rest) => ({ ...rest, __typename: 'User' }));
-  const given = fc.array(fc.oneof(value, typed, fc.constant(user(ids['ada']))), { minLength: 1, maxLength: 8 });
-  await fc.assert(
-    fc.asyncProperty(given, async (representations) => {
-      const { status, data, errors } = await ask(representations);
-      expect([200, 400]).toContain(status);
-      expect(codesOf({ errors }).filter((code) => code !== 'BAD_USER_INPUT')).toEqual([]);
-      for (const each of data?._entities ?? []) if (each !== null) expect(each).toEqual(answerOf('ada'));
-    }),
-    { numRuns: Number(process.env['FUZZ_INPUTS'] ?? 300) / 3 },
-  );
-});
-
-test.each<[string, string]>([
-  ['__proto__ as a key', '[{"__typename": "User", "id": 1, "__proto__": {"id": 2}}]'],
-  ['an object within objects, 31 deep', `[${'{"a":'.repeat(28)}1${'}'.repeat(28)}]`],
-  ['a text of a megabyte', `[{"__typename": "User", "id": "${'1'.repeat(100_000)}"}]`],
-  ['20,000 keys', `[{${Array.from({ length: 20_000 }, (_, index) => `"k${index}":1`).join()}}]`],
-  ['a key of 5,000 characters', `[{"${'k'.repeat(5_000)}": 1}]`],
-])('%s is refused with 400', async (_what, representations) => {
-  const { status, text } = await requestGraphQL(app, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', ...project.credentials },
-    body: `{"query": ${JSON.stringify(ENTITIES)}, "variables": {"representations": ${representations}}}`,
-  });
-  expect([status, codesOf(JSON.parse(text))]).toEqual([400, ['BAD_USER_INPUT']]);
 });
 
 test('introspection and schema.graphql do not show what only gateways ask', async () => {

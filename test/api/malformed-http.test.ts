@@ -32,14 +32,11 @@ describe('invalid HTTP is refused before authentication, the same with and witho
     ['an unknown method', 400, () => request('BREW /server/users HTTP/1.1')],
     ['a method in lower case', 400, () => request('get /server/users HTTP/1.1')],
     ['an unknown version', 400, () => request('GET /server/users HTTP/3.7')],
-    ['HTTP/0.9 in words', 400, () => request('GET /server/users HTTP/0.9')],
     ['HTTP/1.2', 400, () => request('GET /server/users HTTP/1.2')],
     ['HTTP/2.0', 400, () => request('GET /server/users HTTP/2.0')],
-    ['HTTP/3.0', 400, () => request('GET /server/users HTTP/3.0')],
     ['no version', 400, () => request('GET /server/users')],
     ['two Hosts', 400, () => request('GET /server/users HTTP/1.1', ['Host: elsewhere'])],
     ['the same Host twice', 400, () => request('GET /server/users HTTP/1.1', ['hOST: userdir'])],
-    ['two Hosts in HTTP/1.0', 400, () => request('GET /server/users HTTP/1.0', ['Host: userdir'])],
     [
       'two Authorization headers',
       400,
@@ -54,29 +51,6 @@ describe('invalid HTTP is refused before authentication, the same with and witho
     ['a raw NUL in a header', 400, () => request('GET /server/users HTTP/1.1', ['X-A: a\0b'])],
     ['a space in the name of a header', 400, () => request('GET /server/users HTTP/1.1', ['X A: a'])],
     ['a header without a name', 400, () => request('GET /server/users HTTP/1.1', [': a'])],
-    ['a folded header', 400, () => request('GET /server/users HTTP/1.1', ['X-A: a', ' b'])],
-    [
-      'two different lengths',
-      400,
-      () => request('POST /server/wallets/verify HTTP/1.1', ['Content-Length: 2', 'Content-Length: 3'], '{} '),
-    ],
-    ['a negative length', 400, () => request('POST /server/wallets/verify HTTP/1.1', ['Content-Length: -1'])],
-    ['a length of letters', 400, () => request('POST /server/wallets/verify HTTP/1.1', ['Content-Length: two'], '{}')],
-    [
-      'an endless length',
-      400,
-      () => request('POST /server/wallets/verify HTTP/1.1', [`Content-Length: ${'9'.repeat(40)}`]),
-    ],
-    [
-      'a length and chunks',
-      400,
-      () =>
-        request(
-          'POST /server/wallets/verify HTTP/1.1',
-          ['Content-Length: 5', 'Transfer-Encoding: chunked'],
-          '0\r\n\r\n',
-        ),
-    ],
     ['headers over 16 KiB', 431, () => request('GET /server/users HTTP/1.1', [`X-A: ${LONG}`])],
     ['many headers over 16 KiB', 431, () => request('GET /server/users HTTP/1.1', Array(9_000).fill('X-A: a'))],
     ['a URL over 16 KiB', 431, () => request(`GET /server/users?x=${LONG} HTTP/1.1`)],
@@ -111,22 +85,6 @@ describe('valid HTTP is authenticated first', () => {
     ['malformed percent-encoding', 400, () => request('GET /server/users/%FF HTTP/1.1')],
     ['a fragment in the URL', 400, () => request('GET /server/users?page=1#&limit=0 HTTP/1.1')],
     ['a fragment in the URL of a document', 400, () => request('GET /graphql?query={userCount}#&variables=1 HTTP/1.1')],
-    [
-      'a body that never comes, too large',
-      413,
-      () =>
-        request('POST /server/wallets/verify HTTP/1.1', ['Content-Type: application/json', 'Content-Length: 1048577']),
-    ],
-    [
-      'chunks, too large together',
-      413,
-      () =>
-        request(
-          'POST /server/wallets/verify HTTP/1.1',
-          ['Content-Type: application/json', 'Transfer-Encoding: chunked'],
-          `100001\r\n${' '.repeat(0x100001)}\r\n0\r\n\r\n`,
-        ),
-    ],
     ['no content type', 400, () => request('POST /server/wallets/verify HTTP/1.1', ['Content-Length: 2'], '{}')],
     [
       'an empty content type',
@@ -248,13 +206,6 @@ describe('valid HTTP is authenticated first', () => {
     expect([absolute.status, absolute.body.result]).toEqual([200, { total_user: 0 }]);
     const old = await sendRaw(app.url, request('GET /server/users/count HTTP/1.0'));
     expect([old.status, old.body.result]).toEqual([200, { total_user: 0 }]);
-  });
-
-  test('a request behind a refused one is not answered, so it cannot be smuggled', async () => {
-    const smuggled = `0\r\n\r\n${request('GET /server/users/count HTTP/1.1')}`;
-    const headers = ['Content-Length: 5', 'Transfer-Encoding: chunked'];
-    const { status, body } = await sendRaw(app.url, request('POST /server/wallets/verify HTTP/1.1', headers, smuggled));
-    expectError({ status, body }, 400);
   });
 });
 

@@ -276,19 +276,6 @@ describe('the alert rules', () => {
     return { found, faults };
   }
 
-  test('are PromQL, with a name of their own, a severity, and what to do', () => {
-    expect(nodesOf('rate(a[5m]) > > 1', 'Identifier').faults).not.toEqual([]);
-    expect(new Set(rules.map(({ alert }) => alert)).size).toBe(rules.length);
-    for (const { alert, expr, labels, annotations, ...others } of rules) {
-      expect(nodesOf(expr, 'Identifier').faults, alert).toEqual([]);
-      expect(alert).toMatch(/^Userdir[A-Z][A-Za-z]+$/);
-      expect(['page', 'ticket']).toContain(labels.severity);
-      expect(Object.keys(annotations)).toEqual(['summary', 'description']);
-      expect(Object.keys(others).filter((key) => key !== 'for')).toEqual([]);
-      expect(others.for ?? '1m').toMatch(/^\d+[mh]$/);
-    }
-  });
-
   test('ask for metrics and labels that exist', async () => {
     await project.rest('/server/users/1');
     const { families, samples, isOfAnother } = await sampleNames();

@@ -181,27 +181,3 @@ describe('a result that is too large for one answer is refused, not truncated', 
     expect(measured?.bytes).toBeGreaterThan(bytes);
   });
 });
-
-test('a search with many matches does not delay a concurrent search of another project', async () => {
-  const other = await app.createProject();
-  await other.addUsers({ auth_method: 'email', auth_value: 'crowd@example.com' });
-  const { users } = app.context.services;
-  const [mine, theirs] = [await scopeOf(project), await scopeOf(other)];
-  app.statements.length = 0;
-  const large = users.searchByEmail(mine, 'of-700@example.com');
-  const small = await users.searchByEmail(theirs, 'crowd@example.com');
-  expect(small).toHaveLength(1);
-  expect(app.statements.filter((sql) => /u\.auth_value AS/.test(sql))).toHaveLength(1);
-  expect(await large).toHaveLength(700);
-  // One statement for both searches, one for the size, and three for up to 250 users with their accounts each.
-  expect(app.statements).toHaveLength(5);
-});
-
-test('concurrent identical searches are executed once', async () => {
-  const { users } = app.context.services;
-  const scope = await scopeOf(project);
-  app.statements.length = 0;
-  const found = await Promise.all(Array.from({ length: 100 }, () => users.searchByEmail(scope, 'of-700@example.com')));
-  expect(new Set(found).size).toBe(1);
-  expect(app.statements).toHaveLength(5);
-});

@@ -200,12 +200,6 @@ test('every log line of a request has its id and trace, and the request line has
   expect(JSON.parse(line as string)).not.toHaveProperty('operation');
 });
 
-test('a request with both a cost report and a trace gets both', async () => {
-  const answer = await project.rest('/server/users/1', { headers: { 'userdir-cost': '1' } });
-  expect(answer.headers.get('server-timing')).toMatch(/desc="[12] statements?"$/);
-  expect((await treeOf(idOf(answer))).below.length).toBeGreaterThanOrEqual(2);
-});
-
 test('no trace contains personal data or credentials, for any request', async () => {
   const id = 'the-last-of-all';
   await project.rest(`/server/users/search?email=grace@example.com`);

@@ -3,15 +3,12 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, readdirSync } from 'node:fs';
 import { chmod, mkdir, mkdtemp, readFile, rename, rm, stat } from 'node:fs/promises';
-import { createServer } from 'node:http';
 import { connect } from 'node:net';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, inject, test, vi } from 'vitest';
-import { runRemotely } from '#dist/cli/control-socket.js';
 import {
   CLI,
   type Credentials,
@@ -176,17 +173,6 @@ describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
     expect((await userdir(database.env, ['project', 'list'])).code).toBe(0);
   });
 
-  test('is taken over from a server that was killed', async () => {
-    const killed = await startServer(database.env);
-    await killed.stop('SIGKILL');
-    expect(lockFiles()).toHaveLength(1);
-    expect(await userdirJson(database.env, ['project', 'list'])).toMatchObject([{ total_user: 200 }]);
-    expect(lockFiles()).toEqual([]);
-    const next = await startServer(database.env);
-    expect(next.demo).toEqual(killed.demo);
-    await next.stop();
-  });
-
   test('is never held by two of many competing processes', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'userdir-lock-'));
     const log = join(folder, 'log');
@@ -207,19 +193,6 @@ describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
     await rm(folder, { recursive: true });
   });
 
-  test('is taken by exactly one of several servers that start at once on a dead lock', async () => {
-    await (await startServer({ ...database.env, DEMO: 'off' })).stop('SIGKILL');
-    const starts = await Promise.allSettled(
-      [1, 2, 3].map(() => startServer({ ...database.env, DEMO: 'off', LOG_LEVEL: 'silent' })),
-    );
-    const running = starts.flatMap((start) => (start.status === 'fulfilled' ? [start.value] : []));
-    const refused = starts.flatMap((start) => (start.status === 'rejected' ? [String(start.reason)] : []));
-    expect(running).toHaveLength(1);
-    for (const reason of refused)
-      expect(reason).toContain(`is in use by "userdir serve" (pid ${running[0]?.process.pid} `);
-    await running[0]?.stop();
-  });
-
   test('a server runs a command with long arguments, with the answer that the command gives alone', async () => {
     const name = 'ü'.repeat(20_000);
     const alone = await userdir(database.env, ['project', 'create', '--name', name]);
@@ -234,22 +207,6 @@ describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
     const line = JSON.stringify({ auth_method: 'email', auth_value: 'ada@example.com' });
     expect(await userdirJson(database.env, ['user', 'import', '--project', appId], line)).toMatchObject({ created: 1 });
     await server.stop();
-  });
-
-  test('a command says what the server answers where it does not run the operation', async () => {
-    const socket = join(dataDir, 'test.sock');
-    const server = createServer({ maxHeaderSize: 1 }).listen(socket);
-    await once(server, 'listening');
-    const io = {
-      input: Readable.from([]),
-      write: async () => undefined,
-      progress: () => undefined,
-      notice: () => undefined,
-      signal: new AbortController().signal,
-    };
-    const run = runRemotely(socket, { name: 'migrate', run: async () => null }, {}, io);
-    await expect(run).rejects.toThrow('The running server refused the operation: 431 Request Header Fields Too Large.');
-    server.close();
   });
 
   test('works under a path that is too long for a socket', async () => {

@@ -208,15 +208,6 @@ describe.runIf(inject('engine') === 'postgres' && hasPgBouncer())('behind PgBoun
     expect([...failures.keys()].filter((what) => !RETRYABLE.test(what))).toEqual([]);
   });
 
-  test('a secret that is rotated ends in every worker', async () => {
-    const next: Credentials = await userdirJson(env, ['project', 'rotate', project.app_id]);
-    await vi.waitUntil(async () => (await call(server.url, project, '/server/users/count')).status === 401, {
-      timeout: 30_000,
-      interval: 20,
-    });
-    expect((await call(server.url, next, '/server/users/count')).status).toBe(200);
-  });
-
   test('a command behind the pooler alone does not lead: its lock would stay behind in the session of another client', async () => {
     await recordLogin(server.url, project, { authMethod: 'passkey', authValue: 'the last one' });
     await server.stop();

@@ -218,18 +218,6 @@ describe('a server', () => {
   }
   const BODY = JSON.stringify({ address: '0x00000000000000000000000000000000000000aa' });
 
-  test('answers the request in flight after SIGTERM, and exits with 0', async () => {
-    server = await startServer(database.env);
-    const socket = await openRequest('/server/wallets/verify');
-    server.process.kill('SIGTERM');
-    await server.logged('finishing the requests in flight');
-    socket.write(BODY);
-    const [answer] = await once(socket, 'data');
-    expect(answer).toMatch(/^HTTP\/1\.1 200 OK/);
-    expect(answer).toContain('"exists":false');
-    expect(await server.outcome).toMatchObject({ code: 0, signal: null });
-  });
-
   test('exits at once on a second signal', async () => {
     server = await startServer(database.env);
     const socket = await openRequest('/server/wallets/verify');
@@ -289,17 +277,6 @@ describe('a start is refused', () => {
     await database.drop();
     return outcome;
   }
-
-  test('by malformed settings, with one line per error and without the value of DATABASE_URL', async () => {
-    const outcome = await refusal({ PORT: 'http', LOG_LEVEL: 'loud', DATABASE_URL: 'mysql://root:hunter2@db' });
-    expect(outcome).toMatchObject({ code: 1, stdout: '' });
-    expect(outcome.stderr.split('\n')).toEqual([
-      'DATABASE_URL must be a URL that starts with postgres:// or postgresql://.',
-      'PORT must be a whole number from 0 to 65535.',
-      expect.stringMatching(/^LOG_LEVEL must be one of /),
-      '',
-    ]);
-  });
 
   test('by a port in use, in one line that names the port', async () => {
     const other = createServer().listen(0, '127.0.0.1');

@@ -7,7 +7,6 @@ import { type Address, checksumAddress, isChecksumValid, parseAddress, requireAd
 import { AppError } from '#dist/errors.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 
-const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
 const key32 = fc.uint8Array({ minLength: 32, maxLength: 32 }).map((bytes) => Buffer.from(bytes));
 const key20 = fc.uint8Array({ minLength: 20, maxLength: 20 }).map((bytes) => Buffer.from(bytes).toString('hex'));
 
@@ -48,15 +47,6 @@ describe('a Stellar address', () => {
       const text = base32.encode(Uint8Array.of(...versioned, crc16(versioned) & 0xff, crc16(versioned) >> 8));
       expect([text[0], text.length, StrKey.isValidEd25519PublicKey(text)]).toEqual(['G', 56, false]);
       expect(parseAddress(text)).toHaveProperty('reason');
-    }
-  });
-
-  test('is refused after any one character is changed to any other of the alphabet', () => {
-    const address = stellarAddress(1);
-    for (let place = 0; place < address.length; place += 1) {
-      for (const other of BASE32.replace(address.charAt(place), '')) {
-        expect(parseAddress(address.slice(0, place) + other + address.slice(place + 1))).toHaveProperty('reason');
-      }
     }
   });
 
