@@ -181,29 +181,19 @@ test('who is banned again after the end was unbanned in between; an unban after 
 
 test('an import brings reasons and ends, leaves out what has ended, and takes the place of a ban that has ended', async () => {
   const project = await app.createProject();
-  const { services } = app.context;
-  const scope = await services.projects.getScope(project.appId);
   await ban(project, 'kept@example.com', 'kept', aDay);
   await ban(project, 'gone@example.com', 'gone', anHour);
   await end('gone@example.com');
-  const line = (auth_value: string, more: Json) =>
-    `${JSON.stringify({ ban: { auth_method: 'email', auth_value, ...more } })}\n`;
-  const report = await services.transfers.importUsers(
-    scope,
-    (async function* () {
-      yield Buffer.from(
-        [
-          line('kept@example.com', { reason: 'other' }),
-          line('gone@example.com', { reason: 'back', expires_at: aDay }),
-          line('GONE@example.com', { reason: 'second' }),
-          line('new@example.com', { reason: 'new', expires_at: null }),
-          line('old@example.com', { expires_at: '2026-01-01T00:00:00Z' }),
-          line('long@example.com', { reason: 'x'.repeat(501) }),
-        ].join(''),
-      );
-    })(),
-    { onConflict: 'fail', skipInvalid: true, progress: () => undefined, signal: new AbortController().signal },
-  );
+  const line = (auth_value: string, more: Json) => ({ ban: { auth_method: 'email', auth_value, ...more } });
+  const lines = [
+    line('kept@example.com', { reason: 'other' }),
+    line('gone@example.com', { reason: 'back', expires_at: aDay }),
+    line('GONE@example.com', { reason: 'second' }),
+    line('new@example.com', { reason: 'new', expires_at: null }),
+    line('old@example.com', { expires_at: '2026-01-01T00:00:00Z' }),
+    line('long@example.com', { reason: 'x'.repeat(501) }),
+  ];
+  const report = await project.importLines(lines, { skipInvalid: true });
   expect(report).toMatchObject({
     ...{ bans: 2, bans_kept: 2, bans_ended: 1 },
     failed: 1,

@@ -1,6 +1,5 @@
 import { once } from 'node:events';
 import http from 'node:http';
-import { Readable } from 'node:stream';
 import { describe, expect, test, vi } from 'vitest';
 import { parseIdentity, snakeCase } from '#dist/domain/identities.js';
 import { checksumAddress } from '#dist/domain/wallets.js';
@@ -101,15 +100,8 @@ test('an import is in the feed once it is committed, with the changes of the use
   await project.addUsers(user('a@example.com'), user('b@example.com'));
   const before = await readPage(project);
   expect(summary(before).map(([type]: [string]) => type)).toEqual(['USER_CREATED', 'USER_CREATED']);
-  const scope = await app.context.services.projects.getScope(project.appId);
   const lines = [user('a@example.com', { wallet: ethereumAddress(3) }), user('b@example.com', { login_count: 4 })];
-  await app.context.services.transfers.importUsers(
-    scope,
-    (async function* () {
-      yield Buffer.from(lines.map((line) => JSON.stringify(line)).join('\n'));
-    })(),
-    { onConflict: 'update', skipInvalid: false, progress: () => undefined, signal: new AbortController().signal },
-  );
+  await project.importLines(lines, { onConflict: 'update' });
   const [a] = before.nodes;
   const after = await readPage(project, { after: before.pageInfo.endCursor });
   expect(after.nodes).toMatchObject([
@@ -144,10 +136,7 @@ test('another spelling of what a user has is no change: not in a login, in an im
   const lines = users(spellings[1] as string).map(({ authMethod, authValue, wallet }) => {
     return { auth_method: authMethod, auth_value: authValue, wallet };
   });
-  const input = Readable.from([Buffer.from(lines.map((line) => JSON.stringify(line)).join('\n'))]);
-  const options = { onConflict: 'update', skipInvalid: false, progress: () => undefined } as const;
-  const signal = new AbortController().signal;
-  const { unchanged } = await app.context.services.transfers.importUsers(scope, input, { ...options, signal });
+  const { unchanged } = await project.importLines(lines, { onConflict: 'update' });
   expect(unchanged).toBe(3);
   for (const [reason, authValue] of Object.entries({ one: 'ada@example.com', two: 'ADA@Example.com' })) {
     const identity = parseIdentity({ authMethod: 'email', authValue }, snakeCase);

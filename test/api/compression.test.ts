@@ -137,12 +137,8 @@ describe('clients on this machine', () => {
   };
 
   test.each([['remote'], ['off']])('get no compressed answers with COMPRESSION=%s', async (COMPRESSION) => {
-    const other = await startTestApp({ env: { COMPRESSION } });
-    try {
-      expect(await encodingOf(other)).toBeUndefined();
-    } finally {
-      await other.close();
-    }
+    await using other = await startTestApp({ env: { COMPRESSION } });
+    expect(await encodingOf(other)).toBeUndefined();
   });
 
   test.each([

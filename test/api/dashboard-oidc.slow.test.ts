@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { THE_OPERATOR } from '#dist/domain/operators.js';
 import { type Json, startTestApp, type TestApp } from '../support/app.js';
+import { operatorOf } from '../support/dashboard.js';
 import { CLIENT, createBrowser, type Person, startProvider } from '../support/oidc-provider.js';
 
 /** Single sign-on with a real provider. */
@@ -47,16 +48,10 @@ async function logIn(person: string, service = app) {
   return { browser, response, location: response.headers.get('location') };
 }
 
-const me = async (cookie: string, { url } = app): Promise<Json> => (await ask(cookie, '{ me { name role } }', url))?.me;
-
-async function ask(cookie: string, query: string, url = app.url): Promise<Json> {
-  const response = await fetch(`${url}/dashboard/graphql`, {
-    method: 'POST',
-    headers: { cookie, 'content-type': 'application/json', 'sec-fetch-site': 'same-origin' },
-    body: JSON.stringify({ query }),
-  });
-  return ((await response.json()) as Json).data;
-}
+const ask = async (cookie: string, query: string, service = app): Promise<Json> =>
+  (await operatorOf(service, '', cookie).graphql(query)).data;
+const me = async (cookie: string, service = app): Promise<Json> =>
+  (await ask(cookie, '{ me { name role } }', service))?.me;
 
 test('the page learns that there is a single sign-on', async () => {
   expect(await (await fetch(`${app.url}/dashboard/config.json`)).json()).toMatchObject({ sso: true });
@@ -147,26 +142,18 @@ test('an operator who is known keeps the name, whatever the provider says later'
 });
 
 test('without a setting the subject names an operator, and not what people call themselves', async () => {
-  const own = await startService({});
-  try {
-    PEOPLE['sub-mallory'] = { preferred_username: 'chief-of-all', roles: 'readers' };
-    const { browser } = await logIn('sub-mallory', own);
-    expect(await me(browser.cookieFor(own.url), own)).toEqual({ name: 'sub-mallory', role: 'VIEWER' });
-  } finally {
-    await own.close();
-  }
+  await using own = await startService({});
+  PEOPLE['sub-mallory'] = { preferred_username: 'chief-of-all', roles: 'readers' };
+  const { browser } = await logIn('sub-mallory', own);
+  expect(await me(browser.cookieFor(own.url), own)).toEqual({ name: 'sub-mallory', role: 'VIEWER' });
 });
 
 test('an email that the provider has not verified names no operator', async () => {
-  const own = await startService({ OIDC_NAME_CLAIM: 'email' });
-  try {
-    expect((await logIn('sub-heidi', own)).location).toBe('/dashboard#sso=failed');
-    PEOPLE['sub-heidi'] = { ...PEOPLE['sub-heidi'], email_verified: true };
-    const { browser } = await logIn('sub-heidi', own);
-    expect(await me(browser.cookieFor(own.url), own)).toEqual({ name: 'heidi@example.com', role: 'VIEWER' });
-  } finally {
-    await own.close();
-  }
+  await using own = await startService({ OIDC_NAME_CLAIM: 'email' });
+  expect((await logIn('sub-heidi', own)).location).toBe('/dashboard#sso=failed');
+  PEOPLE['sub-heidi'] = { ...PEOPLE['sub-heidi'], email_verified: true };
+  const { browser } = await logIn('sub-heidi', own);
+  expect(await me(browser.cookieFor(own.url), own)).toEqual({ name: 'heidi@example.com', role: 'VIEWER' });
 });
 
 test('an answer of the provider counts once, for the browser that has asked', async () => {

@@ -61,18 +61,14 @@ test('a late link is refused and recorded; tokens are kept as hashes only', asyn
 });
 
 test('after twenty failed attempts in a minute, whatever is sent, an address has to wait', async () => {
-  const own = await startTestApp();
-  try {
-    const wrong = [undefined, 7, 'x', 'x'.repeat(4_000), `uds_${'a'.repeat(49)}`, ...Array(17).fill('A'.repeat(43))];
-    const statuses = [];
-    for (const token of wrong) statuses.push((await postToken(own, token)).status);
-    expect(statuses).toEqual([...Array(20).fill(401), 429, 429]);
-    // A valid link still logs in, so that no attacker can lock operators out.
-    await operators().addOperator(THE_OPERATOR, 'not-locked-out', 'viewer');
-    await logInAgain(own, 'not-locked-out');
-  } finally {
-    await own.close();
-  }
+  await using own = await startTestApp();
+  const wrong = [undefined, 7, 'x', 'x'.repeat(4_000), `uds_${'a'.repeat(49)}`, ...Array(17).fill('A'.repeat(43))];
+  const statuses = [];
+  for (const token of wrong) statuses.push((await postToken(own, token)).status);
+  expect(statuses).toEqual([...Array(20).fill(401), 429, 429]);
+  // A valid link still logs in, so that no attacker can lock operators out.
+  await operators().addOperator(THE_OPERATOR, 'not-locked-out', 'viewer');
+  await logInAgain(own, 'not-locked-out');
 });
 
 test('a session says who it is, and what the role can', async () => {
@@ -249,37 +245,29 @@ test.each([
     { ...HTTPS, TRUST_PROXY: 'off' },
   ],
 ])('behind HTTPS, where the proxy %s, the cookie has the prefix __Host- and is Secure', async (_how, headers, env) => {
-  const own = await startTestApp({ env });
-  try {
-    const name = `secure-${Object.keys(headers).length}-${env.TRUST_PROXY}`;
-    await operators().addOperator(THE_OPERATOR, name, 'viewer');
-    const { token } = await operators().createLink(THE_OPERATOR, name);
-    const response = await postToken(own, token, headers);
-    expect(response.headers.get('set-cookie')).toMatch(
-      /^__Host-userdir-dashboard=[\w-]{43}; Max-Age=43200; Path=\/; HttpOnly; Secure; SameSite=Strict$/,
-    );
-    const ask = (cookie: string) =>
-      fetch(`${own.url}/dashboard/graphql`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json', 'sec-fetch-site': 'same-origin', cookie, ...headers },
-        body: JSON.stringify({ query: ME }),
-      });
-    const cookie = cookieOf(response);
-    expect((await ask(cookie)).status).toBe(200);
-    // Another site of the same machine could have set one without the prefix.
-    const { port } = new URL(own.url);
-    expect((await ask(cookie.replace('__Host-userdir-dashboard', `userdir-dashboard-${port}`))).status).toBe(401);
-  } finally {
-    await own.close();
-  }
+  await using own = await startTestApp({ env });
+  const name = `secure-${Object.keys(headers).length}-${env.TRUST_PROXY}`;
+  await operators().addOperator(THE_OPERATOR, name, 'viewer');
+  const { token } = await operators().createLink(THE_OPERATOR, name);
+  const response = await postToken(own, token, headers);
+  expect(response.headers.get('set-cookie')).toMatch(
+    /^__Host-userdir-dashboard=[\w-]{43}; Max-Age=43200; Path=\/; HttpOnly; Secure; SameSite=Strict$/,
+  );
+  const ask = (cookie: string) =>
+    fetch(`${own.url}/dashboard/graphql`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'sec-fetch-site': 'same-origin', cookie, ...headers },
+      body: JSON.stringify({ query: ME }),
+    });
+  const cookie = cookieOf(response);
+  expect((await ask(cookie)).status).toBe(200);
+  // Another site of the same machine could have set one without the prefix.
+  const { port } = new URL(own.url);
+  expect((await ask(cookie.replace('__Host-userdir-dashboard', `userdir-dashboard-${port}`))).status).toBe(401);
 });
 
 test('without DASHBOARD there is nothing', async () => {
-  const own = await startTestApp({ env: { DASHBOARD: 'off' } });
-  try {
-    for (const path of ['/dashboard', '/dashboard/graphql', '/dashboard/config.json'])
-      expect((await fetch(own.url + path)).status).toBe(404);
-  } finally {
-    await own.close();
-  }
+  await using own = await startTestApp({ env: { DASHBOARD: 'off' } });
+  for (const path of ['/dashboard', '/dashboard/graphql', '/dashboard/config.json'])
+    expect((await fetch(own.url + path)).status).toBe(404);
 });

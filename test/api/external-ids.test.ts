@@ -225,13 +225,8 @@ describe('an import', () => {
     onConflict: 'skip' | 'update' | 'fail' = 'update',
     skipInvalid = true,
   ) {
-    async function* input() {
-      yield Buffer.from(lines.map((each) => JSON.stringify(each)).join('\n'));
-    }
-    const options = { onConflict, skipInvalid, progress: () => undefined, signal: new AbortController().signal };
-    const report = await app.context.services.transfers.importUsers(await scopeOf(project), input(), options);
-    const { imported, created, updated, unchanged, skipped, errors } = report;
-    return { imported, created, updated, unchanged, skipped, failed: errors.map((each) => each.line), errors };
+    const report = await project.importLines(lines, { onConflict, skipInvalid });
+    return { ...report, failed: report.errors.map((each) => each.line) };
   }
   const ids = async (project: TestProject): Promise<Json> => {
     const { data } = await project.graphql('{ userPage(limit: 100) { users { authValue externalId } } }');

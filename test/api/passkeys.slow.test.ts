@@ -414,36 +414,28 @@ test('what is too long or no base64url is refused before it is decoded', async (
 });
 
 test('an address has twenty failed attempts a minute, and valid passkeys and links work all the same', async () => {
-  const own = await startTestApp({ env: HTTPS });
-  try {
-    const from = { 'x-forwarded-for': '192.0.2.3' };
-    const { key } = await addPasskey(await logIn(own, 'viewer'));
-    const refused = [];
-    for (let tries = 0; tries < 21; tries += 1) refused.push((await post('session', {}, from, own)).status);
-    expect(refused).toEqual([...Array(20).fill(401), 429]);
-    const { challenge, cookie } = await ask(own, from);
-    expect((await post('session', key.sign({ origin: ORIGIN, challenge }), { ...from, cookie }, own)).status).toBe(204);
-    await logIn(own, 'viewer');
-  } finally {
-    await own.close();
-  }
+  await using own = await startTestApp({ env: HTTPS });
+  const from = { 'x-forwarded-for': '192.0.2.3' };
+  const { key } = await addPasskey(await logIn(own, 'viewer'));
+  const refused = [];
+  for (let tries = 0; tries < 21; tries += 1) refused.push((await post('session', {}, from, own)).status);
+  expect(refused).toEqual([...Array(20).fill(401), 429]);
+  const { challenge, cookie } = await ask(own, from);
+  expect((await post('session', key.sign({ origin: ORIGIN, challenge }), { ...from, cookie }, own)).status).toBe(204);
+  await logIn(own, 'viewer');
 });
 
 test('strangers fill the log of operators with 200 attempts a minute, from however many addresses', async () => {
-  const own = await startTestApp({ env: HTTPS });
-  try {
-    const [{ n: before }] = await sql(`SELECT count(*)::int AS n FROM operator_log WHERE actor = 'unknown'`);
-    const statuses: Record<number, number> = {};
-    for (let tries = 0; tries < 220; tries += 1) {
-      const { status } = await post('session', {}, {}, own);
-      statuses[status] = (statuses[status] ?? 0) + 1;
-    }
-    expect(statuses).toEqual({ 401: 200, 429: 20 });
-    const [{ n }] = await sql(`SELECT count(*)::int AS n FROM operator_log WHERE actor = 'unknown'`);
-    expect(n - before).toBe(200);
-  } finally {
-    await own.close();
+  await using own = await startTestApp({ env: HTTPS });
+  const [{ n: before }] = await sql(`SELECT count(*)::int AS n FROM operator_log WHERE actor = 'unknown'`);
+  const statuses: Record<number, number> = {};
+  for (let tries = 0; tries < 220; tries += 1) {
+    const { status } = await post('session', {}, {}, own);
+    statuses[status] = (statuses[status] ?? 0) + 1;
   }
+  expect(statuses).toEqual({ 401: 200, 429: 20 });
+  const [{ n }] = await sql(`SELECT count(*)::int AS n FROM operator_log WHERE actor = 'unknown'`);
+  expect(n - before).toBe(200);
 });
 
 test('an operator signs in by a passkey twenty times a minute, and has a hundred sessions', async () => {
@@ -488,29 +480,25 @@ test('challenges are kept as hashes only', async () => {
 });
 
 test('on this machine passkeys are of localhost, also where the page came from 127.0.0.1', async () => {
-  const own = await startTestApp({ env: { TRUST_PROXY: 'on' } });
-  try {
-    const origin = own.url.replace('127.0.0.1', 'localhost');
-    expect(await (await fetch(`${own.url}/dashboard/config.json`)).json()).toMatchObject({ passkeys: origin });
-    const ada = await logIn(own, 'viewer');
-    const { key, added } = await addPasskey(ada, 'laptop', origin);
-    expect(added.host).toBe('localhost');
-    const { challenge, cookie } = await ask(own);
-    expect(cookie).toMatch(/^userdir-dashboard-\d+-passkey=/);
-    expect((await post('session', key.sign({ origin, challenge }), { cookie }, own)).status).toBe(204);
-    // Not what a page of another server of this machine was given, even where a header names its port.
-    const other = 'http://localhost:1';
-    const stolen = async (headers: Record<string, string>) => {
-      const { challenge: asked, cookie: kept } = await ask(own);
-      return post('session', key.sign({ origin: other, challenge: asked }), { cookie: kept, ...headers }, own);
-    };
-    await expectRefusal(await stolen({}));
-    expect((await stolen({ 'x-forwarded-host': 'localhost:1' })).status).toBe(409);
-    // It is bound to that name, whatever its key signs.
-    await expectRefusal(await signIn(key));
-  } finally {
-    await own.close();
-  }
+  await using own = await startTestApp({ env: { TRUST_PROXY: 'on' } });
+  const origin = own.url.replace('127.0.0.1', 'localhost');
+  expect(await (await fetch(`${own.url}/dashboard/config.json`)).json()).toMatchObject({ passkeys: origin });
+  const ada = await logIn(own, 'viewer');
+  const { key, added } = await addPasskey(ada, 'laptop', origin);
+  expect(added.host).toBe('localhost');
+  const { challenge, cookie } = await ask(own);
+  expect(cookie).toMatch(/^userdir-dashboard-\d+-passkey=/);
+  expect((await post('session', key.sign({ origin, challenge }), { cookie }, own)).status).toBe(204);
+  // Not what a page of another server of this machine was given, even where a header names its port.
+  const other = 'http://localhost:1';
+  const stolen = async (headers: Record<string, string>) => {
+    const { challenge: asked, cookie: kept } = await ask(own);
+    return post('session', key.sign({ origin: other, challenge: asked }), { cookie: kept, ...headers }, own);
+  };
+  await expectRefusal(await stolen({}));
+  expect((await stolen({ 'x-forwarded-host': 'localhost:1' })).status).toBe(409);
+  // It is bound to that name, whatever its key signs.
+  await expectRefusal(await signIn(key));
 });
 
 test.each<[string | null, string, string | null]>([
@@ -536,16 +524,12 @@ test.each<[string | null, string, string | null]>([
 });
 
 test('without a name for the service there are no passkeys, and it says what to set', async () => {
-  const own = await startTestApp({ env: { PUBLIC_URL: 'https://192.0.2.1' } });
-  try {
-    expect(await (await fetch(`${own.url}/dashboard/config.json`)).json()).toMatchObject({ passkeys: null });
-    const response = await post('challenge', {}, {}, own);
-    expect([response.status, await response.json()]).toMatchObject([
-      409,
-      { error: { code: 'CONFLICT', message: expect.stringContaining('PUBLIC_URL') } },
-    ]);
-    expect(codesOf(await (await logIn(own, 'viewer')).graphql('mutation { beginPasskey }'))).toEqual(['CONFLICT']);
-  } finally {
-    await own.close();
-  }
+  await using own = await startTestApp({ env: { PUBLIC_URL: 'https://192.0.2.1' } });
+  expect(await (await fetch(`${own.url}/dashboard/config.json`)).json()).toMatchObject({ passkeys: null });
+  const response = await post('challenge', {}, {}, own);
+  expect([response.status, await response.json()]).toMatchObject([
+    409,
+    { error: { code: 'CONFLICT', message: expect.stringContaining('PUBLIC_URL') } },
+  ]);
+  expect(codesOf(await (await logIn(own, 'viewer')).graphql('mutation { beginPasskey }'))).toEqual(['CONFLICT']);
 });

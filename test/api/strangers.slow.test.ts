@@ -91,16 +91,12 @@ test('what cannot be a session costs no statement', async () => {
 });
 
 test('cookies that are made up share statements, as checks of readiness do', async () => {
-  const own = await startTestApp();
-  try {
-    const { operators } = own.context.services;
-    const before = own.statements.length;
-    const owners = await Promise.all(tokens.map((token) => operators.findOwner(operators.keyOf(token) as string)));
-    expect(owners).toEqual(tokens.map(() => null));
-    expect(own.statements.length - before).toBeLessThan(6);
-  } finally {
-    await own.close();
-  }
+  await using own = await startTestApp();
+  const { operators } = own.context.services;
+  const before = own.statements.length;
+  const owners = await Promise.all(tokens.map((token) => operators.findOwner(operators.keyOf(token) as string)));
+  expect(owners).toEqual(tokens.map(() => null));
+  expect(own.statements.length - before).toBeLessThan(6);
   const checks = asked(/server_encoding/);
   const ready = `GET /readyz HTTP/1.1\r\nHost: ${new URL(app.url).host}\r\n\r\n`;
   const answers = await sendTogether(Array.from({ length: 40 }, () => ready));
@@ -109,28 +105,24 @@ test('cookies that are made up share statements, as checks of readiness do', asy
 });
 
 test('cookies that are made up meet the limit of an address, and a session still passes', async () => {
-  const own = await startTestApp();
-  try {
-    const viewer = await logIn(own, 'viewer');
-    const name = viewer.cookie.replace(/=.*/s, '');
-    const statuses: Record<number, number> = {};
-    for (let sent = 0; sent < 620; sent += 20) {
-      const answers = await Promise.all(
-        tokens.slice(0, 20).map((token) =>
-          fetch(`${own.url}/dashboard/graphql`, {
-            method: 'POST',
-            headers: { 'content-type': 'application/json', cookie: `${name}=${token}` },
-            body: JSON.stringify(ME),
-          }),
-        ),
-      );
-      for (const { status } of answers) statuses[status] = (statuses[status] ?? 0) + 1;
-    }
-    expect(statuses).toEqual({ 401: 600, 429: 20 });
-    expect((await viewer.ask(ME.query)).me.name).toBe(viewer.name);
-  } finally {
-    await own.close();
+  await using own = await startTestApp();
+  const viewer = await logIn(own, 'viewer');
+  const name = viewer.cookie.replace(/=.*/s, '');
+  const statuses: Record<number, number> = {};
+  for (let sent = 0; sent < 620; sent += 20) {
+    const answers = await Promise.all(
+      tokens.slice(0, 20).map((token) =>
+        fetch(`${own.url}/dashboard/graphql`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json', cookie: `${name}=${token}` },
+          body: JSON.stringify(ME),
+        }),
+      ),
+    );
+    for (const { status } of answers) statuses[status] = (statuses[status] ?? 0) + 1;
   }
+  expect(statuses).toEqual({ 401: 600, 429: 20 });
+  expect((await viewer.ask(ME.query)).me.name).toBe(viewer.name);
 });
 
 test('an operator is served while another sends too many, who alone is refused', async () => {

@@ -1,4 +1,3 @@
-import { Readable } from 'node:stream';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { ethereumAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
@@ -37,13 +36,6 @@ const logInAs = (input: Json) =>
     'mutation ($input: RecordLoginInput!) { recordLogin(input: $input) { user { id email externalId } } }',
     { input: { authMethod: 'google', ...input } },
   );
-const importLines = async (...lines: Json[]) => {
-  const input = Readable.from([Buffer.from(lines.map((line) => JSON.stringify(line)).join('\n'))]);
-  const options = { onConflict: 'update', skipInvalid: false, progress: () => undefined } as const;
-  const { services } = app.context;
-  const scope = await services.projects.getScope(project.appId);
-  return services.transfers.importUsers(scope, input, { ...options, signal: new AbortController().signal });
-};
 const changesOf = async (name: string): Promise<Json[]> => {
   const { data } = await project.graphql('{ changes(first: 1000) { nodes { type userId fields } } }');
   return data.changes.nodes.filter(({ userId }: Json) => userId === ids[name]).map(({ fields }: Json) => fields);
@@ -201,11 +193,8 @@ describe('the login email of a user whose identity is an email', () => {
       auth_value: user?.authValue,
       ...more,
     });
-    const { updated: count, unchanged } = await importLines(
-      line(kept, {}),
-      line(fresh, { login_count: 3 }),
-      line(told, { email: told?.authValue }),
-    );
+    const lines = [line(kept, {}), line(fresh, { login_count: 3 }), line(told, { email: told?.authValue })];
+    const { updated: count, unchanged } = await project.importLines(lines, { onConflict: 'update' });
     expect([count, unchanged]).toEqual([1, 1]);
     const emails = await Promise.all([kept, fresh, told].map((one) => emailAfter(one as Json)));
     expect(emails).toEqual(['other@home.example', 'fresh@corp.example', 'told@corp.example']);

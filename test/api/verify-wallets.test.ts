@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { Prisma } from '#dist/db/statements.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
-import { codesOf, explained } from '../support/graphql.js';
+import { explained } from '../support/graphql.js';
 import { expectError, idOf, jsonPost } from '../support/rest.js';
 
 /** Verification of many wallets at once, over REST and GraphQL. */
@@ -111,19 +111,6 @@ test('verdicts come in the order of the wallets, and a malformed wallet does not
   ]);
 });
 
-test('a user ID beyond any that exists owns nothing', async () => {
-  expect(await verdictsOn([{ address: MINE, user_id: 2 ** 60 }])).toEqual([NOT_OWNED]);
-  const { data } = await overGraphQL([{ address: MINE, user_id: '9'.repeat(30) }]);
-  expect(data.verifyWallets[0].verdict).toBe('NOT_OWNED');
-});
-
-test('an address that is too long is malformed', async () => {
-  expect(await verdictsOn([{ address: `G${'A'.repeat(3_000)}` }, { address: MINE }])).toEqual([
-    malformed('an address has at most 128 characters'),
-    verified(owner),
-  ]);
-});
-
 test('no wallet, and wallets that are all malformed, are answered without a statement', async () => {
   app.statements.length = 0;
   expect(await verdictsOn([])).toEqual([]);
@@ -172,32 +159,6 @@ test.each<[body: unknown, error: string | RegExp]>([
   expect(expectError(await overRest(body), 400)).toEqual(
     typeof error === 'string' ? error : expect.stringMatching(error),
   );
-});
-
-test('a list with many faults is refused with the first of them', async () => {
-  const wallets = Array.from({ length: 500 }, () => ({ address: 1 }));
-  expect(expectError(await overRest({ wallets }), 400).split('wallets[')).toHaveLength(6);
-});
-
-test('a body beyond 256 KiB is 413, and another content type 415', async () => {
-  const large = await overRest({ wallets: [{ address: 'x'.repeat(262_144) }] });
-  expectError(large, 413);
-  const init = { ...jsonPost({ wallets: [] }), headers: { 'content-type': 'text/plain' } };
-  expectError(await project.rest('/wallets/verify', init), 415);
-});
-
-test('GraphQL refuses a wallet of another form as a whole', async () => {
-  for (const inputs of [[{}], [{ address: null }], [{ address: MINE, user_id: 1 }], [null], null])
-    expect(codesOf(await project.graphql(QUERY, { inputs }))).toEqual(['BAD_USER_INPUT']);
-});
-
-test('a compiled query answers as the first one', async () => {
-  const wallets = [{ address: MINE }, { address: 'x' }, { address: NOBODYS }];
-  const { data: first } = await overGraphQL(wallets);
-  for (let time = 0; time < 5; time += 1)
-    expect((await overGraphQL(wallets)).data.verifyWallets.map(inRestWords)).toEqual(
-      first.verifyWallets.map(inRestWords),
-    );
 });
 
 test('asOf is not before what the verdicts show, nor after the answer', async () => {

@@ -35,69 +35,6 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
   });
   afterAll(() => browser?.close());
 
-  const screens = () => [
-    '',
-    `/${project.appId}`,
-    `/${project.appId}/users`,
-    `/${project.appId}/users?q=nobody@example.com`,
-    `/${project.appId}/users?removed=1`,
-    `/${project.appId}/users/${userId}`,
-    `/${project.appId}/secrets`,
-    `/${project.appId}/bans`,
-    `/${project.appId}/webhooks`,
-    `/${project.appId}/requests`,
-    `/${project.appId}/requests?id=nobody-remembers-1`,
-    `/${project.appId}/audit`,
-    `/${project.appId}/settings`,
-    '/operators',
-    '/sessions',
-    '/passkeys',
-    '/status',
-    `/${project.appId}/users/999999`,
-    '/app_unknown/users',
-  ];
-
-  test.each(['light', 'dark'] as const)('have nothing that axe finds, in %s', async (colorScheme) => {
-    await using opened = await openDashboard(app, browser, 'admin', { colorScheme });
-    const { page } = opened;
-    for (const path of screens()) {
-      await visit(app, page, path).catch(() => settle(page));
-      expect(await findFaults(page), path).toEqual([]);
-    }
-    // Dialogs and menus.
-    const dialogs: [string, string][] = [
-      ['', 'Create project'],
-      [`/${project.appId}`, 'API'],
-      [`/${project.appId}/users`, 'Import'],
-      [`/${project.appId}/users/${userId}`, 'Remove…'],
-      [`/${project.appId}/secrets`, 'Add secret'],
-      [`/${project.appId}/secrets`, 'Rotate…'],
-      [`/${project.appId}/bans`, 'Ban an identity'],
-      [`/${project.appId}/webhooks`, 'Add webhook'],
-      [`/${project.appId}/settings`, 'Delete the project…'],
-      ['/operators', 'Add operator'],
-    ];
-    for (const [path, name] of dialogs) {
-      await visit(app, page, path);
-      await page.getByRole('button', { name }).first().click();
-      await page.getByRole('dialog').waitFor();
-      expect(await findFaults(page), `${path} ${name}`).toEqual([]);
-    }
-    await page.getByRole('dialog').getByLabel('only some').check();
-    await page.getByRole('checkbox', { name: project.appId }).waitFor();
-    expect(await findFaults(page), 'the choice of projects').toEqual([]);
-    expect(opened.strangers()).toEqual([]);
-    expect(opened.complaints).toEqual([]);
-  });
-
-  test('fit a phone, each in its own width', async () => {
-    await using opened = await openDashboard(app, browser, 'admin', { viewport: { width: 390, height: 800 } });
-    for (const path of screens()) {
-      await visit(app, opened.page, path).catch(() => settle(opened.page));
-      expect(await opened.page.evaluate('document.documentElement.scrollWidth - innerWidth'), path).toBe(0);
-    }
-  });
-
   test('have on a phone a menu of screens, and cards instead of tables', async () => {
     await using opened = await openDashboard(app, browser, 'admin', { viewport: { width: 390, height: 800 } });
     const { page } = opened;

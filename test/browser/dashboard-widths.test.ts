@@ -4,7 +4,7 @@ import { parseIdentity, snakeCase } from '#dist/domain/identities.js';
 import { THE_OPERATOR } from '#dist/domain/operators.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type TestProject, useTestApp } from '../support/app.js';
-import { hasBrowser, launchBrowser } from '../support/browser.js';
+import { findFaults, hasBrowser, launchBrowser } from '../support/browser.js';
 import { openDashboard, settle, visit } from '../support/dashboard-page.js';
 
 /** What lies outside of what can be seen without scrolling to the side, a line each. Evaluated in the page. */
@@ -32,6 +32,8 @@ const OUTSIDE = `(() => {
 })()`;
 
 const WIDTHS = [1440, 1200, 1024, 768, 390];
+/** Where axe looks, too. */
+const COLOURS: Readonly<Record<number, 'light' | 'dark'>> = { 1440: 'light', 390: 'dark' };
 const LONG = 'a-name-as-long-as-it-may-be-for-an-operator-of-this-service-2026';
 
 describe.skipIf(!hasBrowser)('at each width, no screen of the dashboard hides an action at its side', () => {
@@ -117,13 +119,19 @@ describe.skipIf(!hasBrowser)('at each width, no screen of the dashboard hides an
   ];
 
   async function look(page: Page, name: string, faults: string[]): Promise<void> {
-    for (const fault of (await page.evaluate(OUTSIDE)) as string[]) faults.push(`${name}: ${fault}`);
+    const found = (await page.evaluate(OUTSIDE)) as string[];
+    if (COLOURS[page.viewportSize()?.width ?? 0]) found.push(...(await findFaults(page)));
+    for (const fault of found) faults.push(`${name}: ${fault}`);
     const folder = process.env['SCREENS_FOLDER'];
     if (folder) await page.screenshot({ path: `${folder}/${name.replace(/[^\w]+/g, '_')}.png`, fullPage: true });
   }
 
   test.each(WIDTHS)('%d pixels', async (width) => {
-    await using opened = await openDashboard(app, browser, 'admin', { viewport: { width, height: 800 } });
+    const colorScheme = COLOURS[width] ?? 'light';
+    await using opened = await openDashboard(app, browser, 'admin', {
+      colorScheme,
+      viewport: { width, height: 800 },
+    });
     const { page } = opened;
     const faults: string[] = [];
     for (const path of screens()) {
@@ -136,7 +144,11 @@ describe.skipIf(!hasBrowser)('at each width, no screen of the dashboard hides an
       await page.getByRole('dialog').waitFor();
       await look(page, `${width} ${path.replace(project.appId, 'app')} ${button}`, faults);
     }
+    await page.getByRole('dialog').getByLabel('only some').check();
+    await page.getByRole('checkbox', { name: project.appId }).waitFor();
+    await look(page, `${width} the choice of projects`, faults);
     expect(faults).toEqual([]);
+    expect([opened.strangers(), opened.complaints]).toEqual([[], []]);
   });
 
   test.each(WIDTHS)('%d pixels, before the sign-in', async (width) => {

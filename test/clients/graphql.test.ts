@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process';
-import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { type Json, startTestApp, type TestProject, useTestApp } from '../support/app.js';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { CLIENTS, hasClients } from '../support/clients.js';
 
 const PACKAGE = join(CLIENTS, 'graphql');
@@ -98,15 +98,6 @@ describe.runIf(hasClients)('GraphQL clients (installed by: npm ci --prefix test/
     });
   });
 
-  test('Apollo Client receives the code of a failed field and of a refused request', async () => {
-    expect(await runClient('apollo-errors')).toEqual({
-      tooMany: 'BAD_USER_INPUT',
-      stranger: 'UNAUTHENTICATED',
-      onlyGraphQL: 'UNAUTHENTICATED',
-      tooLarge: 'PAYLOAD_TOO_LARGE',
-    });
-  });
-
   test('the Relay compiler accepts the connection, and its query returns the page that Relay expects', async () => {
     expect(await run('../node_modules/.bin/relay-compiler', ['relay.config.json'])).toMatchObject({ code: 0 });
     const artifact = await readFile(join(PACKAGE, 'relay/__generated__/userListPaginationQuery.graphql.ts'), 'utf8');
@@ -126,30 +117,6 @@ describe.runIf(hasClients)('GraphQL clients (installed by: npm ci --prefix test/
       users: [newest, newest],
       sent: ['GET hash', 'POST text', 'GET hash'],
     });
-  });
-
-  test('a client sends the documents that the Relay compiler has written, by their id, from DOCUMENTS_DIR', async () => {
-    // The compiler adds to a manifest that exists, its directory has to exist, and it leaves out what it has written before.
-    await rm(join(PACKAGE, 'generated/relay'), { recursive: true, force: true });
-    await mkdir(join(PACKAGE, 'generated/relay'), { recursive: true });
-    await writeFile(join(PACKAGE, 'generated/relay.json'), '{}');
-    expect(await run('../node_modules/.bin/relay-compiler', ['relay.persisted.json'])).toMatchObject({ code: 0 });
-    const manifest = JSON.parse(await readFile(join(PACKAGE, 'generated/relay.json'), 'utf8'));
-    const artifact = await readFile(join(PACKAGE, 'generated/relay/userListPaginationQuery.graphql.ts'), 'utf8');
-    const id = /"id": "([0-9a-f]{64})"/.exec(artifact)?.[1] ?? '';
-    const project = await createFullProject();
-    await mkdir(join(PACKAGE, 'generated/relay/documents'));
-    await writeFile(join(PACKAGE, 'generated/relay/documents/list.graphql'), manifest[id]);
-    const withDocuments = await startTestApp({ env: { DOCUMENTS_DIR: join(PACKAGE, 'generated/relay/documents') } });
-    const ask = async (body: object): Promise<Json> => {
-      const headers = { ...project.credentials, 'content-type': 'application/json' };
-      return (
-        await fetch(`${withDocuments.url}/graphql`, { method: 'POST', headers, body: JSON.stringify(body) })
-      ).json();
-    };
-    const { data } = await ask({ documentId: id, variables: { first: 2 } });
-    expect(data.users.edges.map(({ node }: Json) => node.authValue)).toEqual(newestFirst.slice(0, 2));
-    await withDocuments.close();
   });
 
   test('graphql-schema-linter finds no problem in the schema', async () => {

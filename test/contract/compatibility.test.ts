@@ -116,34 +116,9 @@ describe('the comparison names', () => {
       'GET /server/users, 200, result, users[], accounts[]: the property network was removed.',
     ],
     [
-      'a property that may be absent',
-      ({ components }) => components.schemas.ForeignAddress.required.pop(),
-      'POST /server/wallets/verify, 200, result: the property exists may be absent.',
-    ],
-    [
-      'a property of another type',
-      ({ components }) => Object.assign(components.schemas.User.properties.login_count, { type: 'string' }),
-      'GET /server/users, 200, result, users[], login_count: the type integer became string.',
-    ],
-    [
       'a property that may be null',
       ({ components }) => Object.assign(components.schemas.User.properties.auth_value, { type: ['string', 'null'] }),
       'GET /server/users, 200, result, users[], auth_value: the type string became string,null.',
-    ],
-    [
-      'another form of an answer',
-      ({ paths }) => bodyOf(paths, 'result').anyOf.push({ type: 'null' }),
-      'POST /server/wallets/verify, 200, result: has 3 forms instead of 2.',
-    ],
-    [
-      'a closed answer',
-      ({ components }) => Object.assign(components.schemas.Error, { additionalProperties: false }),
-      'GET /server/users, 400: became closed.',
-    ],
-    [
-      'a removed header',
-      ({ paths }) => delete paths['/changes'].get.responses['200'].headers['Userdir-Next-Cursor'],
-      'GET /changes, 200: the header Userdir-Next-Cursor was removed.',
     ],
     [
       'a removed status',
@@ -156,19 +131,9 @@ describe('the comparison names', () => {
       'GET /changes: the parameter from became required.',
     ],
     [
-      'a removed parameter',
-      ({ paths }) => paths['/server/users'].get.parameters.shift(),
-      'GET /server/users: the parameter start_date was removed.',
-    ],
-    [
       'a smaller limit',
       ({ paths }) => Object.assign(limitIn(paths), { maximum: 50 }),
       'GET /server/users, parameter limit: maximum became 50.',
-    ],
-    [
-      'a new required property',
-      ({ paths }) => requestOf(paths).required.push('user_id'),
-      'POST /server/wallets/verify, body: the property user_id became required.',
     ],
     [
       'a value that is no longer taken',
@@ -205,6 +170,4 @@ describe('the comparison names', () => {
 
   const requestOf = (paths: Json) =>
     paths['/server/wallets/verify'].post.requestBody.content['application/json'].schema;
-  const bodyOf = (paths: Json, property: string) =>
-    paths['/server/wallets/verify'].post.responses['200'].content['application/json'].schema.properties[property];
 });

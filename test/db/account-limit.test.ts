@@ -24,17 +24,7 @@ function login(project: TestProject, input: Json, key?: string) {
 }
 
 async function importLines(project: TestProject, lines: Json[], options: { skipInvalid?: boolean } = {}) {
-  const { services } = app.context;
-  async function* input() {
-    yield Buffer.from(lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
-  }
-  return services.transfers.importUsers(await services.projects.getScope(project.appId), input(), {
-    onConflict: 'update',
-    skipInvalid: false,
-    progress: () => undefined,
-    signal: new AbortController().signal,
-    ...options,
-  });
+  return project.importLines(lines, { onConflict: 'update', ...options });
 }
 
 async function readAda(project: TestProject): Promise<Json> {

@@ -1,8 +1,7 @@
 import type { Pool } from 'pg';
 import { expect, test } from 'vitest';
-import type { OnConflict } from '#dist/domain/import-format.js';
 import { ethereumAddress } from '../support/addresses.js';
-import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { type Json, startTestApp } from '../support/app.js';
 
 /** The cost of a line does not grow with the lines before it, in a database that was never analyzed. */
 const LINES = 2_500;
@@ -10,16 +9,6 @@ const LINES = 2_500;
 const MAX_ROWS_A_LINE = 15;
 
 const TABLES = ['users', 'accounts', 'bans'];
-
-async function importLines(app: TestApp, { appId }: TestProject, lines: readonly object[], onConflict: OnConflict) {
-  const { projects, transfers } = app.context.services;
-  async function* input() {
-    for (const line of lines) yield Buffer.from(`${JSON.stringify(line)}\n`);
-  }
-  const { signal } = new AbortController();
-  const options = { onConflict, skipInvalid: false, progress: () => undefined, signal };
-  return transfers.importUsers(await projects.getScope(appId), input(), options);
-}
 
 /** How many rows were read so far, by indexes and without. */
 async function rowsRead(pool: Pool): Promise<Record<string, number>> {
@@ -58,8 +47,8 @@ test.each([
     for (const table of TABLES) await pool.query(`ALTER TABLE ${table} SET (autovacuum_enabled = off)`);
     const project = await app.createProject();
     const before = await rowsRead(pool);
-    expect(await importLines(app, project, lines, onConflict)).toMatchObject({ failed: 0, created: LINES });
-    expect(await importLines(app, project, next, onConflict)).toMatchObject({ failed: 0, created: 0 });
+    expect(await project.importLines(lines, { onConflict })).toMatchObject({ failed: 0, created: LINES });
+    expect(await project.importLines(next, { onConflict })).toMatchObject({ failed: 0, created: 0 });
     const after = await rowsRead(pool);
     for (const table of TABLES) {
       const rows = (after[table] ?? 0) - (before[table] ?? 0);

@@ -47,40 +47,16 @@ test('the Prisma schema and the migrated database agree on everything', async ()
 /** Changes that the comparison must report: they prove that it can fail. */
 const CHANGES: readonly [name: string, change: string, missing: string[], extra: string[]][] = [
   [
-    'an index that was dropped',
-    'DROP INDEX users_login_email_idx',
-    ['index users_login_email_idx of users (project_id, login_email) where deleted_at IS NULL'],
-    [],
-  ],
-  [
-    'the direction of a column of an index',
-    'DROP INDEX users_newest_idx; CREATE INDEX users_newest_idx ON users (project_id, created_at DESC, id) WHERE deleted_at IS NULL',
-    ['index users_newest_idx of users (project_id, created_at desc, id desc) where deleted_at IS NULL'],
-    ['index users_newest_idx of users (project_id, created_at desc, id) where deleted_at IS NULL'],
-  ],
-  [
     'the predicate of an index',
     'DROP INDEX users_identity_key; CREATE UNIQUE INDEX users_identity_key ON users (project_id, auth_method, auth_value_key)',
     ['unique index users_identity_key of users (project_id, auth_method, auth_value_key) where deleted_at IS NULL'],
     ['unique index users_identity_key of users (project_id, auth_method, auth_value_key)'],
   ],
   [
-    'a column that may be null',
-    'ALTER TABLE users ALTER auth_value DROP NOT NULL',
-    ['column users.auth_value: text not null'],
-    ['column users.auth_value: text null'],
-  ],
-  [
     'the type of a column',
     'ALTER TABLE app_secrets ALTER created_at TYPE timestamptz(6)',
     ['column app_secrets.created_at: timestamp(3) with time zone not null'],
     ['column app_secrets.created_at: timestamp(6) with time zone not null'],
-  ],
-  [
-    'another default',
-    'ALTER TABLE users ALTER login_count SET DEFAULT 1',
-    ['default users.login_count: 0'],
-    ['default users.login_count: 1'],
   ],
   [
     'what a foreign key does on deletion',
@@ -91,12 +67,6 @@ const CHANGES: readonly [name: string, change: string, missing: string[], extra:
     [
       'foreign key accounts_user_fkey of accounts (project_id, user_id) to users (project_id, id) on delete restrict on update cascade',
     ],
-  ],
-  [
-    'a value that was added to an enum',
-    "ALTER TYPE network ADD VALUE 'bitcoin' BEFORE 'ethereum'",
-    ['enum network: stellar, ethereum'],
-    ['enum network: stellar, bitcoin, ethereum'],
   ],
 ];
 

@@ -7,7 +7,6 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { parseConfig } from '#dist/config/config.js';
 import { createContext } from '#dist/context.js';
-import type { Json } from '../support/app.js';
 import { BIN, type Cluster, createCluster, hasPostgres } from '../support/cluster.js';
 import { type Credentials, type RunningServer, recordLogin, startServer, userdirJson } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
@@ -268,20 +267,6 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('on PostgreSQL', 
     await add(third.url, 'e');
     expect(await onDatabase(url, 'SELECT max(id) AS id FROM users')).toEqual([{ id: '20000000001' }]);
     await third.stop();
-  });
-
-  test('doctor names the process of an old transaction', async () => {
-    const client = new pg.Client({ connectionString: cluster.url, application_name: 'a forgotten shell' });
-    await client.connect();
-    await client.query('BEGIN');
-    await client.query('SELECT pg_current_xact_id()');
-    const { rows } = await client.query('SELECT pg_backend_pid() AS pid');
-    const changes = async () =>
-      (await userdirJson(settings, ['doctor', '--no-totals'])).findings.find(({ id }: Json) => id === 'changes');
-    // It is young, and nothing unusual.
-    expect((await changes()).status).toBe('passed');
-    expect(rows[0].pid).toBeGreaterThan(0);
-    await client.end();
   });
 
   test('a prepared transaction that holds up the feed is named, before and after a restart', async () => {

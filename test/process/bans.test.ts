@@ -64,38 +64,6 @@ describe('bans', () => {
     await vi.waitFor(async () => expect(await login(one, 'eve@example.com')).toBe('done'), 30_000);
   });
 
-  test('are exported after the users, and keep their creation time when imported', async () => {
-    const [one, other] = [await createProject(), await createProject()];
-    expect(await login(one, 'ada@example.com')).toBe('done');
-    expect(await login(one, 'eve@example.com')).toBe('done');
-    await ban(one, 'email', 'Eve@Example.com');
-    await ban(one, 'google', 'g-1');
-    const exported = await run('user', 'export', '--project', one.app_id);
-    expect(exported).toMatchObject({ code: 0, stderr: expect.stringMatching(/^Exported 2 users and 2 bans\.\n/) });
-    const lines = exported.stdout
-      .trimEnd()
-      .split('\n')
-      .map((line) => JSON.parse(line));
-    expect(lines.slice(2)).toEqual((await bansOf(one)).map(({ reason: _, expires_at: __, ...ban }: Json) => ({ ban })));
-
-    const imported = await importLines(other, exported.stdout, '--json');
-    expect(JSON.parse(imported.stdout)).toMatchObject({ imported: 2, skipped: 0, failed: 0, errors: [], bans: 2 });
-    expect(await bansOf(other)).toEqual(await bansOf(one));
-    expect([await login(other, 'EVE@example.com'), await login(other, 'ada@example.com')]).toEqual(['BANNED', 'done']);
-    expect((await imports(other)).map(({ details }: Json) => details)).toEqual([{ imported: 2, skipped: 0, bans: 2 }]);
-
-    // A second import changes nothing, and is recorded.
-    const again = await importLines(other, exported.stdout, '--on-conflict', 'skip', '--json');
-    expect(JSON.parse(again.stdout)).toMatchObject({
-      ...{ imported: 0, skipped: 2, failed: 0, errors: [] },
-      ...{ bans: 0, bans_kept: 2, bans_ended: 0 },
-    });
-    expect(await bansOf(other)).toEqual(await bansOf(one));
-    expect((await imports(other)).slice(1).map(({ details }: Json) => details)).toEqual([
-      { imported: 0, skipped: 2, bans_kept: 2 },
-    ]);
-  });
-
   test('are imported all or none, together with the users of the file', async () => {
     const project = await createProject();
     const lines = [

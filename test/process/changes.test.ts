@@ -1,11 +1,5 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import type { Json } from '../support/app.js';
-import { ROOT } from '../support/checkout.js';
 import {
   type Credentials,
   call,
@@ -97,54 +91,4 @@ test('--follow goes on with each change that comes, until Ctrl+C', async () => {
   const { code, stderr } = await outcome;
   expect(code).toBe(1);
   expect(stderr).toContain('Interrupted. Go on with --after');
-});
-
-test('the follower of docs/examples tells of each change once, also over a restart of the service', async () => {
-  const project = await createProject();
-  const ids = [await login(project, 'a'), await login(project, 'b')];
-  const folder = await mkdtemp(join(tmpdir(), 'userdir-follower-'));
-  const env = {
-    PATH: process.env['PATH'] ?? '',
-    USERDIR_URL: server.url,
-    APP_ID: project.app_id,
-    APP_SECRET: project.app_secret,
-    CURSOR_FILE: join(folder, 'cursor.txt'),
-    PAUSE_MS: '50',
-  };
-  const program = join(ROOT, 'docs/examples/follower.mjs');
-  const follower = spawn(process.execPath, [program], { env, stdio: ['ignore', 'pipe', 'pipe'] });
-  let output = '';
-  let errors = '';
-  follower.stdout.setEncoding('utf8').on('data', (text: string) => {
-    output += text;
-  });
-  follower.stderr.setEncoding('utf8').on('data', (text: string) => {
-    errors += text;
-  });
-  /** The changes without their times. */
-  const told = () => output.trimEnd().replaceAll(/^\S+ /gm, '').split('\n');
-  const says = (change: string) => vi.waitUntil(() => told().at(-1) === change, PATIENCE);
-  try {
-    await says(`user.created ${ids[1]}`);
-    await call(server.url, project, `/server/users/${ids[0]}`, { method: 'DELETE' });
-    await says(`user.removed ${ids[0]}`);
-    // The same port, so that the follower finds it again.
-    const port = new URL(server.url).port;
-    await server.stop();
-    await vi.waitUntil(() => errors.includes('The service cannot be reached (no answer).\n'), PATIENCE);
-    server = await startServer({ ...settings, PORT: port });
-    const last = await login(project, 'c');
-    await says(`user.created ${last}`);
-    expect(told()).toEqual([
-      `user.created ${ids[0]}`,
-      `user.created ${ids[1]}`,
-      `user.removed ${ids[0]}`,
-      `user.created ${last}`,
-    ]);
-  } finally {
-    const ended = once(follower, 'close');
-    follower.kill();
-    await ended;
-    await rm(folder, { recursive: true });
-  }
 });

@@ -1,7 +1,6 @@
 import { execFile } from 'node:child_process';
-import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
-import { mkdtemp, open, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, open, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -132,23 +131,6 @@ describe('beside a running server,', () => {
       },
     });
     expect(await listUsers(server.url, project)).toEqual([]);
-  });
-
-  test('a double of a long identity names its first line, in whatever batch that is, and no other', async () => {
-    const project = await createProject();
-    const long = (end: string) => ({ auth_method: 'google', auth_value: `${'x'.repeat(1_490)}${end}` });
-    const others = Array.from({ length: 1_100 }, (_, n) => email(`user${n}`));
-    const lines = [long('a'), long('b'), ...others, long('b'), long('c'), long('a')].map((line) =>
-      JSON.stringify(line),
-    );
-    const { report } = await importLines(project, Buffer.from(lines.join('\n')), '--skip-invalid');
-    expect([report.imported, report.errors]).toEqual([
-      1_103,
-      [
-        { line: 1_103, error: 'Line 2 has the same auth_method and auth_value.' },
-        { line: 1_105, error: 'Line 1 has the same auth_method and auth_value.' },
-      ],
-    ]);
   });
 
   test('--skip-invalid imports valid lines with any line ending, and reports each invalid line', async () => {
@@ -369,36 +351,6 @@ describe('beside a running server,', () => {
     expect({ code, stderr }).toEqual({ code: '0', stderr: '' });
     expect((await call(server.url, project, '/server/users/count')).body.result.total_user).toBe(3_000);
   });
-
-  /** On the embedded engine the server runs the import; on PostgreSQL the command itself. */
-  test('an import whose command is killed writes nothing', async () => {
-    const project = await createProject();
-    const child = spawnUserdir(database.env, ['user', 'import', '--project', project.app_id]);
-    const outcome = outcomeOf(child);
-    await new Promise((resolve) => child.stdin.write(emails(20_000), resolve));
-    // The server begins when it has all input, and needs more time than the signal.
-    if (inject('engine') === 'embedded') await new Promise<void>((resolve) => child.stdin.end(resolve));
-    child.kill('SIGKILL');
-    expect((await outcome).signal).toBe('SIGKILL');
-    expect((await call(server.url, project, '/server/users/count')).body.result.total_user).toBe(0);
-  });
-
-  test.runIf(inject('engine') === 'embedded')('an import whose server is killed writes nothing', async () => {
-    const project = await createProject();
-    const child = spawnUserdir(database.env, ['user', 'import', '--project', project.app_id]);
-    const outcome = outcomeOf(child);
-    child.stdin.end(emails(30_000));
-    await once(child.stdin, 'finish');
-    await server.stop('SIGKILL');
-    expect(await outcome).toMatchObject({
-      code: 1,
-      stdout: '',
-      stderr: 'userdir: The running server ended before the operation was done.\n',
-    });
-    expect(await readdir(join(database.env['DATA_DIR'] ?? '', 'spool'))).toEqual([]);
-    server = await startServer({ ...database.env, DEMO: 'off' });
-    expect(await listUsers(server.url, project)).toEqual([]);
-  });
 });
 
 describe('without a running server,', () => {
@@ -432,13 +384,6 @@ describe('without a running server,', () => {
       stdout: '',
       stderr: 'userdir: Interrupted. An import that does not complete changes nothing.\n',
     });
-    expect(await totalUser()).toBe(0);
-  });
-
-  test('an import that is killed writes nothing', async () => {
-    const { child, outcome } = await importHalf();
-    child.kill('SIGKILL');
-    await outcome;
     expect(await totalUser()).toBe(0);
   });
 

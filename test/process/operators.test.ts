@@ -72,19 +72,16 @@ describe('while a server runs', () => {
     expect(await told('add', 'ada', '--role', 'admin')).toBe('');
   });
 
-  test('passkeys are listed and removed, and a removed one ends its sessions', async () => {
+  test('passkeys are listed and removed', async () => {
     const none = await userdir(server.settings(), ['operator', 'passkeys']);
     expect([none.code, none.stdout]).toEqual([0, expect.stringContaining('There is no passkey.')]);
     await as('ada', 'operator', 'add', 'keyed', '--role', 'viewer');
     const session = cookieOf(await logIn((await as('ada', 'dashboard', '--operator', 'keyed')).url));
-    const post = (path: string, body: object, cookie: string) =>
-      fetch(`${server.url()}/dashboard/${path}`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json', 'sec-fetch-site': 'same-origin', cookie },
-        body: JSON.stringify(body),
-      });
-    const ask = async (cookie: string, query: string, variables: object = {}): Promise<Json> =>
-      (await post('graphql', { query, variables }, cookie)).json();
+    const ask = async (cookie: string, query: string, variables: object = {}): Promise<Json> => {
+      const headers = { 'content-type': 'application/json', 'sec-fetch-site': 'same-origin', cookie };
+      const body = JSON.stringify({ query, variables });
+      return (await fetch(`${server.url()}/dashboard/graphql`, { method: 'POST', headers, body })).json();
+    };
     const origin = server.url().replace('127.0.0.1', 'localhost');
     const { data } = await ask(session, 'mutation { beginPasskey }');
     const key = createAuthenticator();
@@ -94,12 +91,6 @@ describe('while a server runs', () => {
         addPasskey(name: "laptop", id: $id, clientDataJSON: $clientDataJSON, attestationObject: $attestationObject) { id } }`,
       key.register(JSON.parse(data.beginPasskey), { origin }),
     );
-    const asked = await post('passkey/challenge', {}, '');
-    const { challenge } = (await asked.json()) as Json;
-    const begun = await post('passkey/session', key.sign({ origin, challenge }), cookieOf(asked));
-    expect(begun.status).toBe(204);
-    const byPasskey = begun.headers.getSetCookie().at(-1)?.replace(/;.*/s, '') ?? '';
-    expect((await ask(byPasskey, '{ me { name } }')).data.me.name).toBe('keyed');
 
     const [listed, ...others] = await as('ada', 'operator', 'passkeys', 'keyed');
     expect([listed, others]).toEqual([
@@ -109,7 +100,7 @@ describe('while a server runs', () => {
         name: 'laptop',
         host: 'localhost',
         created_at: expect.stringMatching(TIMESTAMP),
-        last_used_at: expect.stringMatching(TIMESTAMP),
+        last_used_at: null,
       },
       [],
     ]);
@@ -119,12 +110,10 @@ describe('while a server runs', () => {
       operator: 'keyed',
     });
     expect(await as('ada', 'operator', 'passkeys')).toEqual([]);
-    expect((await ask(byPasskey, '{ me { name } }')).errors[0].extensions.code).toBe('UNAUTHENTICATED');
     expect((await ask(session, '{ me { name } }')).data.me.name).toBe('keyed');
-    const log = await as('ada', 'operator', 'log', '--limit', '3');
+    const log = await as('ada', 'operator', 'log', '--limit', '2');
     expect(log.map(({ actor, action }: Json) => `${actor} ${action}`)).toEqual([
       'operator:keyed add_passkey',
-      'operator:keyed log_in',
       'operator:ada remove_passkey',
     ]);
   });

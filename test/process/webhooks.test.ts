@@ -1,10 +1,5 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { join } from 'node:path';
 import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest';
 import type { Json } from '../support/app.js';
-import { ROOT } from '../support/checkout.js';
-import { freePort } from '../support/cluster.js';
 import {
   type Credentials,
   type RunningServer,
@@ -206,38 +201,6 @@ test('the reports for people show the state, and the secret once', async () => {
   await receiver.until(() => receiver.at('/people').length === 1);
   await vi.waitUntil(async () => /accepted 204.*user\.created/s.test(await run('attempts', id)), PATIENCE);
   expect(await run('test', id)).toMatch(/^Accepted with 204 after \d+ ms\.\n$/);
-});
-
-test('the receiver of docs/examples verifies what it gets, and handles each message once', async () => {
-  const project = await createProject();
-  const port = await freePort();
-  const url = `http://127.0.0.1:${port}/`;
-  const made = await userdirJson(settings, ['webhook', 'add', '--project', project.app_id, '--url', url]);
-  const env = { PATH: process.env['PATH'] ?? '', PORT: String(port), WEBHOOK_SECRET: made.secret };
-  const program = join(ROOT, 'docs/examples/receiver.mjs');
-  const example = spawn(process.execPath, [program], { env, stdio: ['ignore', 'pipe', 'inherit'] });
-  let output = '';
-  example.stdout.setEncoding('utf8').on('data', (text: string) => {
-    output += text;
-  });
-  try {
-    const of = ['--project', project.app_id, String(made.id)];
-    await vi.waitUntil(async () => (await userdir(settings, ['webhook', 'test', ...of])).code === 0, PATIENCE);
-    const [before] = await userdirJson(settings, ['webhook', 'list', '--project', project.app_id]);
-    const ids = [await login(project), await login(project)];
-    const lines = () => output.split('\n').filter((line) => line.startsWith('user.created'));
-    await vi.waitUntil(() => lines().length === 2, PATIENCE);
-    // They come again, and are known.
-    await userdirJson(settings, ['webhook', 'replay', ...of, '--after', before.cursor]);
-    const third = await login(project);
-    await vi.waitUntil(() => lines().length === 3, PATIENCE);
-    expect(lines()).toEqual([...ids, third].map((id) => `user.created ${id}`));
-    expect((await fetch(url, { method: 'POST', body: '{}' })).status).toBe(401);
-  } finally {
-    const ended = once(example, 'close');
-    example.kill();
-    await ended;
-  }
 });
 
 test('a server that is told to stop ends in order, though a receiver hangs', async () => {

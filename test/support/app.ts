@@ -1,12 +1,16 @@
 import type { AddressInfo } from 'node:net';
+import { Readable } from 'node:stream';
 import type {} from '@fastify/swagger';
 import { afterAll, beforeAll } from 'vitest';
 import { createServer, type Timeouts } from '#dist/app/app.js';
 import { type Config, parseConfig } from '#dist/config/config.js';
 import { type Context, createContext } from '#dist/context.js';
+
 import type { AdmissionOptions } from '#dist/http/admission.js';
 import type { StreamLimits } from '#dist/http/lifetime.js';
 import { createLogger } from '#dist/telemetry/logger.js';
+import type { ImportReport } from '#dist/users/import-lines.js';
+import type { ImportOptions } from '#dist/users/transfers.js';
 import { copyTemplate } from './engines.js';
 import { requireCleanLog } from './hygiene.js';
 import { requireDocumented } from './openapi.js';
@@ -29,6 +33,7 @@ export interface TestApp {
   /** Creates a project, with functions that call the service as its backend. */
   createProject(name?: string): Promise<TestProject>;
   close(): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
 }
 
 export interface TestProject {
@@ -40,6 +45,8 @@ export interface TestProject {
   rest(path: string, init?: RequestInit): Promise<RestAnswer>;
   /** Sends a GraphQL operation; returns the parsed body with its HTTP status. */
   graphql(query: string, variables?: Record<string, unknown>): Promise<GraphQLAnswer>;
+  /** Imports these lines, by default those of new users, and all or none. */
+  importLines(lines: readonly object[], options?: Partial<ImportOptions>): Promise<ImportReport>;
   /** Adds users in the import format, all or nothing; throws if one is refused. */
   addUsers(...users: ImportedUser[]): Promise<void>;
 }
@@ -121,6 +128,13 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
   await server.listen({ host: '127.0.0.1', port: 0 });
   const url = `http://127.0.0.1:${(server.server.address() as AddressInfo).port}`;
 
+  const end = async () => {
+    await server.close();
+    await (ownDatabase ? close() : settle(context));
+    watchers.delete(watcher);
+    requireCleanLog(watcher.logged.join(''));
+  };
+
   return {
     url,
     metricsUrl: server.metricsUrl ?? '',
@@ -132,12 +146,8 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
       const { appId, appSecret } = await context.services.projects.createProject(name);
       return testProject(url, context, () => server.swagger(), { appId, appSecret });
     },
-    async close() {
-      await server.close();
-      await (ownDatabase ? close() : settle(context));
-      watchers.delete(watcher);
-      requireCleanLog(watcher.logged.join(''));
-    },
+    close: end,
+    [Symbol.asyncDispose]: end,
   };
 }
 
@@ -222,20 +232,21 @@ function testProject(
       const { data, errors } = (await response.json()) as Json;
       return { status: response.status, headers: response.headers, data, errors };
     },
-    async addUsers(...users) {
-      const lines = users.map((user) => `${JSON.stringify(user)}\n`).join('');
-      const report = await context.services.transfers.importUsers(
+    async importLines(lines, options = {}) {
+      return context.services.transfers.importUsers(
         await context.services.projects.getScope(appId),
-        toChunks(lines),
-        { onConflict: 'fail', skipInvalid: false, progress: () => undefined, signal: new AbortController().signal },
+        Readable.from(lines.map((line) => Buffer.from(`${JSON.stringify(line)}\n`))),
+        {
+          ...{ onConflict: 'fail', skipInvalid: false, progress: () => undefined },
+          ...{ signal: new AbortController().signal, ...options },
+        },
       );
+    },
+    async addUsers(...users) {
+      const report = await this.importLines(users);
       if (report.failed > 0) throw new Error(JSON.stringify(report.errors));
     },
   };
-}
-
-async function* toChunks(text: string): AsyncGenerator<Buffer> {
-  yield Buffer.from(text);
 }
 
 /** The lines of an export without the IDs, which an import gives anew. */

@@ -45,7 +45,8 @@ export function postToken(app: TestApp, token: unknown, headers: Record<string, 
   });
 }
 
-function operatorOf(app: TestApp, name: string, cookie: string): TestOperator {
+/** The operator whose session a cookie is. */
+export function operatorOf(app: TestApp, name: string, cookie: string): TestOperator {
   const send = (path: string, init: RequestInit = {}) =>
     fetch(`${app.url}${path}`, {
       ...init,

@@ -70,15 +70,12 @@ const doubling = (last: string, type: string, depth: number) =>
 
 const lists: Shape[] = [
   { name: 'pages of 100 with everything', most: 60, make: times(`users(first: 100) { totalCount nodes { ${ALL} } }`) },
-  { name: 'pages of 30 with everything', most: 60, make: times(`users(first: 30) { totalCount nodes { ${ALL} } }`) },
   { name: 'pages from the old end', most: 60, make: times(`users(last: 100) { nodes { ${ALL} } }`) },
   {
     name: 'the longest value under many names',
     most: 249,
     make: (size) => ({ query: `{ users(first: 100) { nodes { ${many(size, (n) => `a${n}: authValue`)} } } }` }),
   },
-  { name: 'edges and cursors', most: 200, make: times('users(first: 100) { edges { cursor node { id } } }') },
-  { name: 'accounts of pages', most: 100, make: times('users(first: 100) { nodes { accounts { publicKey } } }') },
   {
     name: 'lists that directives keep from being compiled',
     most: 45,
@@ -92,32 +89,10 @@ const lists: Shape[] = [
     }),
   },
   {
-    name: 'lists by methods and instants',
-    most: 95,
-    make: (size) => ({
-      query: `{ ${many(size, (n) => `a${n}: users(filter: { startDate: "${day(n)}T01:02:03Z", loginMethods: [EMAIL, SOCIALS] }) { totalCount nodes { id } }`)} }`,
-    }),
-  },
-  {
     name: 'numbered pages',
     most: 90,
     make: (size) => ({
       query: `{ ${many(size, (n) => `a${n}: userPage(page: ${n + 1}, limit: 100) { users { id } }`)} }`,
-    }),
-  },
-  {
-    name: 'pages far away',
-    most: 90,
-    make: (size) => ({
-      query: `{ ${many(size, (n) => `a${n}: userPage(page: ${n * 7 + 25}, limit: 77) { users { id } }`)} }`,
-    }),
-  },
-  { name: 'the same count again and again', most: 200, make: times('userCount') },
-  {
-    name: 'counts each with a filter of its own',
-    most: 99,
-    make: (size) => ({
-      query: `{ ${many(size, (n) => `a${n}: userCount(filter: { endDate: "${day(n)}T12:00:00.001Z" })`)} }`,
     }),
   },
 ];
@@ -129,14 +104,6 @@ const lookups: Shape[] = [
     make: (size, { ids }) => ({
       query: `query ($ids: [ID!]!) { ${many(size, (n) => `a${n}: usersByIds(ids: $ids) { id }`)} }`,
       variables: { ids: ids.slice(0, 100) },
-    }),
-  },
-  {
-    name: 'the same rich user 100 times, without accounts',
-    most: 190,
-    make: (size, { rich }) => ({
-      query: `query ($ids: [ID!]!) { ${many(size, (n) => `a${n}: usersByIds(ids: $ids) { id }`)} }`,
-      variables: { ids: new Array(100).fill(rich) },
     }),
   },
   {
@@ -164,11 +131,6 @@ const lookups: Shape[] = [
     }),
   },
   {
-    name: 'the schema for a gateway again and again',
-    most: 200,
-    make: (size) => ({ query: `{ ${many(size, (n) => `a${n}: _service { sdl }`)} }` }),
-  },
-  {
     name: 'no users, with much below them',
     most: 190,
     make: (size) => ({
@@ -183,40 +145,12 @@ const lookups: Shape[] = [
     }),
   },
   {
-    name: 'one user by a variable',
-    most: 200,
-    make: (size, { rich }) => ({
-      query: `query ($id: ID!) { ${many(size, (n) => `a${n}: user(id: $id) { id }`)} }`,
-      variables: { id: rich },
-    }),
-  },
-  {
-    name: 'an id of as many digits as are taken',
-    most: 200,
-    make: (size) => ({
-      query: `query ($id: ID!) { ${many(size, (n) => `a${n}: user(id: $id) { id }`)} }`,
-      variables: { id: '9'.repeat(4_096) },
-    }),
-  },
-  {
     name: 'ids of as many digits as are taken',
     most: 150,
     make: (size) => ({
       query: `query ($id: ID!) { ${many(size, (n) => `a${n}: usersByIds(ids: [${'$id '.repeat(20)}]) { id }`)} }`,
       variables: { id: '9'.repeat(4_096) },
     }),
-  },
-  {
-    name: 'emails that no user has',
-    most: 200,
-    make: (size) => ({
-      query: `{ ${many(size, (n) => `a${n}: searchUsers(by: { email: "${n}@example.com" }) { id }`)} }`,
-    }),
-  },
-  {
-    name: 'an email that thousands have',
-    most: 200,
-    make: times(`searchUsers(by: { email: "${CROWD_EMAIL}" }) { id }`),
   },
   {
     name: 'an email that thousands have, with everything',
@@ -237,21 +171,6 @@ const lookups: Shape[] = [
     }),
   },
   {
-    name: 'the longest email that is looked up',
-    most: 200,
-    make: (size) => ({
-      query: `query ($email: String!) { ${many(size, (n) => `a${n}: searchUsers(by: { email: $email }) { id }`)} }`,
-      variables: { email: `${marks(60)}@${'a.'.repeat(120)}example` },
-    }),
-  },
-  {
-    name: 'verifications',
-    most: 200,
-    make: (size) => ({
-      query: `{ ${many(size, (n) => `a${n}: verifyWallet(address: "${stellarAddress(n)}") { exists userId network walletType authMethod }`)} }`,
-    }),
-  },
-  {
     name: 'verifications that are pinned',
     most: 200,
     make: (size, { ids }) => ({
@@ -264,23 +183,9 @@ const lookups: Shape[] = [
     make: (size) => manyWallets(size, (n) => ({ address: stellarAddress(50_000 + n) })),
   },
   {
-    name: '500 wallets that are pinned',
-    most: 20,
-    make: (size, { ids }) =>
-      manyWallets(size, (n) => ({ address: CROWD_ADDRESS, userId: ids[n % ids.length] as string })),
-  },
-  {
     name: '500 malformed wallets',
     most: 20,
     make: (size) => manyWallets(size, (n) => ({ address: `0x${'é'.repeat(120)}${n}`, userId: 'x' })),
-  },
-  {
-    name: 'malformed addresses',
-    most: 200,
-    make: (size) => ({
-      query: `query ($address: String!) { ${many(size, (n) => `a${n}: parseAddress(address: $address) { reason }`)} }`,
-      variables: { address: `G${'\u{1f600}'.repeat(1_000)}` },
-    }),
   },
   {
     name: 'addresses with a checksum to compute',
@@ -303,11 +208,6 @@ const writes: Shape[] = [
     },
   },
   {
-    name: 'logins of one identity',
-    most: 190,
-    make: times0(`${LOGIN}{ authMethod: "google", authValue: "rich" }) { user { id } }`),
-  },
-  {
     name: 'logins with 100 accounts each',
     most: 190,
     make: (size) => ({
@@ -323,23 +223,7 @@ const writes: Shape[] = [
       variables: { i: { authMethod: 'email', authValue: marks(1_000) } },
     }),
   },
-  {
-    name: 'logins with a key',
-    most: 190,
-    make: (size) => ({
-      query: `mutation { ${many(size, (n) => `a${n}: recordLogin(idempotencyKey: "key-${n}", input: { authMethod: "google", authValue: "rich" }) { created }`)} }`,
-    }),
-  },
-  {
-    name: 'removals of users who are not there',
-    most: 190,
-    make: (size) => ({ query: `mutation { ${many(size, (n) => `a${n}: deleteUser(id: ${900_000 + n}) { id }`)} }` }),
-  },
 ];
-
-function times0(field: string) {
-  return (size: number): Asked => ({ query: `mutation { ${many(size, (n) => `a${n}: ${field}`)} }` });
-}
 
 const documents: Shape[] = [
   {
@@ -351,13 +235,6 @@ const documents: Shape[] = [
     name: 'fragments that double below nothing',
     most: 60,
     make: (size) => ({ query: `{ usersByIds(ids: []) { ...F0 } } ${doubling('id', 'User', size)}` }),
-  },
-  {
-    name: 'fragments that double below a page',
-    most: 60,
-    make: (size) => ({
-      query: `{ users(first: 1) { ...F0 } } ${doubling('nodes { accounts { id } }', 'UserConnection', size)}`,
-    }),
   },
   {
     name: 'a fragment with much in it, in many places',
@@ -379,21 +256,12 @@ const documents: Shape[] = [
     }),
   },
   {
-    name: 'everything left out',
-    most: 45,
-    make: (size) => ({
-      query: `{ ${many(size, (n) => `a${n}: users(first: 100) @skip(if: true) { nodes { ${ALL} } }`)} }`,
-    }),
-  },
-  {
     name: 'introspection',
     most: 12,
     make: (size) => ({
       query: `{ ${many(size, (n) => `a${n}: __schema { types { name description fields { name description args { name description type { name } } type { name ofType { name } } } } }`)} }`,
     }),
   },
-  { name: 'one type again and again', most: 200, make: times('__type(name: "User") { fields { name description } }') },
-  { name: 'names of types', most: 200, make: times('__typename') },
   {
     name: 'comments',
     most: 24_900,
@@ -409,11 +277,6 @@ const documents: Shape[] = [
   },
   { name: 'unknown fields', most: 200, make: (size) => ({ query: `{ ${many(size, (n) => `userCoun${n}`)} }` }) },
   {
-    name: 'unknown enum values',
-    most: 1_500,
-    make: (size) => ({ query: `{ userCount(filter: { loginMethods: [${many(size, (n) => `EMAI${n}`)}] }) }` }),
-  },
-  {
     name: 'a fault at the end',
     most: 1_300,
     make: (size) => ({ query: `{ ${'userCount '.repeat(Math.min(size, 190))} ${'"x" '.repeat(size)}` }),
@@ -428,7 +291,6 @@ const documents: Shape[] = [
     most: 200,
     make: (size) => ({ query: `{ ${'users { nodes { accounts { id } } } '.repeat(size)} }` }),
   },
-  { name: 'one field repeated', most: 700, make: (size) => ({ query: `{ users { ${'totalCount '.repeat(size)} } }` }) },
   {
     name: 'rings of fragments',
     most: 45,
@@ -482,14 +344,6 @@ const variables: Shape[] = [
     }),
   },
   {
-    name: 'texts for numbers',
-    most: 60,
-    make: (size) => ({
-      query: `query (${many(size, (n) => `$v${n}: Int`)}) { ${many(size, (n) => `a${n}: users(first: $v${n}) { nodes { id } }`)} }`,
-      variables: Object.fromEntries(Array.from({ length: size }, (_, n) => [`v${n}`, 'z'.repeat(4_000)])),
-    }),
-  },
-  {
     name: 'one long cursor under many names',
     most: 200,
     make: (size) => ({
@@ -506,14 +360,6 @@ const variables: Shape[] = [
     }),
   },
   {
-    name: 'a long list of methods',
-    most: 25_000,
-    make: (size) => ({
-      query: 'query ($m: [LoginMethod!]) { userCount(filter: { loginMethods: $m }) }',
-      variables: { m: new Array(size).fill('EMAIL') },
-    }),
-  },
-  {
     name: 'a long list of wrong methods',
     most: 20_000,
     make: (size) => ({
@@ -527,13 +373,6 @@ const variables: Shape[] = [
     make: (size) => ({
       query: `query ($f: UserFilter) { ${many(size, (n) => `a${n}: userCount(filter: $f)`)} }`,
       variables: { f: { startDate: '2024-01-01T00:00:00Z', loginMethods: new Array(15_000).fill('EMAIL') } },
-    }),
-  },
-  {
-    name: 'defaults of variables',
-    most: 190,
-    make: (size) => ({
-      query: `query (${many(size, (n) => `$v${n}: ID = "${n}"`)}) { ${many(size, (n) => `a${n}: user(id: $v${n}) { id }`)} }`,
     }),
   },
 ];

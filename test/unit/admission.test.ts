@@ -13,14 +13,6 @@ function requests() {
 }
 
 describe('admission', () => {
-  test('a single request starts immediately, with any weight', () => {
-    const { started, request } = requests();
-    expect(createAdmission({ maxInFlight: 4, maxInFlightPerProject: 4, maxQueued: 8 }).submit(request('a', 100))).toBe(
-      true,
-    );
-    expect(started).toHaveLength(1);
-  });
-
   test('above maxInFlight requests are queued, and the project with the least weight in flight is next', () => {
     const { started, request } = requests();
     const admission = createAdmission({ maxInFlight: 4, maxInFlightPerProject: 4, maxQueued: 100 });

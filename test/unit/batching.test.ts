@@ -174,21 +174,6 @@ test('more than 1,000 keys go into several reads, and each key gets its own row'
   expect(reads.map((each) => each.length)).toEqual([1_000, 1_000, 1]);
 });
 
-test('the answer for a key is built once for all its requests', async () => {
-  let made = 0;
-  const read = createBatchedRead({
-    name: 'echoes',
-    read: async (keys: readonly string[]) => echo(keys),
-    answer: ([row]: Row[]) => {
-      made += 1;
-      return { value: row?.value };
-    },
-  });
-  const [first, ...others] = await Promise.all(Array.from({ length: 100 }, () => read('a')));
-  expect(others.every((other) => other === first)).toBe(true);
-  expect(made).toBe(1);
-});
-
 interface Question {
   readonly projectId: number;
   readonly name: string;

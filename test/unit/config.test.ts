@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { parseConfig } from '#dist/config/config.js';
+import { SETTINGS } from '#dist/config/settings.js';
 import { ROOT } from '../support/checkout.js';
 import { faultsOf } from '../support/settings.js';
 
@@ -158,44 +159,7 @@ test.each([
 });
 
 test('an empty variable counts as absent', () => {
-  const names = [
-    'HOST',
-    'PORT',
-    'DATABASE_URL',
-    'DATABASE_POOL_SIZE',
-    'DATA_DIR',
-    'LOG_LEVEL',
-    'NODE_ENV',
-    'GRAPHIQL',
-    'DEMO',
-    'REUSE_PORT',
-    'DATABASE_DIRECT_URL',
-    'DATABASE_DIRECT_URL_FILE',
-    'DATABASE_REPLICA_URL',
-    'DATABASE_REPLICA_URL_FILE',
-    'DATABASE_REPLICA_MAX_LAG_MS',
-  ];
-  names.push(
-    'TRUST_PROXY',
-    'DATABASE_POOL_TIMEOUT_MS',
-    'DATABASE_STATEMENT_TIMEOUT_MS',
-    'REQUEST_TIMEOUT_MS',
-    'SHUTDOWN_DELAY_MS',
-    'COMPRESSION',
-    'RATE_LIMIT',
-    'REDIS_URL',
-    'METRICS_PORT',
-    'OTEL_EXPORTER_OTLP_ENDPOINT',
-    'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT',
-    'EMBEDDED',
-    'OTEL_EXPORTER_OTLP_HEADERS',
-    'OTEL_EXPORTER_OTLP_TRACES_HEADERS',
-    'DATABASE_URL_FILE',
-    'REDIS_URL_FILE',
-    'OTEL_EXPORTER_OTLP_HEADERS_FILE',
-    'OTEL_EXPORTER_OTLP_TRACES_HEADERS_FILE',
-  );
-  const empty = Object.fromEntries(names.map((name) => [name, '']));
+  const empty = Object.fromEntries(SETTINGS.map((name) => [name, '']));
   expect(parseConfig(empty)).toEqual(parseConfig({}));
 });
 
