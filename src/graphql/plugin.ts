@@ -9,7 +9,7 @@ import { LIMITS, limitExceeded } from '../engine/limits.js';
 import { AppError, badInput } from '../errors.js';
 import type { RunWithAdmission } from '../http/admission.js';
 import { type Authenticate, authenticated, stillAuthenticated } from '../http/authentication.js';
-import { jsonBodyParser, parseJson, parseWithAdmission, takeArrivedBody } from '../http/body.js';
+import { jsonBodyParser, parseJson, parseWithAdmission } from '../http/body.js';
 import {
   failureOf,
   helpHeader,
@@ -86,7 +86,6 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
       .send(JSON.stringify(body));
   });
   app.addHook('preHandler', stillAuthenticated(authenticate));
-  app.addHook('preParsing', takeArrivedBody);
   app.removeContentTypeParser('application/json');
   const parseBody = parseWithAdmission(jsonBodyParser(), runWithAdmission);
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body: Buffer, done) => {

@@ -4,7 +4,7 @@ import type { Services } from '../context.js';
 import { parse } from '../domain/parse.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
 import { type Authenticate, authenticated, CHALLENGE, stillAuthenticated } from '../http/authentication.js';
-import { jsonBodyParser, takeArrivedBody } from '../http/body.js';
+import { jsonBodyParser } from '../http/body.js';
 import { codeHeaders, refuseUnknownRoutes, sendFailure } from '../http/failures.js';
 import { JSON_TYPE } from '../http/media-types.js';
 import { namesIgnoredParameters } from './ignored-parameters.js';
@@ -50,9 +50,6 @@ export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: 
     // A malformed content type gets the same error as any other wrong one.
     if (failure.code !== 'UNSUPPORTED_MEDIA_TYPE') return sendFailure(failure, request, reply);
     return sendFailure(badInput('content-type', request.headers['content-type'], 'application/json'), request, reply);
-  });
-  app.addHook('onRoute', (route) => {
-    if (route.method === 'POST') route.preParsing = takeArrivedBody;
   });
   app.removeContentTypeParser('application/json');
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, jsonBodyParser(MAX_JSON_BYTES));
