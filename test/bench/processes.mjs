@@ -12,7 +12,8 @@ import { promisify } from 'node:util';
 export const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 export const COMMAND = join(ROOT, 'dist/cli.js');
 const PEERS = fileURLToPath(new URL('peers/', import.meta.url));
-const START_TIMEOUT_MS = 60_000;
+/** Parse Server is filled at its first start. */
+const START_TIMEOUT_MS = 300_000;
 
 const running = new Set();
 // Every exit of this process also ends the processes it started.
@@ -65,8 +66,19 @@ export function startProcess(args, env, stdio = ['ignore', 'pipe', 'inherit']) {
 /** The options of Node.js with which `npm start` starts ours. */
 const OUR_FLAGS = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).scripts.start.match(/--max-\S+/g);
 
+/** The credentials of a backend. */
+const PARSE_ENV = {
+  PARSE_APP_ID: 'bench',
+  PARSE_MASTER_KEY: 'the key of all rights',
+  PARSE_SERVER_LOGS_FOLDER: 'null',
+};
+export const PARSE_HEADERS = {
+  'x-parse-application-id': PARSE_ENV.PARSE_APP_ID,
+  'x-parse-master-key': PARSE_ENV.PARSE_MASTER_KEY,
+};
+
 /**
- * All servers. `ours` checks credentials; the peers serve the project that their settings name. `like` names the server whose
+ * All servers. `ours` and `parse` check credentials; the other peers serve the project that their settings name. `like` names the server whose
  * requests are sent, and `cli` the command of another build of ours. With `isCeiling`, answers are fast and wrong.
  * @type {Record<string, { title: string, like?: string, cli?: string, peer?: string, isCeiling?: true, env?: Record<string, string> }>}
  */
@@ -87,6 +99,7 @@ export const SERVERS = {
   'b+': { title: 'Mercurius + JIT, pipelined', like: 'b', peer: 'mercurius.mjs', env: { PIPELINE: 'on' } },
   c: { title: 'PostGraphile', peer: 'postgraphile.mjs' },
   d: { title: 'Yoga + Pothos + Prisma, textbook', peer: 'textbook.mjs' },
+  parse: { title: 'Parse Server', peer: 'parse.mjs', env: PARSE_ENV },
 };
 
 /** Adds other builds of ours as servers, each by its folder, and returns their names. */

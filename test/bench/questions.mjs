@@ -1,5 +1,5 @@
 import { withClient } from './data.mjs';
-import { likeOf } from './processes.mjs';
+import { likeOf, PARSE_HEADERS } from './processes.mjs';
 
 /**
  * The requests in the form of each server, and the common form of the answers. A request is {method, path, headers?, body?};
@@ -26,6 +26,21 @@ const POSTGRAPHILE = {
   cursors: postgraphileList(100, 'edges { cursor }'),
 };
 
+// Parse Server has its own as well. Its cursors are offsets. Without a filter it answers an estimate of the total (reltuples), so the
+// questions with the total have one that all users meet.
+const PARSE_FIELDS =
+  'objectId authMethod authValue wallet createdAt lastLogin loginCount accounts { ... on Element { value } }';
+const parseList = (first, fields, filter = '') => `query Users($after: String) {
+  users(first: ${first}, after: $after, order: [createdAt_DESC]${filter}) { ${fields} } }`;
+const PARSE = {
+  user: `query User($id: ID!) { user(id: $id) { ${PARSE_FIELDS} } }`,
+  list: parseList(10, `edges { node { ${PARSE_FIELDS} } }`),
+  listWithTotal: parseList(10, `count edges { node { ${PARSE_FIELDS} } }`, ', where: { createdAt: { exists: true } }'),
+  cursors: parseList(100, 'edges { cursor }'),
+  path: (page) => `/parse/users?order=-createdAt&limit=10&skip=${page * 10}`,
+  withTotal: `&count=1&where=${encodeURIComponent('{"createdAt":{"$exists":true}}')}`,
+};
+
 export const get = (path) => ({ method: 'GET', path });
 export const post = (path, body) => ({ method: 'POST', path, body: JSON.stringify(body) });
 export const graphql = (query, variables) => post('/graphql', { query, variables });
@@ -42,8 +57,8 @@ export const SCENARIOS = [
   {
     name: 'REST one user',
     items: 'ids',
-    ask: same(['ours', 'a'], (id) => get(`/server/users/${id}`)),
-    read: (body) => readUser(body.result),
+    ask: { ...same(['ours', 'a'], (id) => get(`/server/users/${id}`)), parse: (id) => get(`/parse/users/${id}`) },
+    read: (body) => readUser(body.result ?? fromParse(body)),
     toReach: [{ peer: 'a', requests: { 1: 0.9, 16: 1.4, 64: 2.2 }, p99: 1.25 }, DEFAULTS],
   },
   {
@@ -58,9 +73,22 @@ export const SCENARIOS = [
   {
     name: 'REST list of 10 (ours with the exact total, the peer without any)',
     items: 'pages',
-    ask: same(['ours', 'a'], (page) => get(`/server/users?page=${page + 1}&limit=10`)),
-    read: (body) => body.result.users.map(readUser),
+    ask: {
+      ...same(['ours', 'a'], (page) => get(`/server/users?page=${page + 1}&limit=10`)),
+      parse: (page) => get(PARSE.path(page)),
+    },
+    read: readUsers,
     toReach: [{ peer: 'a', requests: { 1: 0.8, 16: 1.0, 64: 1.4 }, p99: 1.25 }, DEFAULTS],
+  },
+  {
+    name: 'REST list of 10 + total',
+    items: 'pages',
+    ask: {
+      ours: (page) => get(`/server/users?page=${page + 1}&limit=10`),
+      parse: (page) => get(PARSE.path(page) + PARSE.withTotal),
+    },
+    read: (body) => ({ total: body.result?.total_user ?? body.count, users: readUsers(body) }),
+    toReach: [],
   },
   {
     name: 'GraphQL one user + accounts',
@@ -68,6 +96,7 @@ export const SCENARIOS = [
     ask: {
       ...same(['ours', 'b', 'd'], (id) => graphql(USER, { id: String(id) })),
       c: (id) => graphql(POSTGRAPHILE.user, { id: String(id) }),
+      parse: (id) => graphql(PARSE.user, { id: String(id) }),
     },
     read: ({ data }) => readNode(data.user ?? data.userByRowId),
     toReach: [{ peer: 'b', requests: { 1: 0.9, 16: 1.3, 64: 2.0 }, p99: 1.25 }, POSTGRAPHILE_TO_REACH, DEFAULTS],
@@ -78,11 +107,12 @@ export const SCENARIOS = [
     ask: {
       ...same(['ours', 'b'], (page, cursors) => graphql(LIST, { after: cursors[page] })),
       c: (page, cursors) => graphql(POSTGRAPHILE.list, { after: cursors[page] }),
+      parse: (page, cursors) => graphql(PARSE.list, { after: cursors[page] }),
       // Only the first page: with a cursor of two columns, Prisma 7.10 selects all following rows without LIMIT.
       d: () => graphql(LIST, { after: null }),
     },
     firstPageOnly: ['d'],
-    read: ({ data }) => (data.allUsers ?? data.users).nodes.map(readNode),
+    read: ({ data }) => nodesOf(data.allUsers ?? data.users).map(readNode),
     toReach: [{ peer: 'b', requests: { 1: 0.8, 16: 1.0, 64: 1.3 }, p99: 1.25 }, POSTGRAPHILE_TO_REACH, DEFAULTS],
   },
   {
@@ -91,10 +121,11 @@ export const SCENARIOS = [
     ask: {
       ...same(['ours', 'b'], (page, cursors) => graphql(LIST_WITH_TOTAL, { after: cursors[page] })),
       c: (page, cursors) => graphql(POSTGRAPHILE.listWithTotal, { after: cursors[page] }),
+      parse: (page, cursors) => graphql(PARSE.listWithTotal, { after: cursors[page] }),
     },
     read: ({ data: { users, allUsers = users } }) => ({
-      total: Number(allUsers.totalCount),
-      users: allUsers.nodes.map(readNode),
+      total: Number(allUsers.totalCount ?? allUsers.count),
+      users: nodesOf(allUsers).map(readNode),
     }),
     toReach: [{ peer: 'b', requests: { 64: 50 } }, { peer: 'c', requests: { 64: 50 } }, DEFAULTS],
   },
@@ -160,10 +191,11 @@ export function seededRandom(seed) {
 
 /** The headers of every request to a server. */
 export function headersFor(server, data) {
-  const json = { 'content-type': 'application/json' };
-  return likeOf(server) === 'ours'
-    ? { ...json, 'service-app-id': data.appId, 'service-app-secret': data.appSecret }
-    : json;
+  const credentials = {
+    ours: { 'service-app-id': data.appId, 'service-app-secret': data.appSecret },
+    parse: PARSE_HEADERS,
+  };
+  return { 'content-type': 'application/json', ...credentials[likeOf(server)] };
 }
 
 /** Sends one request; throws unless the answer is successful. */
@@ -185,17 +217,36 @@ export async function readCursors(server, data, pages) {
   const cursors = [null];
   let after = null;
   while (cursors.length < pages) {
-    const { data: answer } = await ask(
-      server,
-      data,
-      graphql(likeOf(server.name) === 'c' ? POSTGRAPHILE.cursors : CURSORS, { after }),
-    );
+    const question = { c: POSTGRAPHILE.cursors, parse: PARSE.cursors }[likeOf(server.name)] ?? CURSORS;
+    const { data: answer } = await ask(server, data, graphql(question, { after }));
     const { edges } = answer.allUsers ?? answer.users;
     if (edges.length === 0) break;
     for (let place = 9; place < edges.length; place += 10) cursors.push(edges[place].cursor);
     after = edges.at(-1).cursor;
   }
   return cursors;
+}
+
+/** A user of Parse Server's REST as ours has it. It leaves out what is null. */
+function fromParse({ objectId, authMethod, authValue, wallet = null, createdAt, lastLogin, loginCount, accounts }) {
+  return {
+    id: Number(objectId),
+    auth_method: authMethod,
+    auth_value: authValue,
+    wallet,
+    created_at: createdAt,
+    last_login: lastLogin?.iso ?? null,
+    login_count: loginCount,
+    accounts: accounts.map(({ publicKey, ...account }) => ({ ...account, public_key: publicKey })),
+  };
+}
+
+function readUsers({ result, results }) {
+  return (result?.users ?? results.map(fromParse)).map(readUser);
+}
+
+function nodesOf({ nodes, edges }) {
+  return nodes ?? edges.map(({ node }) => node);
 }
 
 /** Converts a REST user to the common form. */
@@ -213,18 +264,20 @@ function readUser({ id, auth_method, auth_value, wallet, created_at, last_login,
 }
 
 /** Converts a GraphQL user to the common form, whatever the server names the id and the accounts. */
-function readNode({ id, rowId, accounts, accountsList, createdAt, lastLogin, ...user }) {
+function readNode({ id, rowId, objectId, accounts, accountsList, createdAt, lastLogin, ...user }) {
   return {
     ...user,
-    id: Number(id ?? rowId),
+    id: Number(id ?? rowId ?? objectId),
     createdAt: new Date(createdAt).toISOString(),
     lastLogin: lastLogin === null ? null : new Date(lastLogin).toISOString(),
-    accounts: (accounts ?? accountsList).map((account) => ({
-      ...account,
-      id: Number(account.id ?? account.rowId),
-      rowId: undefined,
-      network: account.network.toLowerCase(),
-      walletType: account.walletType.toLowerCase(),
-    })),
+    accounts: (accounts ?? accountsList)
+      .map(({ value, ...own }) => value ?? own)
+      .map((account) => ({
+        ...account,
+        id: Number(account.id ?? account.rowId),
+        rowId: undefined,
+        network: account.network.toLowerCase(),
+        walletType: account.walletType.toLowerCase(),
+      })),
   };
 }
