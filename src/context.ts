@@ -19,7 +19,6 @@ import { deleteOldKeysOfAll } from './projects/idempotency.js';
 import { createOperators } from './projects/operators.js';
 import { createPasskeys } from './projects/passkeys.js';
 import { createProjects } from './projects/projects.js';
-import { createRequestHours, deleteOldHoursOfAll } from './projects/request-hours.js';
 import { createSecrets } from './projects/secrets.js';
 import { createBans } from './users/bans.js';
 import { createEndedBans } from './users/ended-bans.js';
@@ -91,9 +90,8 @@ export function createServing(config: ServicesConfig, options: DatabaseOptions) 
       await db.start();
       await db.check();
       db.replica?.start();
-      services.requestHours.start();
     },
-    close: () => closeAll([() => db.close(), () => services.totals.flush(), () => services.requestHours.close()]),
+    close: () => closeAll([() => db.close(), () => services.totals.flush()]),
   };
 }
 
@@ -176,7 +174,6 @@ export function createContext(config: Config, options: ContextOptions): Context 
         db.replica?.start();
         services.webhooks.start();
         services.endedBans.start();
-        services.requestHours.start();
         // Nobody else can open an embedded database.
         if (dbConfig.engine === 'postgres') stopWatching = watchRelease(db.pool, takeNotice);
       }
@@ -194,7 +191,6 @@ export function createContext(config: Config, options: ContextOptions): Context 
         () => services.webhooks.close(),
         () => services.endedBans.close(),
         () => stopWatching(),
-        () => services.requestHours.close(),
       ]);
     },
   };
@@ -210,8 +206,7 @@ function createServices(db: Database, config: ServicesConfig, onFailure: OnFailu
   const spool = createSpool(config.db.engine === 'embedded' ? join(config.db.dataDir, 'spool') : tmpdir());
   const totals = createTotals(db, onFailure);
   const projects = createProjects(db, randomBytes, onFailure);
-  const changes = createChanges(db, changesRetentionMs, [deleteOldKeysOfAll, deleteOldHoursOfAll], onFailure);
-  const requestHours = createRequestHours(db, onFailure);
+  const changes = createChanges(db, changesRetentionMs, [deleteOldKeysOfAll], onFailure);
   const operators = createOperators(db, randomBytes);
   return {
     totals,
@@ -226,9 +221,8 @@ function createServices(db: Database, config: ServicesConfig, onFailure: OnFailu
     accounts: createAccounts(db),
     docsOf: docsAt(publicUrl),
     wallets: createWallets(db),
-    requestHours,
     bans: createBans(db),
-    logins: createLogins(db, totals, requestHours),
+    logins: createLogins(db, totals),
     endedBans: createEndedBans(db, onFailure),
     transfers: createTransfers(db, totals, spool),
     spool,

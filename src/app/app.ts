@@ -27,7 +27,6 @@ import { createLifetimes, createStreams, type StreamLimits } from '../http/lifet
 import { addHooks, type Hooks } from '../http/pipeline.js';
 import { type DemoCredentials, frontPagePlugin, healthPlugin } from '../http/public-routes.js';
 import { limitRates } from '../http/rate-limit.js';
-import { createRecentRequests, type RecentRequests, recordRequests } from '../http/recent-requests.js';
 import {
   type LoggedOperation,
   logRequests,
@@ -105,7 +104,6 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   const { hooks: admissionHooks, runWithAdmission } = admitRequests(app, admission, unread);
   const lifetimes = createLifetimes(app, runWithAdmission, unread, timeouts.heartbeatMs);
   const streams = createStreams(app, services.projects, lifetimes, options.streamLimits);
-  const recent = config.dashboard ? createRecentRequests() : null;
   const secondThread = createSecondThread(config, {
     openPort: context.db.openPort,
     isAlone: admission.isAlone,
@@ -121,7 +119,6 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     rateLimit: await limitRates(app, config.rateLimit, log),
     admission: admissionHooks,
     log: logRequests(log),
-    recentRequests: recordRequests(services.requestHours.countRequest, recent),
     metrics: await loadMetrics(app, config, () => figuresOf(context, admission, streams, secondThread)),
     compression: compressAnswers(config.compression),
   });
@@ -143,8 +140,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     ...{ services, authenticate, runWithAdmission, streams, graphiql, demoCredentials, documentsDir },
     secondThread: secondThread.taskOf('graphql'),
   });
-  if (recent !== null) {
-    app.decorate('readRequests', recent.read);
+  if (config.dashboard) {
     // Loaded only where it is used, because it takes time and memory.
     const [{ dashboardPlugin }, { createStatus }] = await Promise.all([
       import('../dashboard/plugin.js'),
@@ -157,7 +153,6 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
       newsMs: timeouts.newsMs,
       status: createStatus({ admission, pool: context.db.pool, isEmbedded, examine }),
       requireOpen: () => requireOpen(context),
-      askForRequests: async (question) => [recent.read(question)],
     });
   }
   await app.register(guidesPlugin, { graphiql, demoCredentials });
@@ -294,8 +289,6 @@ declare module 'fastify' {
     stopListening(): Promise<void>;
     /** The URL of the metrics, once the server listens. Absent without METRICS_PORT. */
     metricsUrl?: string;
-    /** The requests that this process remembers. Absent without the dashboard. */
-    readRequests?: RecentRequests['read'];
   }
 }
 
@@ -310,6 +303,7 @@ export function decorateRequests(app: FastifyInstance): void {
     'json',
     'operation',
     'failure',
+    'refusal',
   ] as const) {
     app.decorateRequest(name, null);
   }

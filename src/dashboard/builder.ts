@@ -7,7 +7,6 @@ import { requireNoNul } from '../domain/input-limits.js';
 import type { ActiveSession, Operator, OperatorRole } from '../domain/operators.js';
 import type { Site } from '../domain/passkeys.js';
 import type { ProjectScope, SecretScope } from '../domain/projects.js';
-import type { AskForRequests } from '../domain/requests.js';
 import { type WrapResolver, wrapResolvers } from '../engine/execution.js';
 import { AppError } from '../errors.js';
 import { addEnums, prisma, required, valuesOf } from '../graphql/shared.js';
@@ -24,7 +23,6 @@ export interface DashboardContext {
   /** Where browsers reach the dashboard. */
   readonly dashboardUrl: string;
   readonly status: StatusSource;
-  readonly askForRequests: AskForRequests;
   /** The operator's right to act on a project, found once for a request. NOT_FOUND. */
   readonly scopeOf: (appId: string) => Promise<ProjectScope>;
   /** The same with the session and the role as they are now: for an effect, before which time has passed. UNAUTHENTICATED. */

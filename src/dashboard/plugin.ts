@@ -6,7 +6,6 @@ import type { Services } from '../context.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
 import type { ActiveSession } from '../domain/operators.js';
 import type { ProjectScope } from '../domain/projects.js';
-import type { AskForRequests } from '../domain/requests.js';
 import { extensionsOf } from '../engine/errors.js';
 import { type Parameters, type PreparedRequest, weightOfRequest } from '../engine/execution.js';
 import { AppError, badInput, COMMAND, fromUnknown, withdrawn } from '../errors.js';
@@ -35,8 +34,6 @@ export interface DashboardOptions {
   readonly config: Config;
   readonly services: Services;
   readonly status: StatusSource;
-  /** Asks all workers of this host which requests they remember. */
-  readonly askForRequests: AskForRequests;
   readonly runWithAdmission: RunWithAdmission;
   /** Downloads and uploads outlive their requests. */
   readonly lifetimes: Lifetimes;
@@ -239,7 +236,7 @@ async function contextOf(
   sessions: Sessions,
   options: DashboardOptions,
 ): Promise<DashboardContext> {
-  const { config, services, status, askForRequests } = options;
+  const { config, services, status } = options;
   const session = await sessions.require(request);
   const operator = operatorOf(session);
   return {
@@ -247,7 +244,6 @@ async function contextOf(
     operator,
     services,
     status,
-    askForRequests,
     request,
     requestId: request.id,
     passkeySite: () => siteOf(config.publicUrl, request),

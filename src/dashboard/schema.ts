@@ -9,7 +9,6 @@ import './bans.js';
 import './operators.js';
 import './passkeys.js';
 import './projects.js';
-import './requests.js';
 import './secrets.js';
 import './status.js';
 import './user-changes.js';

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import type * as models from '../db/generated/prisma/client.js';
 import { type AuditAction, SecretScope } from '../db/generated/prisma/enums.js';
-import { AppError } from '../errors.js';
+import { AppError, type ErrorCode } from '../errors.js';
 import { INPUT_LIMITS, isTooLong } from './input-limits.js';
 import type { AsRead } from './users.js';
 
@@ -138,22 +138,46 @@ function isSecret(text: string): boolean {
   return /^uds_[\w-]{43}$/.test(unchecked) && (text === unchecked || text === unchecked + checksum(unchecked));
 }
 
-/**
- * What the form of refused credentials shows, as a sentence behind that of the refusal; empty for nothing. It looks at what was sent only, so
- * that it does not tell whether an App ID exists.
- */
-export function faultInForm({ appId, appSecret }: Credentials): string {
+/** Why credentials are refused, for the log and the metrics. docs/operating.md says what to do. */
+export const REFUSAL_REASONS = [
+  ...(['missing', 'missing_app_id', 'missing_secret', 'bearer', 'not_basic'] as const),
+  ...(['swapped', 'quoted', 'white_space', 'malformed_app_id', 'malformed_secret'] as const),
+  ...(['unknown_app_id', 'wrong_secret', 'project_disabled'] as const),
+];
+export type RefusalReason = (typeof REFUSAL_REASONS)[number];
+
+/** UNAUTHENTICATED or PROJECT_DISABLED. The caller is not told the reason where it says whether an App ID exists. */
+export class RefusedCredentials extends AppError {
+  constructor(
+    readonly reason: RefusalReason,
+    message: string,
+    code: ErrorCode = 'UNAUTHENTICATED',
+  ) {
+    super(code, message);
+  }
+}
+
+/** A reason, and the sentence that tells the caller. */
+export type FaultInForm = readonly [reason: RefusalReason, sentence: string];
+
+/** What the form of refused credentials shows. It looks at what was sent only, so that it does not tell whether an App ID exists. */
+export function faultInForm({ appId, appSecret }: Credentials): FaultInForm | null {
   if (appId.startsWith('uds_') || appSecret.startsWith('app_'))
-    return ' An App ID begins with app_ and an App Secret with uds_: the two look swapped, or one is in both places.';
+    return [
+      'swapped',
+      'An App ID begins with app_ and an App Secret with uds_: the two look swapped, or one is in both places.',
+    ];
   for (const [name, text] of [
     ['App ID', appId],
     ['App Secret', appSecret],
   ] as const) {
-    if (/^["'`]|["'`]$/.test(text)) return ` The ${name} has quotes around it: send it without them.`;
-    if (text !== text.trim()) return ` The ${name} has white space around it, such as a line break at its end.`;
+    if (/^["'`]|["'`]$/.test(text)) return ['quoted', `The ${name} has quotes around it: send it without them.`];
+    if (text !== text.trim())
+      return ['white_space', `The ${name} has white space around it, such as a line break at its end.`];
   }
-  if (/^app_/.test(appId) && !APP_ID.test(appId)) return ' The App ID looks cut or mistyped.';
-  return appSecret.startsWith('uds_') && !isSecret(appSecret) ? ' The App Secret looks cut or mistyped.' : '';
+  if (/^app_/.test(appId) && !APP_ID.test(appId)) return ['malformed_app_id', 'The App ID looks cut or mistyped.'];
+  if (!appSecret.startsWith('uds_') || isSecret(appSecret)) return null;
+  return ['malformed_secret', 'The App Secret looks cut or mistyped.'];
 }
 
 /** SHA-256, the only form in which a secret is stored. It has 256 random bits, so no slow hash is needed. */

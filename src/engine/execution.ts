@@ -165,7 +165,7 @@ function refusalOf(request: PreparedRequest, terms: ErrorTerms): ExecutionResult
 /** The errors of a request as its caller may see them. Notes the code of the first one. */
 export function errorsOf(request: PreparedRequest, errors: readonly GraphQLError[], terms: ErrorTerms): GraphQLError[] {
   const shown = toGraphQLErrors(errors, terms);
-  request.failure = String(shown[0]?.extensions['code']);
+  if (shown[0] !== undefined) request.failure = String(shown[0].extensions['code']);
   return shown;
 }
 

@@ -3,7 +3,16 @@ import { crc32 } from 'node:zlib';
 import type { onRequestHookHandler, preHandlerHookHandler } from 'fastify';
 import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
 import { isTooLong } from '../domain/input-limits.js';
-import { type Credentials, faultInForm, type Permission, type ProjectScope } from '../domain/projects.js';
+import {
+  APP_ID,
+  type Credentials,
+  type FaultInForm,
+  faultInForm,
+  type Permission,
+  type ProjectScope,
+  type RefusalReason,
+  RefusedCredentials,
+} from '../domain/projects.js';
 import { AppError, unavailable } from '../errors.js';
 import { UNAUTHENTICATED } from './admission.js';
 import { type Addresses, clientNetwork } from './client-address.js';
@@ -13,6 +22,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The project whose credentials came with the request. Set only behind authentication. */
     scope: ProjectScope;
+    /** Set if its credentials are refused. */
+    refusal: Refusal | null;
   }
 
   interface FastifyContextConfig {
@@ -21,9 +32,17 @@ declare module 'fastify' {
   }
 }
 
-/** What authentication reads of a request: its headers, and the addresses by which failures are counted. */
+/** Why credentials were refused, for the log and the metrics. */
+export interface Refusal {
+  readonly reason: RefusalReason;
+  /** Only what has the form of an App ID: a caller may have sent a secret in its place. */
+  readonly appId: string | undefined;
+}
+
+/** What authentication reads of a request: its headers, and the addresses by which failures are counted. It tells of a refusal. */
 export interface Caller extends Addresses {
   readonly headers: IncomingHttpHeaders;
+  refusal?: Refusal | null;
 }
 
 /** What knows which credentials are right. */
@@ -72,12 +91,22 @@ export function createAuthenticate(
 ): Authenticate {
   const countOfAddress = createFailureLimit(FAILURES_OF_ADDRESS, 'from this address');
   const countWithAppId = createFailureLimit(FAILURES_WITH_APP_ID, 'with this App ID');
-  const refuse = async (network: string, credentials: Credentials | null, error: unknown): Promise<never> => {
-    if (!(error instanceof AppError && error.code === 'UNAUTHENTICATED')) throw error;
+  const refuse = async (
+    caller: Caller,
+    network: string,
+    credentials: Credentials | null,
+    error: unknown,
+  ): Promise<never> => {
+    if (!(error instanceof RefusedCredentials)) throw error;
+    const isWrong = error.code === 'UNAUTHENTICATED';
+    const fault = isWrong && credentials !== null ? faultInForm(credentials) : null;
+    const { appId = '' } = readGiven(caller.headers);
+    caller.refusal = { reason: fault?.[0] ?? error.reason, appId: APP_ID.test(appId) ? appId : undefined };
+    if (!isWrong) throw error;
     await countOfAddress(network);
     if (credentials !== null) await countWithAppId(credentials.appId);
-    const advice = credentials === null ? '' : faultInForm(credentials);
-    throw new AppError('UNAUTHENTICATED', error.message + advice, { headers: CHALLENGE });
+    const message = fault === null ? error.message : `${error.message} ${fault[1]}`;
+    throw new AppError('UNAUTHENTICATED', message, { headers: CHALLENGE });
   };
   return (caller, run = runWithAdmission) => {
     requireOpen(service);
@@ -85,7 +114,7 @@ export function createAuthenticate(
     const credentials = readCredentials(headers);
     if (credentials === null) {
       const network = clientNetwork(caller);
-      return run(UNAUTHENTICATED, () => refuse(network, null, new AppError('UNAUTHENTICATED', missingIn(headers))));
+      return run(UNAUTHENTICATED, () => refuse(caller, network, null, new RefusedCredentials(...missingIn(headers))));
     }
     const { appId } = credentials;
     const known = projects.cachedCredentials(credentials);
@@ -93,7 +122,7 @@ export function createAuthenticate(
     // Now, because a connection that has ended has no address.
     const network = clientNetwork(caller);
     return run(known === 'stale' ? appId : UNAUTHENTICATED, () =>
-      projects.authenticate(credentials).catch((error: unknown) => refuse(network, credentials, error)),
+      projects.authenticate(credentials).catch((error: unknown) => refuse(caller, network, credentials, error)),
     );
   };
 }
@@ -162,15 +191,20 @@ function readGiven(headers: IncomingHttpHeaders): Partial<Credentials> {
 }
 
 /** Says what is missing where `readCredentials` returns null. */
-function missingIn(headers: IncomingHttpHeaders): string {
+function missingIn(headers: IncomingHttpHeaders): FaultInForm {
   const { appId, appSecret } = readGiven(headers);
-  if (appId) return `The App Secret is missing: ${IN_HEADER} service-app-secret, or as the password of HTTP Basic.`;
-  if (appSecret) return `The App ID is missing: ${IN_HEADER} service-app-id, or as the user name of HTTP Basic.`;
+  if (appId)
+    return [
+      'missing_secret',
+      `The App Secret is missing: ${IN_HEADER} service-app-secret, or as the password of HTTP Basic.`,
+    ];
+  if (appSecret)
+    return ['missing_app_id', `The App ID is missing: ${IN_HEADER} service-app-id, or as the user name of HTTP Basic.`];
   const { authorization } = headers;
   if (appId !== undefined || appSecret !== undefined || authorization === undefined)
-    return `Credentials are missing: ${SEND}`;
-  const scheme = /^bearer\b/i.test(authorization) ? 'Authorization: Bearer is not supported' : NOT_BASIC;
-  return `${scheme}: ${SEND}`;
+    return ['missing', `Credentials are missing: ${SEND}`];
+  if (/^bearer\b/i.test(authorization)) return ['bearer', `Authorization: Bearer is not supported: ${SEND}`];
+  return ['not_basic', `${NOT_BASIC}: ${SEND}`];
 }
 
 const NOT_BASIC = 'The header authorization is not "Basic" with the Base64 of APP_ID:APP_SECRET';

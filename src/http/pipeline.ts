@@ -20,7 +20,7 @@ const PIPELINE = {
   preValidation: ['traces'],
   preHandler: ['admission', 'traces'],
   onSend: ['closing', 'requestTime', 'admission', 'traces'],
-  onResponse: ['log', 'recentRequests', 'metrics'],
+  onResponse: ['log', 'metrics'],
 } as const satisfies Record<keyof Hooks, readonly string[]>;
 
 type Concern = (typeof PIPELINE)[keyof Hooks][number];

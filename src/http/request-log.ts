@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { FastifyBaseLogger, FastifyInstance, FastifyRequest } from 'fastify';
-import { MAX_REQUEST_ID } from '../domain/requests.js';
 import { redact } from '../errors.js';
 import type { Logger } from '../telemetry/logger.js';
 import { createRequestCost, enableTraces, type RequestCost, runInTrace } from '../telemetry/request-trace.js';
@@ -17,7 +16,7 @@ export interface LoggedOperation {
   readonly cost: number;
 }
 
-const LOGGABLE_REQUEST_ID = new RegExp(`^[\\w.:/+=-]{1,${MAX_REQUEST_ID}}$`);
+const LOGGABLE_REQUEST_ID = /^[\w.:/+=-]{1,128}$/;
 
 /** The ID of a request: its own, unless that might contain a secret, an email or an address, because it is logged. */
 export function requestIdOf({ headers }: Pick<IncomingMessage, 'headers'>): string {
@@ -56,6 +55,8 @@ export function logRequests(log: Logger): Hooks {
         route: request.routeOptions.url ?? 'none',
         operation: request.operation?.name ?? undefined,
         status: reply.statusCode,
+        code: request.failure ?? undefined,
+        ...request.refusal,
         ms: Math.round(reply.elapsedTime * 10) / 10,
         project: request.scope?.appId,
       });

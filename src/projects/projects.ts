@@ -20,6 +20,7 @@ import {
   type ProjectRow,
   type ProjectScope,
   type ProjectSummary,
+  RefusedCredentials,
   requireProjectName,
   SECRET_SCOPES,
   type SecretScope,
@@ -98,7 +99,10 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
     // Added again below, unless they are refused.
     cache.delete(key);
     if (match === undefined || match.id === null)
-      throw new AppError('UNAUTHENTICATED', 'The App ID or the App Secret is invalid.');
+      throw new RefusedCredentials(
+        secrets[0]?.id == null ? 'unknown_app_id' : 'wrong_secret',
+        'The App ID or the App Secret is invalid.',
+      );
     if (match.isDisabled) throw projectDisabled();
     if (!match.isMarked) markUsed(match);
     const authenticated = secretScope(appId, match);
@@ -226,7 +230,8 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
 }
 
 function projectDisabled(): AppError {
-  return new AppError('PROJECT_DISABLED', 'The project is disabled. Its data is kept, and its operator can enable it.');
+  const message = 'The project is disabled. Its data is kept, and its operator can enable it.';
+  return new RefusedCredentials('project_disabled', message, 'PROJECT_DISABLED');
 }
 
 export function noProject(appId: string): AppError {

@@ -42,10 +42,12 @@ export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: 
   app.setSerializerCompiler(() => JSON.stringify);
   app.setErrorHandler((error, request, reply) => {
     const failure = fromUnknown(error);
-    // The spec has 401 for credentials that do not permit the request. The header still tells the code.
+    // The spec has 401 for credentials that do not permit the request. The header and the log still tell the code.
     if (failure.code === 'FORBIDDEN' || failure.code === 'PROJECT_DISABLED') {
       const headers = { ...CHALLENGE, ...codeHeaders(failure.code, app.docsOf) };
-      return sendFailure(new AppError('UNAUTHENTICATED', failure.message, { headers }), request, reply);
+      sendFailure(new AppError('UNAUTHENTICATED', failure.message, { headers }), request, reply);
+      request.failure = failure.code;
+      return;
     }
     // A malformed content type gets the same error as any other wrong one.
     if (failure.code !== 'UNSUPPORTED_MEDIA_TYPE') return sendFailure(failure, request, reply);

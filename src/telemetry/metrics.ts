@@ -2,6 +2,7 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Fastify, { type FastifyInstance, type onResponseHookHandler } from 'fastify';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { isErrorCode, MEANINGS } from '../errors.js';
 import { type BatchSize, batchChannel } from './request-trace.js';
 
 /** A metric that is read when Prometheus asks. */
@@ -25,10 +26,12 @@ const BATCH_SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_000];
 const FIGURE_MS = 2_000;
 /** As many operations are counted by their name; callers can make up any number of them. */
 const MAX_OPERATIONS = 100;
+/** As many projects are counted by their App ID. */
+const MAX_PROJECTS = 1_000;
 
 /**
- * Measures what `app` does, and reads `figures`. Load this module only where metrics are wanted. The only label that comes from a request is
- * the name of a GraphQL operation, and their number is limited.
+ * Measures what `app` does, and reads `figures`. Load this module only where metrics are wanted. The only labels that come from a request are
+ * the name of a GraphQL operation and the App ID of a project, and their number is limited.
  */
 export function measure(app: FastifyInstance, figures: readonly Figure[]) {
   const register = new Registry();
@@ -80,9 +83,22 @@ function measureRequests(register: Registry): onResponseHookHandler {
     buckets: DURATIONS,
     registers: [register],
   });
+  const ofProjects = new Counter({
+    name: 'userdir_project_requests_total',
+    help: `Requests with valid credentials by their outcome, those of the first ${MAX_PROJECTS} projects by App ID and the rest as "other".`,
+    labelNames: ['project', 'outcome'],
+    registers: [register],
+  });
+  const refusals = new Counter({
+    name: 'userdir_authentication_failures_total',
+    help: 'Requests whose credentials were refused, by the reason.',
+    labelNames: ['reason'],
+    registers: [register],
+  });
   const labelOf = createLabels(MAX_OPERATIONS);
+  const projectOf = createLabels(MAX_PROJECTS);
   return (request, reply, done) => {
-    const { method, routeOptions, operation } = request;
+    const { method, routeOptions, operation, scope, refusal, failure } = request;
     const route = routeOptions.url ?? 'none';
     if (routeOptions.config?.isProbe) {
       probes.inc({ route, status: reply.statusCode });
@@ -90,12 +106,21 @@ function measureRequests(register: Registry): onResponseHookHandler {
     }
     const seconds = reply.elapsedTime / 1_000;
     requests.inc({ method, route, status: reply.statusCode });
+    if (scope) ofProjects.inc({ project: projectOf(scope.appId), outcome: outcomeOf(failure, reply.statusCode) });
+    if (refusal) refusals.inc({ reason: refusal.reason });
     // A stream is open for as long as its client likes.
     if (String(reply.getHeader('content-type')).startsWith('text/event-stream')) return done();
     durations.observe({ method, route }, seconds);
     if (operation) operations.observe({ operation: labelOf(operation.name ?? 'unnamed') }, seconds);
     done();
   };
+}
+
+/** How a request ended, by the code of its first error if it has one: GraphQL answers errors by 200. */
+function outcomeOf(code: string | null, status: number): string {
+  const worst = Math.max(status, isErrorCode(code) ? MEANINGS[code].status : 0);
+  if (worst < 400) return 'ok';
+  return worst < 500 ? 'client_error' : 'server_error';
 }
 
 /** Keeps the first names as labels and calls all others `other`, so that no caller can fill the memory with names. */

@@ -14,7 +14,6 @@ import type { User } from '../domain/users.js';
 import { AppError } from '../errors.js';
 import { repeatAnswer, retryOf } from '../projects/idempotency.js';
 import { isKeyTaken } from '../projects/idempotency.sql.js';
-import type { RequestHours } from '../projects/request-hours.js';
 import { findRegistered, isUserRemoved, type Login, type LoginRow, recordLogins } from './logins.sql.js';
 import type { Totals } from './totals.js';
 import { throwLinkingError } from './user-columns.sql.js';
@@ -46,7 +45,7 @@ async function writeLogins(db: Queryable, logins: readonly Login[], waits: boole
 }
 
 /** Logins and registration. */
-export function createLogins(db: Database, totals: Totals, hours: RequestHours) {
+export function createLogins(db: Database, totals: Totals) {
   const record = createBatchedWrite<Login, LoginRow>({
     db,
     name: 'logins',
@@ -78,7 +77,6 @@ export function createLogins(db: Database, totals: Totals, hours: RequestHours) 
         .catch(throwExternalIdError)
         .catch(throwLinkingError);
       if (row.earlier === null) {
-        hours.countLogin(scope.appId);
         if (row.created) totals.countChange(projectId);
         return { user: row, created: row.created };
       }

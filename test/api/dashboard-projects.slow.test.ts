@@ -37,7 +37,6 @@ const DECISIONS: Record<string, 'of a project' | 'of all projects' | 'of the ope
   ...of('of the operator', [
     'me',
     'projects',
-    'projectOfRequest',
     'sessions',
     'logOut',
     'revokeSession',

@@ -114,6 +114,23 @@ test('all requests are counted by route and status and timed by route, also with
   expect(counts).toEqual([1, 1, 1, 1, 3, 3]);
 });
 
+test('requests with valid credentials are counted by project and outcome', async () => {
+  const [own, other] = [await app.createProject(), await app.createProject()];
+  const outcomes = ['ok', 'client_error', 'server_error'];
+  const ids = [own, other].flatMap(({ appId }) =>
+    outcomes.map((outcome) => `userdir_project_requests_total{project="${appId}",outcome="${outcome}"}`),
+  );
+  const counts = await growth(ids, async () => {
+    for (let time = 0; time < 3; time += 1) await own.rest('/server/users');
+    await own.rest('/server/users/999999');
+    await own.graphql('{ user(id: "x") { id } }');
+    await own.rest('/server/users', { headers: { 'service-app-secret': 'wrong' } });
+    await fetch(`${app.url}/server/users`);
+    await other.graphql('{ userCount }');
+  });
+  expect(counts).toEqual([3, 2, 0, 1, 0, 0]);
+});
+
 test('probes are counted apart from requests', async () => {
   const sumOf = async (name: string) => {
     const { families } = await scrape();

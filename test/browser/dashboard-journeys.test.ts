@@ -291,7 +291,6 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
       '/secrets',
       '/bans',
       '/webhooks',
-      '/requests',
       '/audit',
       '/settings',
     ]) {

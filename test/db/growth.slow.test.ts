@@ -15,7 +15,6 @@ import * as keys from '#dist/projects/idempotency.sql.js';
 import * as operators from '#dist/projects/operators.sql.js';
 import * as passkeys from '#dist/projects/passkeys.sql.js';
 import * as projects from '#dist/projects/projects.sql.js';
-import * as hours from '#dist/projects/request-hours.sql.js';
 import * as secrets from '#dist/projects/secrets.sql.js';
 import * as bans from '#dist/users/bans.sql.js';
 import * as tallies from '#dist/users/check-tallies.sql.js';
@@ -123,14 +122,6 @@ function userRecords(at: Where, count: number): UserRecord[] {
     };
   });
 }
-
-/** Counts of a project and of others: some of this hour, which has a row, and some of another. */
-const hoursOf = ({ appId }: Where): hours.HourOfProject[] =>
-  [appId, ...Array.from({ length: 9 }, (_, n) => appIdOf(n + 5))].flatMap((each) =>
-    ['2020-01-01T00:00:00.000Z', new Date().toISOString().replace(/:.*/, ':00:00.000Z')].map((hour) => ({
-      ...{ appId: each, hour, requests: 3, failures: 1, logins: 0 },
-    })),
-  );
 
 /** A statement of an import, which sets its transaction up. */
 const importing =
@@ -437,12 +428,6 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     // The pending deltas are those of the first project.
     listProjects: about(500, (db) => each([0, PROJECTS / 2], (after) => projects.listProjects(db, after, 20))),
     sampleProjects: about(PROJECTS, (db) => projects.sampleProjects(db, 20)),
-  },
-  'request-hours': {
-    addToHours: about(40, (db, at) => hours.addToHours(db, hoursOf(at))),
-    deleteOldHours: about(300, (db, { projectId }) => hours.deleteOldHours(db, projectId)),
-    listHours: (db, { projectId }) => hours.listHours(db, projectId),
-    listProjectsWithOldHours: about(PROJECTS, (db) => hours.listProjectsWithOldHours(db)),
   },
   logins: {
     findRegistered: (db, { projectId, id }) => logins.findRegistered(db, projectId, id),

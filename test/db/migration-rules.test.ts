@@ -40,6 +40,7 @@ test('a table or a column is dropped only after the releases that use it are lef
     '20261128070000_no_documents: DROP COLUMN "documents_version, from 2.0.0 on',
     '20261128070000_no_documents: DROP COLUMN "documents_only, from 2.0.0 on',
     '20261128112000_no_moves: DROP TABLE project_moves, from 2.0.0 on',
+    '20261128114000_no_request_hours: DROP TABLE "request_hours, from 2.0.0 on',
   ]);
 });
 

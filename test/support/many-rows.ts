@@ -68,10 +68,6 @@ INSERT INTO webhook_attempts (project_id, webhook_id, ok, slot, number, at, mess
   SELECT w.project_id, w.id, ok, n, n, now(), 'x', 'user.created', 204, 5, false FROM webhooks w, generate_series(1, 20) n, (VALUES (true), (false)) AS each (ok);
 INSERT INTO webhook_hours (project_id, webhook_id, slot, hour, accepted, failed)
   SELECT project_id, id, n, date_trunc('hour', now()), 1, 1 FROM webhooks, generate_series(0, 23) n;
-INSERT INTO request_hours (project_id, hour, requests, failures, logins)
-  SELECT 1, date_trunc('hour', now(), 'UTC') - n * interval '1 hour', 5, 1, 1 FROM generate_series(0, 1000) n;
-INSERT INTO request_hours (project_id, hour, requests, failures, logins)
-  SELECT n, date_trunc('hour', now(), 'UTC') - n * interval '1 hour', 5, 1, 1 FROM generate_series(2, :projects) n;
 INSERT INTO operators (name, role, is_limited) SELECT 'operator' || n, 'viewer', n % 2 = 1 FROM generate_series(1, :projects / 10) n;
 INSERT INTO operator_projects (operator_id, project_id)
   SELECT o.id, (o.id * 7 + n) % :projects + 1 FROM operators o, generate_series(1, 10) n WHERE o.is_limited;

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { AppError } from '#dist/errors.js';
-import { createAuthenticate } from '#dist/http/authentication.js';
+import { RefusedCredentials } from '#dist/domain/projects.js';
+import type { AppError } from '#dist/errors.js';
+import { type Caller, createAuthenticate } from '#dist/http/authentication.js';
 import { clientAddress, clientNetwork, trustedProxies } from '#dist/http/client-address.js';
 import type { Projects } from '#dist/projects/projects.js';
 
@@ -90,15 +91,18 @@ describe('the client is', () => {
 });
 
 test('a failure counts for the address of its caller, also when the connection has ended by the time it is known', async () => {
-  const refuse = () => Promise.reject(new AppError('UNAUTHENTICATED', 'The App ID or the App Secret is invalid.'));
+  const refuse = () =>
+    Promise.reject(new RefusedCredentials('wrong_secret', 'The App ID or the App Secret is invalid.'));
   const projects = { cachedCredentials: () => 'miss', authenticate: refuse } as unknown as Projects;
   const authenticate = createAuthenticate({ isOpen: true }, projects, (_project, work) => work());
   const codeOf = async (place: number, ip = '192.0.2.7') => {
     const headers = { 'service-app-id': `app_${place}`, 'service-app-secret': 'wrong' };
-    const caller: { headers: typeof headers; ip: string | undefined } = { headers, ip };
+    const caller: { ip: string | undefined } & Caller = { headers, ip };
     const answer = Promise.resolve(authenticate(caller)).catch(({ code }: AppError) => code);
     caller.ip = undefined;
-    return answer;
+    const code = await answer;
+    expect(caller.refusal?.reason).toBe('malformed_app_id');
+    return code;
   };
   const codes = await Promise.all(Array.from({ length: 601 }, (_, place) => codeOf(place)));
   expect(codes.filter((code) => code === 'UNAUTHENTICATED')).toHaveLength(600);

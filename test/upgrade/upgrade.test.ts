@@ -115,6 +115,7 @@ const DROPPED = new Set([
   'projects.documents_version',
   'app_secrets.documents_only',
   'project_moves',
+  'request_hours',
 ]);
 /** What each database has of its own. */
 const OWN = 'changes_feed.incarnation';

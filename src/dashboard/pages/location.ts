@@ -2,7 +2,7 @@ import { useLocation } from 'preact-iso';
 
 const segments = (...parts: string[]) => ['/dashboard', ...parts.map(encodeURIComponent)].join('/');
 
-type ScreenOfProject = 'users' | 'secrets' | 'bans' | 'webhooks' | 'requests' | 'audit' | 'settings';
+type ScreenOfProject = 'users' | 'secrets' | 'bans' | 'webhooks' | 'audit' | 'settings';
 
 /** Where each screen is. A screen keeps its filters and its page in the query string, so that every link is complete. */
 export const paths = {
@@ -14,12 +14,7 @@ export const paths = {
   project: (appId: string, ...screen: [] | [ScreenOfProject]) => segments(appId, ...screen),
   user: (appId: string, id: string) => segments(appId, 'users', id),
   webhook: (appId: string, id: string) => segments(appId, 'webhooks', id),
-  request: (appId: string, id: string) => `${segments(appId, 'requests')}?${new URLSearchParams({ id })}`,
 };
-
-/** Whether a text may be the ID of a request (app/app.ts): not a number, which is that of a user, and not a wallet. */
-export const isRequestId = (text: string) =>
-  /^[\w.:/+=-]{8,128}$/.test(text) && /\d/.test(text) && !/^(\d+|0x[\da-f]{40}|G[A-Z2-7]{55}|app_\w+)$/i.test(text);
 
 /** Where the service streams what is no operation. */
 export const streamPath = (appId: string, what: 'audit' | 'export' | 'import' | 'news') =>

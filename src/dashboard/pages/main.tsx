@@ -11,7 +11,6 @@ import { Overview } from './overview.js';
 import { Empty } from './parts.js';
 import { Passkeys } from './passkeys.js';
 import { Projects } from './projects.js';
-import { Requests } from './requests.js';
 import { Header, ProjectFrame } from './screen.js';
 import { Secrets } from './secrets.js';
 import { Settings } from './settings.js';
@@ -49,7 +48,6 @@ const SCREENS = {
   '/dashboard/:appId/bans': inProject(Bans),
   '/dashboard/:appId/webhooks': inProject(Webhooks),
   '/dashboard/:appId/webhooks/:id': inProject(Webhook),
-  '/dashboard/:appId/requests': inProject(Requests),
   '/dashboard/:appId/audit': inProject(Audit),
   '/dashboard/:appId/settings': inProject(Settings),
 };

@@ -3,9 +3,9 @@ import { closeDialog, openDialog } from './dialog.js';
 import { FormDialog, TextField } from './form.js';
 import { daysAgo, formatNumber, plural } from './format.js';
 import { graphql, may, type ResultOf, send, useQuery } from './graphql.js';
+import { outline, viewBoxOf } from './hours-chart.js';
 import { paths, useUrlState } from './location.js';
 import { Badge, Button, CopyCode, Empty, Time } from './parts.js';
-import { outline, viewBoxOf } from './request-hours.js';
 import { ListScreen } from './screen.js';
 import { SecretDialog } from './secrets.js';
 import type { Column } from './table.js';
@@ -67,8 +67,7 @@ export function Projects() {
       empty={
         search ? (
           <Empty title="No project matches.">
-            The search looks into names, App IDs and the X-Request-Ids of recent requests.{' '}
-            <a href={paths.projects}>Show all projects</a>
+            The search looks into names and App IDs. <a href={paths.projects}>Show all projects</a>
           </Empty>
         ) : (
           <Empty title={may('oversee') ? 'There are no projects yet.' : 'No project is yours.'}>

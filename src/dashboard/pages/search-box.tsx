@@ -1,16 +1,13 @@
 import { useEffect, useRef } from 'preact/hooks';
 import { useLocation } from 'preact-iso';
-import { graphql, send } from './graphql.js';
-import { isRequestId, paths, type UrlState } from './location.js';
+import { paths, type UrlState } from './location.js';
 import { useCurrentProject } from './screen.js';
 
 const TYPING_MS = 250;
 
-const FIND_REQUEST = graphql(`query FindRequest($requestId: String!) { projectOfRequest(requestId: $requestId) }`);
-
 /**
- * The one search box: within a project for its users, elsewhere for projects, which it finds while one types. The ID of a request that this
- * host remembers leads to it, from anywhere. `/` leads into the box, Escape empties it.
+ * The one search box: within a project for its users, elsewhere for projects, which it finds while one types. `/` leads into the box, Escape
+ * empties it.
  */
 export function SearchBox() {
   const { path, query, route } = useLocation();
@@ -37,21 +34,9 @@ export function SearchBox() {
     return () => removeEventListener('keydown', focus);
   }, []);
 
-  const read = () => input.current?.value.trim() ?? '';
-  /** Shows the request whose ID is in the box. False if there is none, or something else is in the box by now. */
-  const showRequest = async () => {
-    const requestId = read();
-    if (!isRequestId(requestId)) return false;
-    const found = await send(FIND_REQUEST, { requestId }).catch(() => null);
-    if (!found?.projectOfRequest || read() !== requestId) return false;
-    clearTimeout(waiting.current);
-    if (input.current) input.current.value = '';
-    route(paths.request(found.projectOfRequest, requestId));
-    return true;
-  };
   const search = (replace: boolean) => {
     clearTimeout(waiting.current);
-    const wanted = read();
+    const wanted = input.current?.value.trim() ?? '';
     if (isShown && wanted === asked) return;
     const state = new URLSearchParams({ ...(wanted && { q: wanted }), ...(isAmongRemoved && { removed: '1' }) });
     route(state.size > 0 ? `${target}?${state}` : target, replace);
@@ -60,7 +45,6 @@ export function SearchBox() {
     clearTimeout(waiting.current);
     // Removed users are found by a whole value, and all of them are read for it: by what is pasted at once, by what one types with Enter.
     const isLetter = event instanceof InputEvent && event.data?.length === 1;
-    if (event instanceof InputEvent && event.inputType === 'insertFromPaste') void showRequest();
     if (!isShown || (isAmongRemoved && isLetter)) return;
     // The first letter is a step of its own for the back button; the next ones are the same step.
     waiting.current = setTimeout(() => search(asked !== ''), TYPING_MS);
@@ -72,7 +56,7 @@ export function SearchBox() {
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          void showRequest().then((isFound) => isFound || search(false));
+          search(false);
         }}
       >
         <input

@@ -116,7 +116,6 @@ function Navigation() {
           {link(paths.project(project.appId, 'secrets'), 'Secrets')}
           {link(paths.project(project.appId, 'bans'), 'Bans')}
           {link(paths.project(project.appId, 'webhooks'), 'Webhooks', true)}
-          {link(paths.project(project.appId, 'requests'), 'Requests')}
           {link(paths.project(project.appId, 'audit'), 'Audit')}
           {link(paths.project(project.appId, 'settings'), 'Settings')}
         </div>

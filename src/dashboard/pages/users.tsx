@@ -3,7 +3,7 @@ import { BulkButton, UndoRemoval } from './bulk.js';
 import { LOGIN_METHODS, METHOD_NAMES, plural } from './format.js';
 import { graphql, may, useQuery } from './graphql.js';
 import { ImportDialog } from './import.js';
-import { FIRST_PAGE, isRequestId, paths, streamPath, type UrlState, useUrlState } from './location.js';
+import { FIRST_PAGE, streamPath, type UrlState, useUrlState } from './location.js';
 import { Button, DownloadMenu, Empty, Segments } from './parts.js';
 import { Header, useTitle } from './screen.js';
 import { Answer, CursorPager, type PageInfo, Pager } from './table.js';
@@ -288,7 +288,7 @@ function NoRows({ appId, hasMore }: { appId: string; hasMore: boolean }) {
   const { query, href } = useUrlState();
   const all = href({ ...FIRST_PAGE, q: null, removed: null, ...NO_FILTER });
   const search = query['q'];
-  if (search) return <NotFound appId={appId} search={search} all={all} />;
+  if (search) return <NotFound search={search} all={all} />;
   if (query['removed'] === '1' && !query['after'])
     return <Empty title="No user is removed.">A removed user stays here until a purge.</Empty>;
   if (stateFrom(query))
@@ -316,7 +316,7 @@ function NoRows({ appId, hasMore }: { appId: string; hasMore: boolean }) {
 }
 
 /** A search that found nothing, and what may have been meant. */
-function NotFound({ appId, search, all }: { appId: string; search: string; all: string }) {
+function NotFound({ search, all }: { search: string; all: string }) {
   const { query, href } = useUrlState();
   const removed = query['removed'] === '1';
   const method = LOGIN_METHODS.find((name) => name === search.toUpperCase());
@@ -326,7 +326,6 @@ function NotFound({ appId, search, all }: { appId: string; search: string; all: 
     method && <a href={href({ q: null, removed: null, method })}>Users with the login method {METHOD_NAMES[method]}</a>,
     isPadded && <a href={href({ q: id })}>Search for {id}</a>,
     !removed && <a href={href({ removed: '1' })}>Look among removed users</a>,
-    isRequestId(search) && <a href={paths.request(appId, search)}>Look among requests</a>,
     <a href={all}>Show all users</a>,
   ].filter((link) => link);
   return (

@@ -2,9 +2,9 @@ import { useMemo } from 'preact/hooks';
 import { closeDialog, Dialog } from './dialog.js';
 import { formatDateTime, formatNumber, plural } from './format.js';
 import { graphql, may, type ResultOf, refresh, useQuery } from './graphql.js';
+import { HoursChart } from './hours-chart.js';
 import { paths, useUrlState } from './location.js';
 import { Badge, Button, Copy, CopyBlock, CopyCode, Empty, Fact, Segments, Time, Value } from './parts.js';
-import { HoursChart } from './request-hours.js';
 import { Header, useTitle } from './screen.js';
 import { Answer, Table } from './table.js';
 import {
@@ -101,7 +101,10 @@ function Known({ appId, webhook }: OfOne) {
         )}
       </Header>
       <Facts webhook={webhook} />
-      <LastDay hours={webhook.hours} />
+      <section>
+        <h2>Last 24 hours</h2>
+        <HoursChart hours={webhook.hours} />
+      </section>
       <Attempts {...of} />
       <Samples />
       <section>
@@ -156,19 +159,6 @@ function Facts({ webhook }: { webhook: Webhook }) {
         <Time at={webhook.createdAt} />
       </Fact>
     </dl>
-  );
-}
-
-/** How attempts ended hour by hour. */
-function LastDay({ hours }: Pick<Webhook, 'hours'>) {
-  const tallies = hours.map(({ from, accepted, failed: failures }) => ({
-    ...{ from, requests: accepted + failures, failures, logins: 0 },
-  }));
-  return (
-    <section>
-      <h2>Last 24 hours</h2>
-      <HoursChart hours={tallies} isDay of="Attempts" />
-    </section>
   );
 }
 
