@@ -15,7 +15,9 @@ import { readWholeSchema } from '../support/schema-facts.js';
 /** Databases of earlier releases (make-fixture.mjs) become those of this one, and keep every row. */
 
 const FOLDER = import.meta.dirname;
-const VERSIONS = readdirSync(FOLDER).flatMap((file) => /^(.+)\.sql\.gz$/.exec(file)?.[1] ?? []);
+const VERSIONS = readdirSync(FOLDER)
+  .flatMap((file) => /^(.+)\.sql\.gz$/.exec(file)?.[1] ?? [])
+  .sort();
 
 /** A database while no process has it. */
 interface Resting extends TestDatabase {
@@ -182,14 +184,20 @@ describe.each(VERSIONS)('a database of %s', (version) => {
     await requireSchemaOfNew(database);
   });
 
-  test('keeps every row when the process is killed at each step of a migration', async () => {
-    await database.drop();
-    database = await restore(version);
-    const steps = await killAtEachStep(database.env, release);
-    expect(steps.length).toBeGreaterThanOrEqual(3);
-    await requireEveryRow();
-    await requireSchemaOfNew(database, release);
-  });
+  // The steps from older releases to the newest one were tried so when they were new, and never change.
+  test.runIf(version === VERSIONS.at(-1))(
+    'keeps every row when the process is killed at each step of a migration',
+    async () => {
+      await database.drop();
+      database = await restore(version);
+      const steps = await killAtEachStep(database.env, release);
+      expect(steps.length).toBeGreaterThanOrEqual(3);
+      await requireEveryRow();
+      await requireSchemaOfNew(database, release);
+    },
+    // Each of some twenty steps starts the command anew.
+    600_000,
+  );
 });
 
 test.runIf(inject('engine') === 'embedded')(
