@@ -12,7 +12,7 @@ import {
 /** What Prisma's schema language can express. Check constraints, triggers, functions, collations and such are in the migrations alone. */
 const OF_PRISMA = /^(table|relation|column|default|primary key|unique index|index|foreign key|sequence|enum) /;
 
-/** Prisma's history table, which is not in the Prisma schema; test/db/migrate.test.ts checks it. */
+/** Prisma's history table, which is not in the Prisma schema; test/db/migrate.slow.test.ts checks it. */
 const isOfHistory = (fact: string) => /^\w+( \w+)* _prisma_migrations(\.|$|_pkey)/.test(fact);
 
 let db: OpenDatabase;

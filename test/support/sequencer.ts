@@ -8,9 +8,9 @@ const LONGEST = [
   'db/totals.slow',
   'api/webhooks.slow',
   'api/rotation.slow',
+  'api/second-thread.slow',
   'api/bad-input',
   'api/changes',
-  'db/migrate',
   'db/isolation',
   'api/isolation',
 ];
