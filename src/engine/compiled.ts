@@ -9,7 +9,6 @@ import {
   type GraphQLOutputType,
   type GraphQLResolveInfo,
   type GraphQLSchema,
-  getArgumentValues,
   getNullableType,
   isEnumType,
   isLeafType,
@@ -22,7 +21,7 @@ import { isTooLargeAnswer, LARGEST_ANSWER_BYTES } from '../domain/input-limits.j
 import { isSliceOver, nextSlice } from '../http/threads.js';
 import { type EngineContext, type Outcome, rowCostOf } from './cost.js';
 import { fragmentsOf } from './limits.js';
-import { objectTypeOf } from './nodes.js';
+import { argumentsReader, objectTypeOf } from './nodes.js';
 
 /**
  * Compiles operations that come again and again into closures. An execution then does not walk the document, and writes JSON
@@ -220,12 +219,13 @@ function readRoot(
   if (resolve === undefined) throw BAILOUT;
   const node = fieldNodes[0] as FieldNode;
   const path = { prev: undefined, key: (node.alias ?? node.name).value, typename: parentType.name };
+  const readArguments = argumentsReader(field, node);
   const fixed = { fieldName, fieldNodes, returnType, parentType, path, schema, fragments, operation };
   const isMutation = operation.operation === 'mutation';
   return (_parent, execution) => {
     const { context, variables: variableValues } = execution;
     const info: GraphQLResolveInfo = { ...fixed, rootValue: undefined, variableValues };
-    const given = getArgumentValues(field, node, variableValues);
+    const given = readArguments(variableValues);
     const value = () => resolve(undefined, given, context, info);
     return isMutation ? keepOutcome(execution, value) : value();
   };

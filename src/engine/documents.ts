@@ -4,7 +4,6 @@ import {
   type DocumentNode,
   GraphQLError,
   getOperationAST,
-  getVariableValues,
   type OperationDefinitionNode,
   parse,
   specifiedRules,
@@ -17,6 +16,7 @@ import { type CompiledSize, compile, type Run } from './compiled.js';
 import { type LimitedSchema, operationCost } from './cost.js';
 import { blameArgument, nameKeys } from './errors.js';
 import { beyond, dropTokens, findExceededLimit, fragmentsOf, type Limits, MAX_ERRORS, rootFieldsOf } from './limits.js';
+import { variablesReader } from './nodes.js';
 
 /** A document after parsing and validation. `tree` is null where it is not valid. */
 export interface ReadDocument {
@@ -128,8 +128,7 @@ function knownOperation(on: LimitedSchema, tree: DocumentNode, node: OperationDe
     cost: operationCost(on, tree, node),
     /** What its largest event costs. */
     largestCost: node.operation === 'subscription' ? operationCost(on, tree, node, true) : null,
-    readVariables: (given: Record<string, unknown>) =>
-      getVariableValues(schema, node.variableDefinitions ?? [], given, { maxErrors: MAX_ERRORS }),
+    readVariables: variablesReader(schema, node.variableDefinitions ?? []),
     /** The compiled operation, once it has been executed often enough. */
     run: null as Run | null,
     /** Counts an execution without an error. Returns true where it has just set `run`. */
