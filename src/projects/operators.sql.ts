@@ -1,5 +1,5 @@
 import type { KeyedRow } from '../db/batched-read.js';
-import { keyedStatement, Prisma, type Queryable } from '../db/statements.js';
+import { keyedStatement, Prisma, type Queryable, THIS_INSTANT } from '../db/statements.js';
 import {
   type ActiveSession,
   type BegunSession,
@@ -60,7 +60,7 @@ export async function insertLink(db: Queryable, actor: LogActor, name: string, t
       ${deleteExpired('login_links')}
     ), added AS (
       INSERT INTO login_links (operator_id, token_hash, expires_at)
-      SELECT id, ${tokenHash}::bytea, now() + ${milliseconds(LINK_MS)} FROM operators WHERE name = ${name}::text
+      SELECT id, ${tokenHash}::bytea, ${THIS_INSTANT} + ${milliseconds(LINK_MS)} FROM operators WHERE name = ${name}::text
       RETURNING expires_at
     ), logged AS (
       ${insertLogEntries(actor, 'make_link', Prisma.sql`SELECT jsonb_build_object('operator', ${name}::text) FROM added`)}
@@ -128,7 +128,7 @@ export async function insertSession(
       ))
     ), added AS (
       INSERT INTO operator_sessions (operator_id, token_hash, user_agent, passkey_id, expires_at)
-      SELECT id, ${tokenHash}::bytea, ${userAgent}::text, passkey, now() + ${milliseconds(SESSION_MS)} FROM operator
+      SELECT id, ${tokenHash}::bytea, ${userAgent}::text, passkey, ${THIS_INSTANT} + ${milliseconds(SESSION_MS)} FROM operator
       RETURNING id, expires_at
     ), seen AS (
       UPDATE operators SET last_seen_at = now() WHERE id IN (SELECT id FROM operator)
