@@ -74,7 +74,7 @@ test('a repeated login takes no ID, so that IDs do not tell how often the users 
 /** All users of the project, including removed ones. Their counts add up to all logins. */
 async function readRows(): Promise<{ id: string; logins: number; removed: boolean }[]> {
   const { rows } = await app.context.db.pool.query(
-    `SELECT id::text, login_count AS logins, deleted_at IS NOT NULL AS removed FROM users WHERE project_id = $1 ORDER BY id`,
+    `SELECT id::text, login_count AS logins, deleted_at IS NOT NULL AS removed FROM users WHERE project_id = $1 ORDER BY users.id`,
     [scope.projectIdFor('operate')],
   );
   return rows;
