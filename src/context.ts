@@ -70,31 +70,6 @@ export interface ContextOptions extends DatabaseOptions {
   readonly onOutdated?: (error: OutdatedError) => void;
 }
 
-/** The settings of the services. */
-export type ServicesConfig = Pick<Config, 'db' | 'changesRetentionMs' | 'publicUrl' | 'webhooksAllowPrivate'>;
-
-/** How many connections a thread of its own has, if the first one has `poolSize`. */
-export function poolSizeOfServing(poolSize: number): number {
-  return Math.ceil(poolSize / 2);
-}
-
-/** A database with its services for a thread of their own, which neither migrates nor does the work of the background. */
-export function createServing(config: ServicesConfig, options: DatabaseOptions) {
-  const { db: given } = config;
-  const ownDb = given.engine === 'embedded' ? given : { ...given, poolSize: poolSizeOfServing(given.poolSize) };
-  const db = createDatabase(ownDb, { ...options, serving: true });
-  const services = createServices(db, config);
-  return {
-    services,
-    async start() {
-      await db.start();
-      await db.check();
-      db.replica?.start();
-    },
-    close: () => closeAll([() => db.close(), () => services.totals.flush()]),
-  };
-}
-
 export function createContext(config: Config, options: ContextOptions): Context {
   const { command, controlSocket, lockWaitMs: waitMs = 0, onDoubt } = options;
   const { db: dbConfig } = config;
@@ -200,7 +175,7 @@ export function createContext(config: Config, options: ContextOptions): Context 
 export type Services = ReturnType<typeof createServices>;
 
 /** Everything that the two interfaces and the command can do with one database. */
-function createServices(db: Database, config: ServicesConfig, onFailure: OnFailure = () => undefined) {
+function createServices(db: Database, config: Config, onFailure: OnFailure = () => undefined) {
   const { changesRetentionMs, publicUrl, webhooksAllowPrivate: allowPrivate } = config;
   // PostgreSQL needs no data directory.
   const spool = createSpool(config.db.engine === 'embedded' ? join(config.db.dataDir, 'spool') : tmpdir());

@@ -35,7 +35,7 @@ import {
   traceRequests,
   withoutChildren,
 } from '../http/request-log.js';
-import * as eventLoop from '../http/threads.js';
+import * as eventLoop from '../http/turns.js';
 import { changesPlugin } from '../rest/changes.js';
 import { serveOpenApi } from '../rest/openapi.js';
 import { restPlugin } from '../rest/plugin.js';
@@ -44,7 +44,6 @@ import type { Logger } from '../telemetry/logger.js';
 import type { Figure } from '../telemetry/metrics.js';
 import type { RequestTrace } from '../telemetry/request-trace.js';
 import { figuresOf } from './figures.js';
-import { createSecondThread } from './second-thread.js';
 
 export interface ServerOptions {
   readonly config: Config;
@@ -104,12 +103,6 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   const { hooks: admissionHooks, runWithAdmission } = admitRequests(app, admission, unread);
   const lifetimes = createLifetimes(app, runWithAdmission, unread, timeouts.heartbeatMs);
   const streams = createStreams(app, services.projects, lifetimes, options.streamLimits);
-  const secondThread = createSecondThread(config, {
-    openPort: context.db.openPort,
-    isAlone: admission.isAlone,
-    onFailure: (err, what) => log.error({ err }, what),
-  });
-  app.addHook('onClose', () => secondThread.close());
   addHooks(app, {
     closing: closing.hooks,
     commonHeaders,
@@ -119,7 +112,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     rateLimit: await limitRates(app, config.rateLimit, log),
     admission: admissionHooks,
     log: logRequests(log),
-    metrics: await loadMetrics(app, config, () => figuresOf(context, admission, streams, secondThread)),
+    metrics: await loadMetrics(app, config, () => figuresOf(context, admission, streams)),
     compression: compressAnswers(config.compression),
   });
   app.setErrorHandler(sendFailure);
@@ -132,13 +125,9 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   await serveOpenApi(app, VERSION, demoCredentials);
   await app.register(restPlugin, { prefix: '/server', services, authenticate });
   await app.register(changesPlugin, { changes: services.changes, authenticate, streams });
-  await app.register(verdictsPlugin, {
-    ...{ services, authenticate, runWithAdmission },
-    secondThread: secondThread.taskOf('verdicts'),
-  });
+  await app.register(verdictsPlugin, { services, authenticate, runWithAdmission });
   await app.register(graphqlPlugin, {
     ...{ services, authenticate, runWithAdmission, streams, graphiql, demoCredentials, documentsDir },
-    secondThread: secondThread.taskOf('graphql'),
   });
   if (config.dashboard) {
     // Loaded only where it is used, because it takes time and memory.
@@ -307,7 +296,6 @@ export function decorateRequests(app: FastifyInstance): void {
   ] as const) {
     app.decorateRequest(name, null);
   }
-  app.decorateRequest('isForSecondThread', false);
   app.decorateRequest('until', Number.POSITIVE_INFINITY);
   app.decorateRequest('hasTimedOut', false);
   app.decorateRequest('timeoutSlot', NO_SLOT);

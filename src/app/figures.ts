@@ -3,7 +3,6 @@ import type { Context } from '../context.js';
 import type { Admission } from '../http/admission.js';
 import type { Streams } from '../http/lifetime.js';
 import type { Figure } from '../telemetry/metrics.js';
-import type { SecondThread } from './second-thread.js';
 
 type Given = Pick<Figure, 'label' | 'info'>;
 type Make = (name: string, help: string, read: Figure['read'], given?: Given) => Figure;
@@ -15,12 +14,7 @@ const gauge: Make = (name, help, read, given) => ({ kind: 'gauge', name, help, r
 const NO_WEBHOOKS = { enabled: 0, failing: 0, paused: 0, disabled: 0, lagSeconds: 0 };
 
 /** What the parts of a process tell of themselves, beside the requests that telemetry/metrics.ts measures. */
-export function figuresOf(
-  context: Context,
-  { load }: Admission,
-  streams: Streams,
-  secondThread: SecondThread,
-): Figure[] {
+export function figuresOf(context: Context, { load }: Admission, streams: Streams): Figure[] {
   const { db, services } = context;
   const { changes, webhooks } = services;
   const { pool, replica, engineUsage } = db;
@@ -81,16 +75,6 @@ export function figuresOf(
         return { enabled, failing, paused, disabled };
       },
       { label: 'state' },
-    ),
-    counter(
-      'userdir_second_thread_requests_total',
-      'Requests that were answered in the second thread, because they were not known to be light.',
-      () => secondThread.usage().requests,
-    ),
-    counter(
-      'userdir_second_thread_starts_total',
-      'How often the second thread was started: when it was needed, after it was idle for long, and after it failed.',
-      () => secondThread.usage().starts,
     ),
   ];
 }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isOlder, VERSION } from '../config/build.js';
 import type { Config } from '../config/config.js';
-import { poolSizeOfServing, type Services } from '../context.js';
+import type { Services } from '../context.js';
 import type { Database } from '../db/database.js';
 import { inspectMigrations } from '../db/migrate.js';
 import { readRelease } from '../db/release.js';
@@ -39,12 +39,10 @@ export interface ExaminationParams {
 /** What to examine in the database of a configuration. */
 export function examinationOf({ db }: Config, totals: boolean): ExaminationParams {
   if (db.engine === 'embedded') return { engine: db.engine, connections: 1, hasDirectUrl: false, totals };
-  // The pools of two threads, and connections that listen for changed secrets, publish changes, and of each thread
-  // vacuum and watch the replication. A pooler has the pools.
-  const outside = db.replicaUrl === undefined ? 4 : 6;
-  const pools = db.poolSize + poolSizeOfServing(db.poolSize);
+  // Connections that listen for changed secrets, publish changes, vacuum and watch the replication. A pooler has the pool.
+  const outside = db.replicaUrl === undefined ? 3 : 4;
   const hasDirectUrl = db.directUrl !== undefined;
-  const connections = outside + (hasDirectUrl ? 0 : pools);
+  const connections = outside + (hasDirectUrl ? 0 : db.poolSize);
   return { engine: db.engine, connections, hasDirectUrl, totals };
 }
 

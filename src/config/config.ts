@@ -105,7 +105,6 @@ function configOf(values: SettingValues) {
     requestTimeoutMs: values.REQUEST_TIMEOUT_MS,
     keepAliveMs: values.KEEP_ALIVE_SECONDS * 1_000,
     compression: values.COMPRESSION,
-    secondThread: values.SECOND_THREAD,
     shutdownDelayMs: values.SHUTDOWN_DELAY_MS,
     changesRetentionMs: values.CHANGES_RETENTION,
     webhooksAllowPrivate: values.WEBHOOKS_ALLOW_PRIVATE,

@@ -159,7 +159,7 @@ export const DECLARATIONS = {
   DATABASE_POOL_SIZE: {
     ...wholeNumber(1, 1000),
     default: '10',
-    does: 'How many PostgreSQL connections a process has. They stay open. When heavy requests get a second thread, it opens half as many more. It also opens up to four connections to `DATABASE_DIRECT_URL`: one listens for revoked secrets, one publishes changes, and one for each thread sometimes vacuums. With `DATABASE_REPLICA_URL`, there is one more for each thread, and the same number plus one to the standby.',
+    does: 'How many PostgreSQL connections a process has. They stay open. It also opens up to three connections to `DATABASE_DIRECT_URL`: one listens for revoked secrets, one publishes changes, and one sometimes vacuums. With `DATABASE_REPLICA_URL`, there is one more, and the same number plus one to the standby.',
   },
   DATABASE_POOL_TIMEOUT_MS: {
     ...wholeNumber(100, 600_000),
@@ -201,11 +201,6 @@ export const DECLARATIONS = {
     ...oneOf('remote', 'on', 'off'),
     default: 'remote',
     does: 'Which clients get compressed answers, if an answer has more than 1 KiB and the client asks for it by `Accept-Encoding`: clients on other machines (`remote`, by the address that a proxy names if `TRUST_PROXY` trusts it), all clients (`on`), or none (`off`).',
-  },
-  SECOND_THREAD: {
-    ...oneOf('auto', 'off'),
-    default: 'auto',
-    does: 'Whether heavy requests (GraphQL that is not known to be light, verdicts on many wallets) are answered in a thread of their own, so that they do not keep other projects waiting. With `auto` a process starts it when a project sends one beside others, and ends it after five idle minutes. It takes 50 to 150 MiB of memory.',
   },
   SHUTDOWN_DELAY_MS: {
     ...wholeNumber(0, 600_000),

@@ -1,4 +1,3 @@
-import type { MessagePort } from 'node:worker_threads';
 import { PrismaPg } from '@prisma/adapter-pg';
 import pg from 'pg';
 import { closeAll } from '../closers.js';
@@ -60,8 +59,6 @@ export interface Database extends Queryable {
   listen(channel: string, onNotice: () => void, onFailure: (error: unknown) => void): void;
   /** Keeps a session outside the pool for `work`, and begins again when it breaks or `work` fails. Does nothing on the embedded engine. */
   keepSession(work: (session: Session) => Promise<void>): void;
-  /** Opens a connection to the embedded engine for another thread (EmbeddedEngine); null on PostgreSQL. */
-  readonly openPort: EmbeddedEngine['openPort'] | null;
   /** Null on PostgreSQL, which has statistics of its own. */
   engineUsage(): ReturnType<EmbeddedEngine['usage']> | null;
   /** Tells the files of the embedded database from a copy of them; empty on PostgreSQL. */
@@ -94,8 +91,6 @@ export interface DatabaseOptions {
   readonly onReplica?: (reason: unknown) => void;
   /** Called when an idle connection broke. The pool has replaced it by then. */
   readonly onIdleError?: (error: Error) => void;
-  /** In another thread than that of the embedded engine: opens a connection to it. */
-  readonly openEnginePort?: () => Promise<MessagePort>;
   /** Whether this process answers requests, whose statements have the time limits of the settings. */
   readonly serving?: boolean;
   /** Whether its statements go the way of those of requests, for what examines that way. Other commands go past a pooler. */
@@ -145,7 +140,6 @@ export function createDatabase(config: DatabaseConfig, options: DatabaseOptions 
       },
       start: async () => undefined,
       abandon: () => undefined,
-      openPort: null,
       engineUsage: () => null,
       identifyFiles: async () => '',
       listen(channel, onNotice, onFailure) {
@@ -165,11 +159,9 @@ export function createDatabase(config: DatabaseConfig, options: DatabaseOptions 
       close: () => closeAll(stops),
     });
   }
-  const { openEnginePort } = options;
-  const engine = openEnginePort === undefined ? createEmbeddedEngine(config.dataDir) : ENGINE_OF_ANOTHER_THREAD;
-  const openPort = openEnginePort ?? (() => engine.openPort(0));
+  const engine = createEmbeddedEngine(config.dataDir);
   const pool = new pg.Pool({
-    stream: () => new EmbeddedStream(openPort),
+    stream: () => new EmbeddedStream(engine.openPort),
     user: 'postgres',
     database: 'postgres',
     // PGlite has one session; a second connection would share it.
@@ -188,19 +180,8 @@ export function createDatabase(config: DatabaseConfig, options: DatabaseOptions 
   });
 }
 
-/** The engine as a thread has it that has not started it. */
-const ENGINE_OF_ANOTHER_THREAD: EmbeddedEngine = {
-  start: async () => undefined,
-  openPort: () => Promise.reject(new Error('Only the thread that has started the embedded engine opens connections.')),
-  close: async () => undefined,
-  abandon: () => undefined,
-  identifyFiles: async () => '',
-  usage: () => ({ busySeconds: 0, starts: 0 }),
-};
-
 type Engine = Pick<
   Database,
-  | 'openPort'
   | 'identifyFiles'
   | 'direct'
   | 'requireSessions'

@@ -7,35 +7,19 @@ import { PGlite } from '@electric-sql/pglite';
  * The thread in which PGlite runs, so that a query never blocks HTTP.
  *
  * It speaks PostgreSQL's wire protocol over message ports; `EmbeddedStream` (embedded.ts) takes the place of the socket of
- * node-postgres. PGlite has one session. Each client, which is a thread, has one connection, and connections take turns: one keeps the session
- * until its transaction ends. A new connection of a client replaces the one before and finds the session reset.
+ * node-postgres. PGlite has one session, so there is one connection at a time: a new one replaces the one before and finds the session reset.
  */
 
 /** To the worker: a connection opens, or the command to close. */
-export type ToWorker = { readonly open: MessagePort; readonly client: number } | { readonly close: true };
+export type ToWorker = { readonly open: MessagePort } | { readonly close: true };
 export type FromWorker = { readonly ready: true } | { readonly closed: true };
-
-/** A connection of a client. */
-class Connection {
-  /** What has arrived of messages that have not been executed. */
-  pending = new Uint8Array(0);
-  hasStarted = false;
-  /** Whether it is closed or replaced, so that nothing more of it is executed. */
-  hasEnded = false;
-  /** The prepared statements that it has made. */
-  readonly statements = new Set<string>();
-
-  constructor(readonly port: MessagePort) {}
-}
 
 const port = parentPort;
 if (port === null) throw new Error('embedded-worker runs only as a worker thread.');
 
 const SYNC = Uint8Array.of(0x53, 0, 0, 0, 4);
 const LENGTH_BYTES = 4;
-const [PARSE, TERMINATE, READY, IDLE] = [0x50, 0x58, 0x5a, 0x49];
-/** The length of ReadyForQuery, which is the last message of an answer. Its last byte is the state of the transaction. */
-const READY_BYTES = 6;
+const TERMINATE = 0x58;
 
 /** Made by the build (empty-database.js). */
 const EMPTY_DATABASE = fileURLToPath(new URL('./empty-database.tgz', import.meta.url));
@@ -48,11 +32,10 @@ chmodSync(dataDir, 0o700);
 const database = await PGlite.create({ dataDir });
 const send = (message: FromWorker) => port.postMessage(message);
 
-const connections = new Map<number, Connection>();
-/** The connection whose transaction is open, or whose messages are being executed. */
-let owner: Connection | null = null;
-/** Those that have sent something, in the order in which they get the session. */
-const waiting: Connection[] = [];
+let connection: MessagePort | null = null;
+/** What has arrived of messages that have not been executed. */
+let pending: Uint8Array = new Uint8Array(0);
+let hasStarted = false;
 
 /** Everything is done strictly one after another. */
 let queue = Promise.resolve();
@@ -62,7 +45,7 @@ const next = (work: () => Promise<void>) => {
 
 port.on('message', (message: ToWorker) => {
   if ('close' in message) next(close);
-  else next(() => open(message));
+  else next(() => open(message.open));
 });
 send({ ready: true });
 
@@ -86,113 +69,39 @@ function throwWarning(code: string, message: string | Error): void {
 async function close(): Promise<void> {
   await database.close();
   send({ closed: true });
-  for (const connection of connections.values()) connection.port.close();
+  connection?.close();
   port?.close();
 }
 
-async function open({ open: itsPort, client }: Extract<ToWorker, { open: unknown }>): Promise<void> {
-  const previous = connections.get(client);
-  const connection = new Connection(itsPort);
-  connections.set(client, connection);
-  if (previous !== undefined) await end(previous);
-  itsPort.on('message', (bytes: Uint8Array) => next(() => receive(connection, bytes)));
-  itsPort.on('close', () => {
-    if (connections.get(client) !== connection) return;
-    connections.delete(client);
-    next(() => end(connection));
-  });
+/** The transaction, the settings and the statements of the connection before are discarded. */
+async function open(opened: MessagePort): Promise<void> {
+  connection = opened;
+  pending = new Uint8Array(0);
+  hasStarted = false;
+  await execute(SYNC);
+  await database.exec('ROLLBACK');
+  await database.exec('DISCARD ALL');
+  opened.on('message', (bytes: Uint8Array) => next(() => receive(opened, bytes)));
 }
 
-/** Discards the transaction, the settings and the statements of a connection that is no longer used. */
-async function end(connection: Connection): Promise<void> {
-  connection.hasEnded = true;
-  connection.pending = new Uint8Array(0);
-  if (owner !== null && owner !== connection) {
-    // The transaction of another connection is open. It is reset as soon as that ends.
-    ended.push(connection);
-    return;
-  }
-  if (owner === connection) {
-    await execute(SYNC);
-    await database.exec('ROLLBACK');
-    owner = null;
-  }
-  await reset(connection);
-  await takeTurns();
-}
-
-/** Connections that have ended while another one had the session. */
-const ended: Connection[] = [];
-
-/** DISCARD ALL would take the statements of the other connections, too. */
-async function reset({ statements }: Connection): Promise<void> {
-  await database.exec('RESET ALL; CLOSE ALL; UNLISTEN *; SELECT pg_advisory_unlock_all(); DISCARD TEMP');
-  // One that could not be parsed does not exist.
-  for (const name of statements) await database.exec(`DEALLOCATE "${name}"`).catch(() => undefined);
-}
-
-async function receive(connection: Connection, bytes: Uint8Array): Promise<void> {
-  if (connection.hasEnded) return;
-  connection.pending = concat([connection.pending, bytes]);
-  if (!waiting.includes(connection)) waiting.push(connection);
-  await takeTurns();
-}
-
-/** Executes what has arrived, as far as a connection may. */
-async function takeTurns(): Promise<void> {
-  for (;;) {
-    if (owner === null) for (const connection of ended.splice(0)) await reset(connection);
-    const place = owner === null ? 0 : waiting.indexOf(owner);
-    const [connection] = place < 0 ? [] : waiting.splice(place, 1);
-    if (connection === undefined) return;
-    // The rest of its message has not arrived, or it has ended.
-    if (nextLength(connection) === null) continue;
-    const before = owner;
-    owner = connection;
-    const answer = await answerCompleteMessages(connection);
-    if (answer.byteLength > 0) connection.port.postMessage(answer, [answer.buffer]);
-    // It only said that it ends.
-    else owner = before;
-    if (nextLength(connection) !== null) waiting.push(connection);
-  }
-}
-
-/** Executes messages of a connection until none is complete, or until its transaction has ended. */
-async function answerCompleteMessages(connection: Connection): Promise<Uint8Array<ArrayBuffer>> {
+async function receive(from: MessagePort, bytes: Uint8Array): Promise<void> {
+  if (from !== connection) return;
+  pending = concat([pending, bytes]);
   const answers: Uint8Array[] = [];
-  for (let length = nextLength(connection); length !== null; length = nextLength(connection)) {
-    const message = connection.pending.slice(0, length);
-    connection.pending = connection.pending.subarray(length);
-    const type = connection.hasStarted ? message[0] : undefined;
+  for (let length = nextLength(); length !== null; length = nextLength()) {
+    const message = pending.slice(0, length);
+    pending = pending.subarray(length);
     // Its port closes next.
-    if (type === TERMINATE) break;
-    if (type === PARSE) noteStatement(connection, message);
-    connection.hasStarted = true;
-    const answer = await execute(message);
-    answers.push(answer);
-    if (isIdle(answer)) {
-      owner = null;
-      break;
-    }
+    if (hasStarted && message[0] === TERMINATE) break;
+    hasStarted = true;
+    answers.push(await execute(message));
   }
-  return concat(answers);
+  const answer = concat(answers);
+  if (answer.byteLength > 0) from.postMessage(answer, [answer.buffer]);
 }
 
-/** Whether an answer is complete and leaves no transaction open. */
-function isIdle(answer: Uint8Array): boolean {
-  const ready = answer.subarray(-READY_BYTES);
-  return ready[0] === READY && ready[READY_BYTES - 1] === IDLE;
-}
-
-/** Notes the name in a Parse message, which follows its type and its length and ends with a zero. A statement may have none. */
-function noteStatement({ statements }: Connection, message: Uint8Array): void {
-  const start = 1 + LENGTH_BYTES;
-  const name = new TextDecoder().decode(message.subarray(start, message.indexOf(0, start)));
-  if (name !== '') statements.add(name);
-}
-
-/** The length of the next message of a connection; null until it is complete. The first one (startup) has no type byte. */
-function nextLength({ pending, hasStarted }: Connection): number | null {
+/** The length of the next message; null until it is complete. The first one (startup) has no type byte. */
+function nextLength(): number | null {
   const typeBytes = hasStarted ? 1 : 0;
   if (pending.byteLength < typeBytes + LENGTH_BYTES) return null;
   const length = typeBytes + new DataView(pending.buffer, pending.byteOffset + typeBytes).getInt32(0);

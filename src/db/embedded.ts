@@ -62,14 +62,11 @@ export function createEmbeddedEngine(dataDir: string) {
       worker = startCounted();
       await worker;
     },
-    /**
-     * Opens a connection, which speaks PostgreSQL's protocol. A thread has one at a time, and `client` tells threads apart: a new one
-     * replaces the one before.
-     */
-    async openPort(client: number): Promise<MessagePort> {
+    /** Opens a connection, which speaks PostgreSQL's protocol. It replaces the one before. */
+    async openPort(): Promise<MessagePort> {
       const engine = await findWorker();
       const { port1: near, port2: far } = new MessageChannel();
-      engine.postMessage({ open: far, client } satisfies ToWorker, [far]);
+      engine.postMessage({ open: far } satisfies ToWorker, [far]);
       return near;
     },
     async close(): Promise<void> {

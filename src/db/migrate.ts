@@ -37,7 +37,7 @@ const HISTORY_TABLE = `
     applied_steps_count INTEGER NOT NULL DEFAULT 0
   )`;
 
-type Target = Pick<Database, 'direct' | 'requireSessions' | 'openPort'>;
+type Target = Pick<Database, 'direct' | 'requireSessions' | 'engineUsage'>;
 
 export interface MigrateOptions {
   readonly migrationsDir?: string;
@@ -101,8 +101,8 @@ export async function migrate(db: Target, options: MigrateOptions = {}): Promise
 }
 
 /** From where a session can be looked at and canceled: the process that it has, and another connection. Null on the embedded engine, which has one session. */
-async function besideOf({ direct, openPort }: Target, client: PoolClient) {
-  if (openPort !== null) return null;
+async function besideOf({ direct, engineUsage }: Target, client: PoolClient) {
+  if (engineUsage() !== null) return null;
   const { rows } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
   return { pid: rows[0]?.pid, options: direct.options };
 }
@@ -305,13 +305,13 @@ const BOUNDS: Record<Step['mode'], string> = {
 };
 
 /** What `migrate` would do, and where. Changes nothing; throws where `migrate` would. */
-export async function planMigrations({ direct, openPort }: Target): Promise<Plan> {
+export async function planMigrations({ direct, engineUsage }: Target): Promise<Plan> {
   const missing = await findMissing(direct, await readMigrations());
   const client = await direct.connect();
   try {
     if (missing.length > 0) await requireRights(client, missing);
     return {
-      target: openPort === null ? targetOf(client) : null,
+      target: engineUsage() === null ? targetOf(client) : null,
       planned: await planSteps(client, missing),
       oldest_release: (await hasHistory(client)) ? oldestAfter(missing) : null,
     };

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { threadId } from 'node:worker_threads';
 import pg from 'pg';
 import { withdrawn } from '../errors.js';
 import { currentTrace, withSpan } from '../telemetry/request-trace.js';
@@ -96,9 +95,6 @@ function namedStatement(sql: Prisma.Sql): Statement {
   return { name: statementName(text), text, values };
 }
 
-/** Threads share the session of the embedded database, and each prepares its own statements. */
-const PREFIX = threadId === 0 ? 'userdir_' : `userdir_${threadId}_`;
-
 /**
  * A named statement is parsed and planned once for each connection, which doubles the rate of queries. There are few texts,
  * because a list is passed as one array parameter, so there are few names.
@@ -106,7 +102,7 @@ const PREFIX = threadId === 0 ? 'userdir_' : `userdir_${threadId}_`;
 export function statementName(sql: string): string {
   let name = names.get(sql);
   if (name === undefined) {
-    name = `${PREFIX}${createHash('sha1').update(sql).digest('hex')}`;
+    name = `userdir_${createHash('sha1').update(sql).digest('hex')}`;
     names.set(sql, name);
   }
   return name;

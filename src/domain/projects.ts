@@ -34,12 +34,6 @@ export interface Actor {
 }
 
 declare const minted: unique symbol;
-declare const granted: unique symbol;
-
-/** What a scope grants, as plain data for the second thread. Only `projects/projects.ts` reads it. */
-export interface Grant {
-  readonly [granted]: true;
-}
 
 /**
  * The right to act on one project. Every function of the services takes one. Only `projects/projects.ts` makes them: for a
@@ -57,8 +51,6 @@ export interface ProjectScope {
   /** The same with the name of the actor, for the audit trail. FORBIDDEN. */
   actorFor(permission: Permission, requestId: string | null, orPermission?: Permission): Actor;
   permits(permission: Permission): boolean;
-  /** The same right for the second thread, which makes a scope of it again (`scopeOfGrant` in projects/projects.ts). */
-  grant(): Grant;
   readonly [minted]: true;
 }
 

@@ -2,7 +2,9 @@ import { type GraphQLSchema, parse } from 'graphql';
 import { createYoga, type Plugin } from 'graphql-yoga';
 import { RETRY_SOON } from '../errors.js';
 import { helpHeader } from '../http/failures.js';
+import { JSON_TYPE } from '../http/media-types.js';
 import type { LoggedOperation } from '../http/request-log.js';
+import { isSliceOver, nextSlice } from '../http/turns.js';
 import type { EngineContext } from './cost.js';
 import type { DocumentCache } from './documents.js';
 import { type ErrorTerms, toGraphQLError } from './errors.js';
@@ -25,13 +27,30 @@ export interface HttpRequest {
   /** The media type of the answer: one of the two that this service knows. */
   readonly accept: string;
   /** The JSON of a POST. */
-  readonly body: string | Uint8Array | null;
+  readonly body: Uint8Array | null;
 }
 
 /** What Yoga makes its context from. */
 interface ServerContext {
   readonly prepared: PreparedRequest;
   readonly context: EngineContext;
+}
+
+/**
+ * The answer to a common request that is refused, as Yoga would make it: with the highest status of the errors, save of those that
+ * the GraphQL over HTTP specification answers with 200 as JSON. Null where the request is not refused.
+ */
+function answerRefused(accept: string, prepared: PreparedRequest, terms: ErrorTerms): Answer | null {
+  const refusals = prepared.refusal ?? prepared.document.errors;
+  if (!prepared.isPlain || refusals.length === 0) return null;
+  let status = 200;
+  const errors = errorsOf(prepared, refusals, terms).map((error) => {
+    const { http, ...extensions } = error.extensions as { http?: { spec?: boolean; status: number } };
+    if (http !== undefined && !(http.spec && accept === JSON_TYPE)) status = Math.max(status, http.status);
+    return { ...error.toJSON(), extensions };
+  });
+  const headers = { 'content-type': `${accept}; charset=utf-8` };
+  return { status, headers, body: JSON.stringify({ errors }), failure: prepared.failure };
 }
 
 /** Answers prepared requests. `terms` are for errors that belong to no resolver. */
@@ -56,8 +75,8 @@ export function createAnswerer(schema: GraphQLSchema, documents: DocumentCache, 
   async function answerByYoga(request: HttpRequest, prepared: PreparedRequest, context: EngineContext) {
     const { method, url, accept, body } = request;
     const headers = { accept, ...(body !== null && { 'content-type': 'application/json' }) };
-    const given = body === null ? {} : { body: typeof body === 'string' ? body : Buffer.from(body) };
-    const response = await yoga.fetch(`http://localhost${url}`, { method, headers, ...given }, { prepared, context });
+    const given = { method, headers, ...(body !== null && { body: Buffer.from(body) }) };
+    const response = await yoga.fetch(`http://localhost${url}`, given, { prepared, context });
     return {
       status: response.status,
       headers: Object.fromEntries(response.headers.entries()),
@@ -71,7 +90,7 @@ export function createAnswerer(schema: GraphQLSchema, documents: DocumentCache, 
       const body = await answerFast(prepared, context, documents);
       const answer: Answer =
         body === null
-          ? await answerByYoga(request, prepared, context)
+          ? (answerRefused(request.accept, prepared, context) ?? (await answerByYoga(request, prepared, context)))
           : {
               status: 200,
               headers: { 'content-type': `${request.accept}; charset=utf-8` },
@@ -133,8 +152,7 @@ export function operationOf({ operation, cost }: PreparedRequest): LoggedOperati
 
 /**
  * Answers the common request, a JSON POST of a valid operation whose answer has data. It skips the Fetch API request and
- * response of Yoga's HTTP layer, which cost several times as much as the rest. Yoga answers every other request and every
- * refusal. The body is the same either way.
+ * response of Yoga's HTTP layer, which cost several times as much as the rest. Yoga answers every other request. The body is the same either way.
  *
  * Returns the body of the answer, or null where Yoga has to answer.
  */
@@ -154,8 +172,10 @@ export async function answerFast(
   }
   const result = await executeRequest(prepared, context);
   if (result.data === undefined) return null;
-  if (result.errors === undefined && operation.countExecution()) documents.updateSize(document);
-  return JSON.stringify(result);
+  if (isSliceOver()) await nextSlice(context.project);
+  const body = JSON.stringify(result);
+  if (result.errors === undefined && operation.countExecution(body)) documents.updateSize(document);
+  return body;
 }
 
 /** Whether a request has only the parameters that are read here. */

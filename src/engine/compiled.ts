@@ -18,7 +18,7 @@ import {
   type SelectionSetNode,
 } from 'graphql';
 import { isTooLargeAnswer, LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
-import { isSliceOver, nextSlice } from '../http/threads.js';
+import { isSliceOver, nextSlice } from '../http/turns.js';
 import { type EngineContext, type Outcome, rowCostOf } from './cost.js';
 import { fragmentsOf } from './limits.js';
 import { argumentsReader, objectTypeOf } from './nodes.js';
@@ -39,10 +39,13 @@ export type Run = (variables: Record<string, unknown>, context: EngineContext) =
 /** The body of the answer; or that it would be too large; or that GraphQL.js has to answer, from the outcome where that is given. */
 export type Compiled = { readonly body: string } | 'too large' | { readonly outcome: Outcome | undefined };
 
-/** How many compiled fields the operations of a document have, and may have. */
+/** How much is kept of the operations of a document. */
 export interface CompiledSize {
+  /** Compiled fields, and how many there may be. */
   fields: number;
   readonly most: number;
+  /** Characters of answers. */
+  answers: number;
 }
 
 /** What the resolvers of one execution need beside their parent. */

@@ -8,6 +8,7 @@ import {
   type GraphQLSchema,
   getNullableType,
   isListType,
+  isObjectType,
   type OperationDefinitionNode,
   SchemaMetaFieldDef,
   type SelectionSetNode,
@@ -94,8 +95,18 @@ export interface LimitedSchema {
   readonly costOf: (field: Field) => FieldCost;
 }
 
-/** The estimated length of the lists of a type's fields. The others, such as that of a field's arguments, have less than one item on average. */
-const INTROSPECTED_FIELDS = 2;
+/** How many of each introspection finds on average, below the list of all types or directives. */
+const INTROSPECTED: Readonly<Record<string, number>> = {
+  fields: 3,
+  args: 1 / 3,
+  inputFields: 1 / 2,
+  enumValues: 1,
+  interfaces: 0,
+  possibleTypes: 0,
+  ofType: 1 / 2,
+};
+/** GraphQL.js takes about twice as long for a field of introspection as for another one. */
+const INTROSPECTION_COST = 2;
 
 /** The cost of an operation with its coerced variables. */
 export type Cost = (variables: Readonly<Record<string, unknown>>) => number;
@@ -145,7 +156,7 @@ export function operationCost(
     if (options !== undefined) add(readOptions(node, options.of), options.surcharge);
     if (items !== undefined) add(readItems(node, items.of), items.each);
   }
-  return (variables) => varying.reduce((cost, term) => cost + term(variables), fixed);
+  return (variables) => Math.ceil(varying.reduce((cost, term) => cost + term(variables), fixed));
 }
 
 /** An empty list must not make what is below it free: the document is still checked and compiled. */
@@ -166,6 +177,8 @@ function createCostWalk(
   isLargest: boolean,
 ) {
   const known = new Map<string, CostParts>();
+  /** Whether the walk is below the list of all types or directives. */
+  let isOfAll = false;
 
   /** Below the root, variables are not read: the largest length counts where one gives it. */
   const rowsOf = (field: Field, node: FieldNode, rows: Rows, isRoot: boolean): number | Cost => {
@@ -179,13 +192,18 @@ function createCostWalk(
     setDefinition(node, field);
     const { surcharge = 0, rows: declared }: FieldCost = parent.name.startsWith('__') ? {} : costOf(field);
     const rows =
-      declared === undefined ? introspectedRows(shown, parent, field) : rowsOf(field, node, declared, isRoot);
+      declared === undefined ? introspectedRows(shown, parent, field, isOfAll) : rowsOf(field, node, declared, isRoot);
     const type = objectTypeOf(field.type);
+    const isMeta = parent.name.startsWith('__');
+    const isList = isListType(getNullableType(field.type)) || (isMeta && field.name === 'ofType');
+    const wasOfAll = isOfAll;
+    isOfAll ||= isList && parent.name === '__Schema';
     const below = node.selectionSet && type ? costOfSelections(type, node.selectionSet) : FREE;
-    const isList = isListType(getNullableType(field.type));
+    isOfAll = wasOfAll;
     const perRow = isList ? below.once + below.perRow : below.perRow;
     if (isList && declared !== undefined && rows !== undefined && !isLargest) rowCosts.set(node, { rows, perRow });
-    return { field, rows, once: 1 + surcharge + (isList ? 0 : below.once), perRow };
+    const own = isMeta ? INTROSPECTION_COST : 1;
+    return { field, rows, once: own + surcharge + (isList ? 0 : below.once), perRow };
   };
 
   const costOfSelections = (type: GraphQLObjectType, { selections }: SelectionSetNode): CostParts => {
@@ -211,11 +229,12 @@ function createCostWalk(
   };
 
   const costOfFragment = (type: GraphQLObjectType, name: string): CostParts => {
-    let parts = known.get(name);
+    const key = `${name} ${isOfAll}`;
+    let parts = known.get(key);
     if (parts === undefined) {
       const fragment = fragments.get(name);
       parts = fragment ? costOfSelections(type, fragment.selectionSet) : FREE;
-      known.set(name, parts);
+      known.set(key, parts);
     }
     return parts;
   };
@@ -230,11 +249,19 @@ function fieldOf(parent: GraphQLObjectType, name: string): Field {
   return (parent.getFields()[name] ?? META_FIELDS.find((field) => field.name === name)) as Field;
 }
 
-/** The rows of a list of introspection; undefined for any other field. */
-function introspectedRows(shown: GraphQLSchema, parent: GraphQLObjectType, { name, type }: Field): number | undefined {
-  if (!parent.name.startsWith('__') || !isListType(getNullableType(type))) return undefined;
-  if (parent.name === '__Schema' && name === 'types') return Object.keys(shown.getTypeMap()).length;
-  return name === 'fields' ? INTROSPECTED_FIELDS : 1;
+/** The rows of a list of introspection and of `ofType`; undefined for any other field. Of one type, as many count as the largest type has fields. */
+function introspectedRows(
+  shown: GraphQLSchema,
+  parent: GraphQLObjectType,
+  { name, type }: Field,
+  isOfAll: boolean,
+): number | undefined {
+  if (!parent.name.startsWith('__')) return undefined;
+  if (isOfAll || name === 'ofType') return INTROSPECTED[name] ?? (isListType(getNullableType(type)) ? 1 : undefined);
+  if (!isListType(getNullableType(type))) return undefined;
+  const types = Object.values(shown.getTypeMap());
+  if (parent.name === '__Schema') return name === 'types' ? types.length : shown.getDirectives().length;
+  return Math.max(...types.map((known) => (isObjectType(known) ? Object.keys(known.getFields()).length : 1)));
 }
 
 /** How many rows the arguments of a field ask for: a number, or a function of the variables if one of them decides. */

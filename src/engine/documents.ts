@@ -29,7 +29,7 @@ export interface ReadDocument {
   operation(name: string | undefined): KnownOperation | null;
   /** All its operations. */
   operations(): readonly KnownOperation[];
-  /** How many compiled fields its operations have, and may have. */
+  /** How much is kept of its operations, compiled or as an answer. */
   readonly compiled: CompiledSize;
 }
 
@@ -55,10 +55,12 @@ function noConditionsOnSubscriptions(context: ValidationContext): ASTVisitor {
 }
 const RULES = [...specifiedRules, noConditionsOnSubscriptions];
 
+const NOTHING: CompiledSize = { fields: 0, most: 0, answers: 0 };
+
 /** Parses a document, checks it against the limits and validates it. Never throws: `errors` has what is wrong. */
 export function readDocument(on: LimitedSchema, text: string): ReadDocument {
   const { schema, limits } = on;
-  const none = { text, tree: null, on, operation: () => null, operations: () => [], compiled: { fields: 0, most: 0 } };
+  const none = { text, tree: null, on, operation: () => null, operations: () => [], compiled: NOTHING };
   const refused = (...errors: GraphQLError[]) => ({ ...none, errors });
   if (text.length > limits.characters) return refused(beyond('characters', text.length, limits));
   const lines = text.match(/\r\n|\n|\r/g)?.length ?? 0;
@@ -68,11 +70,11 @@ export function readDocument(on: LimitedSchema, text: string): ReadDocument {
     const exceeded = findExceededLimit(tree, limits);
     if (exceeded !== null) return refused(exceeded);
     const errors = validate(schema, tree, RULES, { maxErrors: MAX_ERRORS })
-      .map((error) => nameKeys(schema, explain(error, limits)))
+      .map((error) => nameKeys(schema, error))
       .map((error) => withoutNodes(error, tree));
     if (errors.length > 0) return refused(...errors);
     dropTokens(tree);
-    const compiled = { fields: 0, most: FIELDS_PER_TOKEN * (tree.tokenCount ?? 0) };
+    const compiled = { ...NOTHING, most: FIELDS_PER_TOKEN * (tree.tokenCount ?? 0) };
     const operation = knownOperations(on, tree, compiled);
     const operations = () =>
       tree.definitions.flatMap((node) => (node.kind === 'OperationDefinition' && operation(node.name?.value)) || []);
@@ -85,12 +87,9 @@ export function readDocument(on: LimitedSchema, text: string): ReadDocument {
   }
 }
 
-/** Rewords the errors of GraphQL.js's own limits, which do not name the limit. */
+/** Names the limit where the parser found too many tokens. It reports that only by this text; "more that" is its own spelling. */
 function explain(error: GraphQLError, limits: Limits): GraphQLError {
-  // The parser reports too many tokens only by this text; "more that" is its own spelling.
-  if (error.message.includes(`more that ${limits.tokens} tokens`)) return beyond('tokens', 'more', limits);
-  if (error.message !== 'Validation aborted.') return error;
-  return new GraphQLError('repetitions: got more fields of the same name than can be compared, expected each once.');
+  return error.message.includes(`more that ${limits.tokens} tokens`) ? beyond('tokens', 'more', limits) : error;
 }
 
 /** The same error with its positions and its argument, but without the nodes: each refers to the list of all tokens, and so to the whole tree. */
@@ -119,23 +118,28 @@ function knownOperations(on: LimitedSchema, tree: DocumentNode, compiled: Compil
 function knownOperation(on: LimitedSchema, tree: DocumentNode, node: OperationDefinitionNode, compiled: CompiledSize) {
   const { schema } = on;
   let executions = 0;
+  const roots = rootFieldsOf(node, fragmentsOf(tree)).map(({ name }) => name.value);
+  const isConstant = roots.every((name) => name.startsWith('__')) && !node.variableDefinitions?.length;
   const operation = {
     node,
-    /** The schema that executes it: the shown one, if it asks what that is. */
-    schema: asksForSchema(tree, node) ? on.shown : schema,
+    /** The schema that executes it: the shown one, if it asks what that is. GraphQL.js tells of the schema that executes an operation. */
+    schema: roots.includes('__schema') || roots.includes('__type') ? on.shown : schema,
     /** Null where it has none, or one that could be a secret or an address. */
     loggedName: loggedNameOf(node),
     cost: operationCost(on, tree, node),
     /** What its largest event costs. */
     largestCost: node.operation === 'subscription' ? operationCost(on, tree, node, true) : null,
     readVariables: variablesReader(schema, node.variableDefinitions ?? []),
-    /** The compiled operation, once it has been executed often enough. */
+    /** The compiled operation, once it has been executed often enough. Introspection without variables has one answer, which is kept. */
     run: null as Run | null,
     /** Counts an execution without an error. Returns true where it has just set `run`. */
-    countExecution(): boolean {
+    countExecution(body: string): boolean {
       executions += 1;
-      if (executions !== COMPILED_AFTER || operation.run !== null) return false;
-      operation.run = compile(schema, tree, node, compiled);
+      if (operation.run !== null) return false;
+      if (isConstant) {
+        operation.run = async () => ({ body });
+        compiled.answers += body.length;
+      } else if (executions === COMPILED_AFTER) operation.run = compile(schema, tree, node, compiled);
       return operation.run !== null;
     },
     /** Compiles it before it has been executed. */
@@ -144,11 +148,6 @@ function knownOperation(on: LimitedSchema, tree: DocumentNode, node: OperationDe
     },
   };
   return operation;
-}
-
-/** Whether it is introspection. GraphQL.js tells of the schema that executes an operation. */
-function asksForSchema(tree: DocumentNode, node: OperationDefinitionNode): boolean {
-  return rootFieldsOf(node, fragmentsOf(tree)).some(({ name }) => name.value === '__schema' || name.value === '__type');
 }
 
 function loggedNameOf({ name }: OperationDefinitionNode): string | null {
@@ -208,10 +207,6 @@ export function createDocumentCache(on: LimitedSchema) {
   /** Hashes of documents by project, because a text may be long: what it has sent before, as far as is remembered. */
   const seen = new LRUCache<string, LRUCache<string, true>>({ max: MAX_SEEN_PROJECTS });
 
-  function wasSeen(text: string, project: string): boolean {
-    return seen.get(project)?.has(hashOf(text)) === true;
-  }
-
   /** Remembers that the project has sent the document. Returns whether it had before. */
   function see(text: string, project: string): boolean {
     let ofProject = seen.get(project);
@@ -257,9 +252,6 @@ export function createDocumentCache(on: LimitedSchema) {
   }
 
   return {
-    wasSeen,
-    see,
-
     find(text: string): ReadDocument | null {
       const entry = documents.get(text);
       if (entry === undefined) return null;
@@ -310,5 +302,5 @@ function hashOf(text: string): string {
 
 function sizeOf({ text, tree, compiled }: ReadDocument): number {
   const ofTree = (tree?.tokenCount ?? 0) * BYTES_PER_TOKEN;
-  return 2 * text.length + ofTree + compiled.fields * BYTES_PER_COMPILED_FIELD;
+  return 2 * text.length + ofTree + compiled.fields * BYTES_PER_COMPILED_FIELD + compiled.answers;
 }

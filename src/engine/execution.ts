@@ -10,7 +10,7 @@ import {
 } from 'graphql';
 import { atMost, isTooLargeAnswer, isTooLong, LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
 import { expected } from '../errors.js';
-import { isSliceOver, nextSlice } from '../http/threads.js';
+import { isSliceOver, nextSlice } from '../http/turns.js';
 import { withSpan } from '../telemetry/request-trace.js';
 import { COST_PER_UNIT, chargingForRows, declaredCost, type EngineContext } from './cost.js';
 import type { KnownOperation, ReadDocument } from './documents.js';
@@ -68,9 +68,6 @@ export function prepareRequest(document: ReadDocument, parameters: Parameters): 
     // Yoga executes no operation of the document, and so does not find out by itself.
     return fault === null ? prepared : { ...prepared, document: { ...document, tree: null }, refusal: [fault] };
   }
-  const { length } = parameters.query;
-  if (operation.node.operation === 'subscription' && length > limits.subscriptionCharacters)
-    return { ...prepared, refusal: [beyond('subscriptionCharacters', length, limits)] };
   for (const { variable } of operation.node.variableDefinitions ?? []) {
     const { value: name } = variable.name;
     const fault = findLongValue(variables[name], name);
@@ -221,7 +218,7 @@ export function weightOfCost(cost: number): number {
 }
 
 /** A smaller operation starts all its root fields at once, so that their reads share statements. */
-const LARGE_COST = 2_000;
+const LARGE_COST = 500;
 const ASK_FOR_LESS =
   'The users that match, their accounts, or the changes that were looked at, are more than one answer can have: ask for fewer at once.';
 

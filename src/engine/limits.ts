@@ -12,29 +12,30 @@ import { atMost, type InputKind, isTooLong } from '../domain/input-limits.js';
 
 /**
  * The limits of one document. All except the cost (cost.ts) depend on the document alone and are checked once, before it is
- * validated. Each check takes time in proportion to the number of tokens.
+ * validated. Each check takes time in proportion to the number of tokens. To read a document, and to execute it where nothing is waited for,
+ * cannot be interrupted: with these limits neither takes longer than some 10 ms.
  */
 export const LIMITS = {
   /** Of the text. Checked before it is parsed. */
-  characters: 50_000,
-  /** Of the text of a document whose subscription is opened. The thread that keeps the streams reads it. */
-  subscriptionCharacters: 5_000,
+  characters: 20_000,
   /** Of the body or the URL of a request for a subscription: its stream keeps what it declares. */
   subscriptionBytes: 8_192,
-  tokens: 4_000,
+  tokens: 2_000,
   /** GraphQL.js counts the lines again for each error, to report its position. */
   lines: 2_000,
   /** Fields within fields. The introspection query of common tools has 15. */
   depth: 20,
   operations: 50,
-  rootFields: 200,
-  aliases: 250,
+  rootFields: 100,
+  aliases: 150,
   directives: 50,
   /** Fragment definitions, spreads and inline fragments. */
-  fragments: 200,
-  cost: 20_000,
-  /** Of the largest event of a subscription. The thread that keeps the streams executes it. */
-  eventCost: 5_000,
+  fragments: 100,
+  /** Fields beside another one of the same name. GraphQL.js compares each of them with each, with all that is below them. */
+  repetitions: 20,
+  cost: 10_000,
+  /** Of the largest event of a subscription, which is executed for each stream. */
+  eventCost: 1_000,
 };
 
 /** The number of errors in one answer. The last one tells that there were more. */
@@ -45,7 +46,6 @@ export type Limits = Readonly<typeof LIMITS>;
 
 const NAMES: Partial<Record<Limit, string>> = {
   rootFields: 'root fields',
-  subscriptionCharacters: 'characters of a subscription',
   subscriptionBytes: 'bytes of a request for a subscription',
   eventCost: 'cost of the largest event',
 };
@@ -101,20 +101,33 @@ function walk(node: ASTNode, enter: (node: ASTNode) => void): void {
 function findTooMany(document: DocumentNode, limits: Limits): GraphQLError | null {
   const fragments = fragmentsOf(document);
   const depths = new Map<string, number>();
-  const arrived = { aliases: 0, directives: 0, fragments: fragments.size, depth: 0, operations: 0, rootFields: 0 };
+  const arrived = {
+    aliases: 0,
+    directives: 0,
+    fragments: fragments.size,
+    repetitions: 0,
+    depth: 0,
+    operations: 0,
+    rootFields: 0,
+  };
 
-  const depthOf = ({ selections }: SelectionSetNode): number => {
+  const depthOf = ({ selections }: SelectionSetNode, names = new Set<string>()): number => {
     let deepest = 0;
     for (const selection of selections) {
       countDirectives(selection);
       if (selection.kind === 'Field') {
         if (selection.alias) arrived.aliases += 1;
+        const { value: name } = selection.alias ?? selection.name;
+        if (names.has(name)) arrived.repetitions += 1;
+        names.add(name);
         deepest = Math.max(deepest, 1 + (selection.selectionSet ? depthOf(selection.selectionSet) : 0));
         continue;
       }
       arrived.fragments += 1;
       const depth =
-        selection.kind === 'InlineFragment' ? depthOf(selection.selectionSet) : depthOfFragment(selection.name.value);
+        selection.kind === 'InlineFragment'
+          ? depthOf(selection.selectionSet, names)
+          : depthOfFragment(selection.name.value);
       deepest = Math.max(deepest, depth);
     }
     return deepest;
@@ -144,7 +157,7 @@ function findTooMany(document: DocumentNode, limits: Limits): GraphQLError | nul
     arrived.depth = Math.max(arrived.depth, depthOf(node.selectionSet));
     arrived.rootFields = Math.max(arrived.rootFields, rootFieldsOf(node, fragments).length);
   }
-  const names = ['operations', 'depth', 'rootFields', 'aliases', 'directives', 'fragments'] as const;
+  const names = ['operations', 'depth', 'rootFields', 'aliases', 'directives', 'fragments', 'repetitions'] as const;
   const exceeded = names.find((name) => arrived[name] > limits[name]);
   return exceeded === undefined ? null : beyond(exceeded, arrived[exceeded], limits);
 }

@@ -8,8 +8,21 @@ import type { ProjectScope } from '../domain/projects.js';
 import type { Account, User } from '../domain/users.js';
 import type { EngineContext, Outcome } from '../engine/cost.js';
 import { countCosts, isLarge, type PreparedRequest, wrapForEngine, wrapResolvers } from '../engine/execution.js';
-import type { Requester } from '../http/threads.js';
+import type { AppError } from '../errors.js';
 import { addEnums, prisma } from './shared.js';
+
+/** Who sent a request, and who is told of it while it is executed. */
+export interface Requester {
+  /** Of the request. */
+  readonly id: string;
+  readonly scope: ProjectScope;
+  /** Until when what it writes has an answer, by the clock of `performance`. */
+  readonly until: number;
+  /** Adds units of work (http/admission.ts) that turned out to be needed. Throws where no client waits for the answer any more. */
+  addWeight(units: number): void;
+  /** Is told of an error of a resolver as an operator should know of it. */
+  readonly report: (failure: AppError) => void;
+}
 
 /** What a resolver gets: the project of the request's credentials, the services, and the request's id for the audit trail. */
 export interface GraphQLContext extends EngineContext {

@@ -4,7 +4,7 @@ import type { Services } from '../context.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
 import { type HttpRequest, isPlainPost } from '../engine/answer.js';
 import { extensionsOf } from '../engine/errors.js';
-import type { Parameters, PreparedRequest } from '../engine/execution.js';
+import type { Parameters } from '../engine/execution.js';
 import { LIMITS, limitExceeded } from '../engine/limits.js';
 import { AppError, badInput } from '../errors.js';
 import type { RunWithAdmission } from '../http/admission.js';
@@ -21,8 +21,7 @@ import {
 import type { Streams } from '../http/lifetime.js';
 import { accepts, EVENT_STREAM, JSON_TYPE, preferredType } from '../http/media-types.js';
 import type { DemoCredentials } from '../http/public-routes.js';
-import { bytesOf, requesterOf, sendBytes, type ThreadTask } from '../http/threads.js';
-import { contextOf } from './builder.js';
+import { contextOf, type Requester } from './builder.js';
 import { createExplorer } from './explorer.js';
 import {
   createPersistedQueries,
@@ -33,7 +32,6 @@ import {
   warmDocuments,
 } from './request.js';
 import { engine } from './schema.js';
-import type { ThreadAnswer, ThreadRequest } from './second-thread.js';
 import { keepSubscription, subscriptionEvents } from './subscriptions.js';
 
 export interface GraphQLOptions {
@@ -46,8 +44,6 @@ export interface GraphQLOptions {
   readonly demoCredentials: DemoCredentials;
   /** The directory of documents that all projects may name; null for none. */
   readonly documentsDir: string | null;
-  /** Executes heavy requests. */
-  readonly secondThread: ThreadTask<ThreadRequest, ThreadAnswer>;
 }
 
 const METHODS = ['GET', 'POST'];
@@ -56,11 +52,10 @@ const BODY_LIMIT_BYTES = 262_144;
 
 /** The GraphQL interface at /graphql. A browser that opens it without a query gets GraphiQL. */
 export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, options) => {
-  const { services, authenticate, runWithAdmission, streams, graphiql, demoCredentials, documentsDir, secondThread } =
-    options;
+  const { services, authenticate, runWithAdmission, streams, graphiql, demoCredentials, documentsDir } = options;
   const documents = engine.createDocumentCache();
   const persisted = createPersistedQueries();
-  const reader = createRequestReader(documents, persisted, secondThread);
+  const reader = createRequestReader(documents, persisted);
   const answerer = engine.createAnswerer(documents, {
     report: ({ cause: err }) => app.log.error({ err }, 'A request failed.'),
     docsOf: services.docsOf,
@@ -151,24 +146,8 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
   app.addHook('onClose', () => answerer.dispose());
 
   async function answer(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-    if (request.graphqlParameters === null) return answerPage(request, reply);
-    if (request.isForSecondThread && secondThread.isReady()) {
-      const isAnswered = await answerInSecondThread(request, reply);
-      if (isAnswered) return reply;
-    }
-    request.isForSecondThread = false;
-    const reading = reader.read(request);
-    if (reading !== undefined) await reading;
-    return answerHere(request, reply, request.graphql as PreparedRequest);
-  }
-
-  async function answerPage(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-    const { html, policy } = await (explore as NonNullable<typeof explore>)(demoCredentials(request));
-    if (reply.sent) return reply;
-    return reply.type('text/html; charset=utf-8').header('content-security-policy', policy).send(html);
-  }
-
-  async function answerHere(request: FastifyRequest, reply: FastifyReply, prepared: PreparedRequest) {
+    const prepared = request.graphql;
+    if (prepared === null) return answerPage(request, reply);
     const requester = requesterOf(request);
     if (prepared.refusal === null && prepared.operation?.node.operation === 'subscription') {
       requireStream(request);
@@ -188,29 +167,10 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     return reply.code(status).headers(headers).send(body);
   }
 
-  /** Returns false for a subscription, which has to be answered here. */
-  async function answerInSecondThread(request: FastifyRequest, reply: FastifyReply): Promise<boolean> {
-    const { variables: _, ...parameters } = request.graphqlParameters as Parameters;
-    const isWeighed = request.graphql !== null;
-    const asked = { ...httpRequestOf(request), body: bytesOf(request.json), parameters, isWeighed };
-    // What waits for the second thread keeps as little as it can.
-    request.graphql = null;
-    request.body = undefined;
-    const { answer, body, operation, isValid, weight } = await secondThread.answer(request, asked);
-    request.operation = operation;
-    if (answer === null || body === null) {
-      // Before the document is read again.
-      requireStream(request);
-      return false;
-    }
-    if (isValid) {
-      reader.keepQuery(request);
-      reader.noteLight(parameters.query, request.scope.appId, weight);
-    }
-    if (reply.sent) return true;
-    request.failure = answer.failure;
-    sendBytes(reply.code(answer.status).headers(answer.headers), body);
-    return true;
+  async function answerPage(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const { html, policy } = await (explore as NonNullable<typeof explore>)(demoCredentials(request));
+    if (reply.sent) return reply;
+    return reply.type('text/html; charset=utf-8').header('content-security-policy', policy).send(html);
   }
 };
 
@@ -221,6 +181,18 @@ function requireStream({ graphqlParameters, raw, json, url }: FastifyRequest): v
   const { length } = json ?? url;
   if (length > LIMITS.subscriptionBytes)
     throw new AppError('PAYLOAD_TOO_LARGE', limitExceeded('subscriptionBytes', length));
+}
+
+function requesterOf(request: FastifyRequest): Requester {
+  return {
+    id: request.id,
+    scope: request.scope,
+    until: request.until,
+    addWeight(units) {
+      if (!request.addWeight(units)) throw new AppError('REQUEST_TIMEOUT', 'No client waits for the answer.');
+    },
+    report: (failure) => reportFailure(failure, request, 'A resolver failed.'),
+  };
 }
 
 function httpRequestOf({ method, url, raw, json }: FastifyRequest): HttpRequest {

@@ -17,9 +17,8 @@ import {
 } from '../engine/execution.js';
 import { LIMITS, limitExceeded } from '../engine/limits.js';
 import { AppError, badInput } from '../errors.js';
-import { isSliceOver, nextSlice, type ThreadTask } from '../http/threads.js';
+import { isSliceOver, nextSlice } from '../http/turns.js';
 import { engine } from './schema.js';
-import type { ThreadAnswer, ThreadRequest } from './second-thread.js';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -27,91 +26,43 @@ declare module 'fastify' {
     graphqlParameters: Parameters | null;
     /** The JSON of the body of a GraphQL request. */
     json: Buffer | null;
-    /** Whether the second thread executes a GraphQL request. */
-    isForSecondThread: boolean;
     /** A GraphQL request, once it is read and its cost is known. */
     graphql: PreparedRequest | null;
   }
 }
 
-/** This thread reads and executes what weighs no more. */
-const LIGHT_UNITS = 8;
-/** It reads a new document of this weight, because handing it over would take as long. */
-const TINY_UNITS = 1;
-/** Bytes of variables that it reads. */
-const LIGHT_VARIABLES = 4_096;
-
 /**
  * Reads the documents of requests and weighs them. A document that is not in the cache is read when admission starts its
  * request, because that may take longer than executing it. The request then goes on without waiting again: a request that waits
  * with a syntax tree takes much memory.
- *
- * While the second thread is ready, it gets every request that is not known to be light. It is started when a project sends such a
- * request beside others.
  */
-export function createRequestReader(
-  documents: DocumentCache,
-  persisted: PersistedQueries,
-  secondThread: ThreadTask<ThreadRequest, ThreadAnswer>,
-) {
+export function createRequestReader(documents: DocumentCache, persisted: PersistedQueries) {
   function prepare(request: FastifyRequest, document: ReadDocument): number {
     const parameters = request.graphqlParameters as Parameters;
     const prepared = prepareRequest(document, parameters);
     request.graphql = prepared;
     request.operation = operationOf(prepared);
-    if (document.tree !== null) keepQuery(request);
+    const { hash, query } = parameters;
+    // Kept once it is known to be valid.
+    if (hash !== undefined && document.tree !== null) persisted.add(request.scope.appId, hash, query);
     return weightOfRequest(prepared);
   }
 
-  /** Keeps an automatic persisted query, once it is known to be valid. */
-  function keepQuery({ graphqlParameters, scope }: FastifyRequest): void {
-    const { hash, query } = graphqlParameters as Parameters;
-    if (hash !== undefined) persisted.add(scope.appId, hash, query);
-  }
-
-  function sendToSecondThread(request: FastifyRequest): boolean {
-    request.isForSecondThread = secondThread.takes(request);
-    return request.isForSecondThread;
-  }
-
-  /** Whether a document that is not in the cache may be read here, although the second thread is ready. */
-  function isSmallToRead(query: string, appId: string): boolean {
-    const weight = weightOfReading(query);
-    return weight <= TINY_UNITS || (weight <= LIGHT_UNITS && documents.wasSeen(query, appId));
-  }
-
   return {
-    keepQuery,
-
     /** The weight of executing a request or, if its document is not in the cache, of reading it. */
     weigh(request: FastifyRequest): number {
       const { query } = request.graphqlParameters as Parameters;
-      const hasMuch = request.json !== null && request.json.length - query.length > LIGHT_VARIABLES;
-      if (hasMuch && sendToSecondThread(request)) return weightOfReading(query);
       const known = documents.find(query);
-      if (known === null) {
-        if (!isSmallToRead(query, request.scope.appId)) sendToSecondThread(request);
-        return weightOfReading(query);
-      }
-      const weight = prepare(request, known);
-      if (weight > LIGHT_UNITS) sendToSecondThread(request);
-      return weight;
+      return known === null ? weightOfReading(query) : prepare(request, known);
     },
 
     /** Reads a document that was not in the cache, and adds the weight of executing it. */
     read(request: FastifyRequest): Promise<void> | undefined {
-      if (request.graphql !== null || request.isForSecondThread) return undefined;
+      if (request.graphql !== null) return undefined;
       const { query } = request.graphqlParameters as Parameters;
       // Another request may have read it while this one waited.
-      const weight = prepare(request, documents.findOrRead(query, request.scope.appId));
-      request.addWeight(weight);
-      if (weight > LIGHT_UNITS) sendToSecondThread(request);
+      request.addWeight(prepare(request, documents.findOrRead(query, request.scope.appId)));
       return isSliceOver() ? nextSlice(request.scope.appId) : undefined;
-    },
-
-    /** Remembers that a document of this weight may be read here the next time. */
-    noteLight(query: string, appId: string, weight: number): void {
-      if (weight <= LIGHT_UNITS && weightOfReading(query) <= LIGHT_UNITS) documents.see(query, appId);
     },
   };
 }

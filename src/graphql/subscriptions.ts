@@ -13,8 +13,7 @@ import {
 } from '../engine/execution.js';
 import { AppError } from '../errors.js';
 import { HEARTBEAT, type OpenStream } from '../http/lifetime.js';
-import type { Requester } from '../http/threads.js';
-import { contextOf, type Follower, type GraphQLContext } from './builder.js';
+import { contextOf, type Follower, type GraphQLContext, type Requester } from './builder.js';
 import type { ChangeEvent } from './changes.js';
 import { schema } from './schema.js';
 

@@ -3,7 +3,7 @@ import { unavailable } from '../errors.js';
 import { currentTrace, type RequestTrace, runInTrace, startStep } from '../telemetry/request-trace.js';
 import { isAwaited, notRead, type UnreadBytes } from './connections.js';
 import type { Hooks } from './pipeline.js';
-import type * as threads from './threads.js';
+import type * as turns from './turns.js';
 
 export interface QueuedRequest {
   /** The App ID, or UNAUTHENTICATED. */
@@ -31,7 +31,7 @@ export interface AdmissionOptions {
  */
 export const UNAUTHENTICATED = 'unauthenticated';
 
-type EventLoop = Pick<typeof threads, 'isSliceOver' | 'setAlone'>;
+type EventLoop = Pick<typeof turns, 'isSliceOver' | 'setAlone'>;
 
 /** The requests of one project. A request that is done may still stand in `queue`. */
 interface TenantQueue {
@@ -55,7 +55,7 @@ export type Admission = ReturnType<typeof createAdmission>;
  * Each project counts with at most `maxInFlightPerProject` units. It may have more in flight, if it was alone when it
  * started them or if one request is larger. What is beyond the limit delays only its own requests.
  *
- * Once a turn of the event loop (threads.ts) has taken long, each project starts at most one request in it.
+ * Once a turn of the event loop (turns.ts) has taken long, each project starts at most one request in it.
  */
 export function createAdmission(
   { maxInFlight, maxInFlightPerProject, maxQueued }: AdmissionOptions,
@@ -328,6 +328,8 @@ export function admitRequests(app: FastifyInstance, admission: Admission, unread
 /** How many requests of a project are refused without delay in a second. */
 const IMMEDIATE_REFUSALS = 50;
 const REFUSAL_DELAY_MS = 1_000;
+/** The delayed ones are spread over as long again. Otherwise their retries would come all at once. */
+const SPREAD = 50;
 
 /**
  * Refuses a request at once or, if its project has had many refusals, after a delay. A client that retries without a
@@ -346,6 +348,6 @@ function createRefusals(): (project: string, done: (error: Error) => void) => vo
     counts.set(project, count);
     const refuse = () => done(unavailable('The service is overloaded: the queue is full.'));
     if (count <= IMMEDIATE_REFUSALS) refuse();
-    else setTimeout(refuse, REFUSAL_DELAY_MS);
+    else setTimeout(refuse, REFUSAL_DELAY_MS * (1 + (count % SPREAD) / SPREAD));
   };
 }

@@ -10,7 +10,6 @@ import {
   type Actor,
   APP_ID,
   type Credentials,
-  type Grant,
   hashSecret,
   hashSecretAsText,
   makeSecret,
@@ -178,7 +177,6 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
     },
 
     mintCredentials,
-    scopeOfGrant,
 
     /** A new project with its first secret. Only the hash is stored, so the secret is returned this once. BAD_USER_INPUT. */
     async createProject(
@@ -245,16 +243,9 @@ function keyOf(appId: string, presented: string): string {
 
 function secretScope(appId: string, { projectId, label, scopes, requestsPerMinute }: SecretRow): ProjectScope {
   const permissions = scopes.split(' ') as SecretScope[];
-  return mintSecretScope({ projectId, appId, actor: label, permissions, requestsPerMinute });
-}
-
-/** The scope of a secret that was checked in the first thread. */
-const scopeOfGrant = (grant: Grant) => mintSecretScope(grant as unknown as Mint);
-
-function mintSecretScope(mint: Mint): ProjectScope {
-  return mintScope(mint, (...needed) => {
+  return mintScope({ projectId, appId, actor: label, permissions, requestsPerMinute }, (...needed) => {
     const missing = SECRET_SCOPES.filter((scope) => needed.includes(scope)).join(' or ');
-    const has = mint.permissions.join(', ');
+    const has = permissions.join(', ');
     const refusal =
       missing === '' ? 'Only operators may do this.' : `The App Secret lacks the scope ${missing}; it has ${has}.`;
     throw new AppError('FORBIDDEN', refusal);
@@ -296,8 +287,7 @@ function mintScope(mint: Mint, refuse: (...needed: Permission[]) => void): Proje
     requestId,
   });
   const permits = (permission: Permission) => permissions.includes(permission);
-  const grant = () => mint as unknown as Grant;
-  return { appId, actor, requestsPerMinute, projectIdFor, actorFor, permits, grant } as ProjectScope;
+  return { appId, actor, requestsPerMinute, projectIdFor, actorFor, permits } as ProjectScope;
 }
 
 interface CacheEntry {

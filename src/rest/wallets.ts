@@ -17,7 +17,7 @@ import type { RunWithAdmission } from '../http/admission.js';
 import { type Authenticate, authenticated, stillAuthenticated } from '../http/authentication.js';
 import { parseWithAdmission, readJsonBody } from '../http/body.js';
 import { plainName } from '../http/failures.js';
-import { bytesOf, type PlainData, type Requester, requesterOf, sendBytes, type ThreadTask } from '../http/threads.js';
+import { isSliceOver, nextSlice } from '../http/turns.js';
 import { namesIgnoredParameters } from './ignored-parameters.js';
 import { answer, EXAMPLE_ADDRESS, verdicts, verification } from './shapes.js';
 
@@ -111,14 +111,6 @@ export interface VerdictsOptions {
   readonly services: Services;
   readonly authenticate: Authenticate;
   readonly runWithAdmission: RunWithAdmission;
-  /** Answers heavy requests. */
-  readonly secondThread: ThreadTask<AskedVerdicts, AnsweredVerdicts>;
-}
-
-/** The body of a request to the second thread, and the JSON of its answer. */
-export type AskedVerdicts = PlainData;
-export interface AnsweredVerdicts extends PlainData {
-  readonly body: Uint8Array<ArrayBuffer>;
 }
 
 /** Twice as much as the longest wallets need. */
@@ -127,8 +119,6 @@ const BODY_LIMIT_BYTES = 262_144;
 const WALLETS_PER_UNIT = 8;
 /** So many wallets usually need. The rest of the weight is added when they have been counted. */
 const BYTES_PER_UNIT = 64 * WALLETS_PER_UNIT;
-/** A body of more bytes is heavy. */
-const LIGHT_BYTES = 2_048;
 
 const verdictsBody = z.strictObject(
   {
@@ -143,7 +133,7 @@ const VERDICTS_KEYS = [...Object.keys(verdictsBody.shape), ...VERIFY_KEYS];
 const nameIgnored = namesIgnoredParameters({});
 type VerdictsBody = z.output<typeof verdictsBody>;
 
-function weightOf({ wallets }: VerdictsBody): number {
+function weightOf(wallets: VerdictsBody['wallets']): number {
   return 1 + Math.floor(wallets.length / WALLETS_PER_UNIT);
 }
 
@@ -162,32 +152,13 @@ function readVerdictsBody(body: Uint8Array | null): VerdictsBody {
   return parse(verdictsBody, given);
 }
 
-/** Decides about the wallets of a body, in the thread that has the request or in another one. */
-export function createVerdicts({ wallets }: Pick<Services, 'wallets'>) {
-  async function decide({ scope, addWeight }: Requester, json: Uint8Array | null) {
-    const body = readVerdictsBody(json);
-    addWeight(Math.max(0, weightOf(body) - weightOfBytes(json)));
-    const questions = body.wallets.map(readWalletObject);
-    const { asOf, verdicts: found } = await wallets.verifyWallets(scope, questions);
-    return { message: 'Wallets verified.', result: { as_of: asOf, verdicts: found.map(formatVerdict) } };
-  }
-  const encoder = new TextEncoder();
-  return {
-    decide,
-    answer: async (requester: Requester, { body }: AskedVerdicts): Promise<AnsweredVerdicts> => ({
-      body: encoder.encode(JSON.stringify(await decide(requester, body))),
-    }),
-  };
-}
-
 /** Verification of many wallets at once, at /wallets/verify. */
 export const verdictsPlugin: FastifyPluginAsync<VerdictsOptions> = async (app, options) => {
-  const { services, authenticate, runWithAdmission, secondThread } = options;
-  const { decide } = createVerdicts(services);
+  const { services, authenticate, runWithAdmission } = options;
   app.addHook('onRequest', authenticated(authenticate));
   app.addHook('preHandler', stillAuthenticated(authenticate));
   app.setSerializerCompiler(() => JSON.stringify);
-  // The wallets are read by the thread that decides about them.
+  // The wallets are checked when admission has started the request.
   app.setValidatorCompiler(() => (value) => ({ value }));
   app.removeContentTypeParser('application/json');
   app.addContentTypeParser(
@@ -234,15 +205,15 @@ export const verdictsPlugin: FastifyPluginAsync<VerdictsOptions> = async (app, o
       onRequest: async ({ scope }) => void scope.projectIdFor('verify'),
       preValidation: async (request, reply) => nameIgnored(request, reply),
     },
-    async (request, reply) => {
-      refuseMisplaced(request.query, VERDICTS_KEYS);
-      const body = bodyOf(request);
-      const isHeavy = body !== null && body.length > LIGHT_BYTES;
-      if (!(isHeavy && secondThread.takes(request))) return decide(requesterOf(request), body);
-      const answered = await secondThread.answer(request, { body: bytesOf(body) });
-      // True if the request timed out (http/connections.ts).
-      if (reply.sent) return reply;
-      return sendBytes(reply.type('application/json; charset=utf-8'), answered.body);
+    async (request) => {
+      const { scope, query } = request;
+      refuseMisplaced(query, VERDICTS_KEYS);
+      const json = bodyOf(request);
+      const { wallets } = readVerdictsBody(json);
+      request.addWeight(Math.max(0, weightOf(wallets) - weightOfBytes(json)));
+      if (isSliceOver()) await nextSlice(scope.appId);
+      const { asOf, verdicts: found } = await services.wallets.verifyWallets(scope, wallets.map(readWalletObject));
+      return { message: 'Wallets verified.', result: { as_of: asOf, verdicts: found.map(formatVerdict) } };
     },
   );
 };

@@ -57,18 +57,6 @@ export function runInTrace<Result>(trace: RequestTrace | null, work: () => Resul
   return activeTraces === 0 || storage.getStore() === wanted ? work() : storage.run(wanted, work);
 }
 
-/** Runs work that does not belong to a trace, and measures what it costs. */
-export async function measureCost<Result>(work: () => Promise<Result>) {
-  const cost = createRequestCost();
-  const disable = enableTraces();
-  try {
-    const result = await runInTrace({ costs: [cost], span: null }, work);
-    return { result, cost: { statements: cost.statements, databaseMs: cost.databaseMs } };
-  } finally {
-    disable();
-  }
-}
-
 /** Runs a step of the current request. */
 export function withSpan<Result>(step: Step, work: () => Result | Promise<Result>): Result | Promise<Result> {
   const trace = storage.getStore();
@@ -146,11 +134,6 @@ export function createRequestCost() {
     end(step: Step): void {
       stopwatchOf(step)?.stop();
     },
-    /** Adds what another thread has measured. */
-    add(other: { readonly statements: number; readonly databaseMs: number }): void {
-      statements += other.statements;
-      statement.add(other.databaseMs);
-    },
   };
 }
 
@@ -169,9 +152,6 @@ function createStopwatch() {
   const read = () => elapsed + (running === 0 ? 0 : performance.now() - startedAt);
   return {
     read,
-    add(ms: number): void {
-      elapsed += ms;
-    },
     start(): void {
       if (running === 0) startedAt = performance.now();
       running += 1;

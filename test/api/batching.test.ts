@@ -67,16 +67,17 @@ test('users under two aliases take one list statement each, and none for their a
   expect(statements()).toEqual({ list: 2 });
 });
 
-test('100 users selected one by one under aliases take one statement', async () => {
-  const fields = ids.map((id, index) => `u${index}: user(id: ${id}) { id accounts { id } }`);
+test('30 users selected one by one under aliases take one statement', async () => {
+  const few = ids.slice(0, 30);
+  const fields = few.map((id, index) => `u${index}: user(id: ${id}) { id accounts { id } }`);
   const { data } = await project.graphql(`{ ${fields.join(' ')} }`);
-  expect(Object.values<Json>(data).map((user) => user.id)).toEqual(ids);
+  expect(Object.values<Json>(data).map((user) => user.id)).toEqual(few);
   expect(statements()).toEqual({ 'users by key': 1 });
 });
 
 test('the searches of one operation share a statement, and so do its verifications', async () => {
   const fields = Array.from(
-    { length: 20 },
+    { length: 15 },
     (_, index) =>
       `s${index}: searchUsers(by: { address: "${stellarAddress(index * 2)}" }) { id }
        v${index}: verifyWallet(address: "${stellarAddress(index * 2)}") { userId }`,

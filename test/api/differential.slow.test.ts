@@ -1,20 +1,19 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { beforeAll, expect, test } from 'vitest';
-import { createThreadAnswerer } from '#dist/graphql/second-thread.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 import { graphqlQuestion } from '../support/garbage.js';
 
 /**
- * A document may be new, cached or compiled, be named by its hash, and may go through Yoga's HTTP layer, a URL or the code of the second thread.
+ * A document may be new, cached or compiled, be named by its hash, and may go through Yoga's HTTP layer or a URL.
  * All answers must be equal.
  * `npm run fuzz` sends many more documents (FUZZ_INPUTS). FUZZ_SEED repeats the documents of an earlier run.
  */
 
 const INPUTS = Number(process.env['FUZZ_INPUTS'] ?? 2_000);
 const SEED = Number(process.env['FUZZ_SEED'] ?? Date.now() % 2 ** 31);
-const WAYS = 9;
+const WAYS = 8;
 /** One more than the number of executions after which a document is compiled. */
 const TIMES = 4;
 
@@ -53,33 +52,6 @@ async function get({ query, variables }: { query: string; variables: object }): 
   return [response.status, withoutInstant(await response.text())];
 }
 
-/** The answer as the second thread makes it: from the bytes of the body. Without a thread, which only passes messages. */
-async function askSecondThread(question: { query: string; variables: object }): Promise<[number, string]> {
-  answerer ??= createThreadAnswerer(app.context.services, (cause) => {
-    throw cause;
-  });
-  const { answer, body } = await answerer.answer(
-    {
-      id: 'elsewhere',
-      scope: await app.context.services.projects.authenticate(project),
-      until: Number.POSITIVE_INFINITY,
-      addWeight: () => undefined,
-      report: (failure) => expect.unreachable(failure.message),
-    },
-    {
-      method: 'POST',
-      url: '/graphql',
-      accept: 'application/json',
-      body: new Uint8Array(Buffer.from(JSON.stringify(question))),
-      parameters: { query: question.query, operationName: undefined, isPlain: true },
-      isWeighed: true,
-    },
-  );
-  const { status } = answer as NonNullable<typeof answer>;
-  return [status, withoutInstant(new TextDecoder().decode(body as Uint8Array))];
-}
-let answerer: ReturnType<typeof createThreadAnswerer> | undefined;
-
 test(
   `any query gets the same answer in every way of execution, byte for byte (FUZZ_SEED=${SEED})`,
   async () => {
@@ -90,7 +62,6 @@ test(
         for (let time = 1; time < TIMES; time += 1) expect(await post(question)).toEqual(first);
         expect(await post({ ...question, extensions: {} })).toEqual(first);
         expect(await get(question)).toEqual(first);
-        expect(await askSecondThread(question)).toEqual(first);
         const sha256Hash = createHash('sha256').update(question.query).digest('hex');
         const extensions = { persistedQuery: { version: 1, sha256Hash } };
         expect(await post({ ...question, extensions })).toEqual(first);

@@ -10,7 +10,7 @@ import { startCollector } from '../support/collector.js';
 // A standard OpenTelemetry variable: ended spans are sent after this many milliseconds.
 vi.stubEnv('OTEL_BSP_SCHEDULE_DELAY', '20');
 const collector = await startCollector();
-const app = useTestApp({ env: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, SECOND_THREAD: 'off' } });
+const app = useTestApp({ env: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url } });
 let project: TestProject;
 beforeAll(async () => {
   project = await app.createProject();

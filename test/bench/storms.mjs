@@ -24,7 +24,7 @@ const manyAccounts = () =>
 /** The largest events that a subscription may have. */
 const subscription = () =>
   graphql(
-    `subscription { changes { change { id user { ${many(12, (n) => `a${n}: accounts { id network publicKey }`)} } } } }`,
+    `subscription { changes { change { id user { ${many(3, (n) => `a${n}: accounts { id network publicKey }`)} } } } }`,
   );
 
 /**
@@ -73,56 +73,65 @@ export function stormsOn({ firstId, users, headers }) {
         ),
       ),
     },
-    'logins, 190 a request': {
+    'logins, 95 a request': {
       requests: list(20, (n) =>
         graphql(
-          `mutation { ${many(190, (m) => `a${m}: recordLogin(input: { authMethod: "github", authValue: "storm ${n} ${m}" }) { created }`)} }`,
+          `mutation { ${many(95, (m) => `a${m}: recordLogin(input: { authMethod: "github", authValue: "storm ${n} ${m}" }) { created }`)} }`,
         ),
       ),
     },
     'wide lists': {
-      requests: list(20, (n) => graphql(`{ ${many(9, (m) => `a${n}x${m}: users(first: 100) { nodes { ${ALL} } }`)} }`)),
+      requests: list(20, (n) => graphql(`{ ${many(4, (m) => `a${n}x${m}: users(first: 100) { nodes { ${ALL} } }`)} }`)),
     },
     'wide lists, not compiled': {
       requests: list(20, (n) =>
-        graphql(`{ ${many(9, (m) => `a${n}x${m}: users(first: 100) { nodes @include(if: true) { ${ALL} } }`)} }`),
+        graphql(`{ ${many(4, (m) => `a${n}x${m}: users(first: 100) { nodes @include(if: true) { ${ALL} } }`)} }`),
       ),
     },
-    'users by id, 2,100 a request': {
+    'users by id, 1,000 a request': {
       requests: [
-        graphql(`query ($ids: [ID!]!) { ${many(21, (m) => `a${m}: usersByIds(ids: $ids) { id }`)} }`, {
+        graphql(`query ($ids: [ID!]!) { ${many(10, (m) => `a${m}: usersByIds(ids: $ids) { id }`)} }`, {
           ids: list(100, (n) => String(id(n))),
         }),
       ],
     },
-    'counts, 95 a request': {
+    'counts, 49 a request': {
       requests: list(20, (n) =>
         graphql(
-          `{ ${many(95, (m) => `a${m}: userCount(filter: { startDate: "2025-01-${String(1 + (n % 28)).padStart(2, '0')}T00:00:${String(m % 60).padStart(2, '0')}Z" })`)} }`,
+          `{ ${many(49, (m) => `a${m}: userCount(filter: { startDate: "2025-01-${String(1 + (n % 28)).padStart(2, '0')}T00:00:${String(m % 60).padStart(2, '0')}Z" })`)} }`,
         ),
       ),
     },
-    'searches, 200 a request': {
+    'searches, 100 a request': {
       requests: list(20, (n) =>
-        graphql(`{ ${many(200, (m) => `a${m}: searchUsers(by: { email: "${n}.${m}@example.com" }) { id }`)} }`),
+        graphql(`{ ${many(100, (m) => `a${m}: searchUsers(by: { email: "${n}.${m}@example.com" }) { id }`)} }`),
       ),
     },
-    'errors, 200 a request': { requests: [graphql(`{ ${many(200, (m) => `a${m}: user(id: "x") { id }`)} }`)] },
-    'documents that are not valid': { requests: list(50, (n) => graphql(`{ ${many(900, (m) => `nope${n}x${m}`)} }`)) },
+    'errors, 100 a request': { requests: [graphql(`{ ${many(100, (m) => `a${m}: user(id: "x") { id }`)} }`)] },
+    'documents that are not valid': {
+      requests: list(50, (n) => graphql(`{ users { ${many(900, (m) => `nope${n}x${m}`)} } }`)),
+    },
     'documents that are new': {
       requests: list(1_500, (n) =>
-        graphql(`{ ${many(60, (m) => `a${n}x${m}: users(first: 1) { nodes { accounts { id } } }`)} }`),
+        graphql(`{ ${many(100, (m) => `a${n}x${m}: users(first: 1) { nodes { accounts { id } } }`)} }`),
       ),
     },
     'subscriptions that are refused': {
       requests: list(50, (n) =>
-        graphql(`subscription { changes { change { ${many(900, (m) => `a${n}x${m}: id`)} } } }`),
+        graphql(`subscription { changes { change { user { ${many(140, (m) => `a${n}x${m}: accounts { id }`)} } } } }`),
+      ),
+    },
+    'introspection that is new': {
+      requests: list(1_500, (n) =>
+        graphql(
+          `{ __schema { ${many(9, (m) => `a${n}x${m}: types { fields { name description args { name } } }`)} } }`,
+        ),
       ),
     },
     'changes of a type, 1 of 1': { requests: [get('/changes?limit=1&types=user.removed')] },
-    'changes of a type, 150 a request': {
+    'changes of a type, 100 a request': {
       requests: [
-        graphql(`{ ${many(150, (m) => `a${m}: changes(first: 1, types: [USER_REMOVED]) { nodes { id } }`)} }`),
+        graphql(`{ ${many(100, (m) => `a${m}: changes(first: 1, types: [USER_REMOVED]) { nodes { id } }`)} }`),
       ],
     },
     'events of 30 subscriptions': {

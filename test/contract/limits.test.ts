@@ -29,7 +29,6 @@ test('the table of GraphQL documents lists the limits that the service enforces'
   });
   const names: Record<string, string> = {
     rootFields: 'root fields',
-    subscriptionCharacters: 'characters of a subscription',
     subscriptionBytes: 'bytes of a request for a subscription',
     eventCost: 'cost of the largest event',
   };

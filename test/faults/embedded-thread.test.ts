@@ -39,10 +39,9 @@ describe.runIf(inject('engine') === 'embedded')('an embedded database', () => {
     const { db } = app.context;
     const { starts } = db.engineUsage() as { starts: number };
     await worker.terminate();
-    const ports = await Promise.all([1, 2, 3].map((client) => db.openPort?.(client)));
+    const answers = await Promise.all([1, 2, 3].map(() => count(project)));
     expect(db.engineUsage()).toMatchObject({ starts: starts + 1 });
-    for (const port of ports) port?.close();
-    expect(await count(project)).toBe(1);
+    expect(answers).toContain(1);
   });
 
   test('that cannot be reopened is tried again with every request', async () => {

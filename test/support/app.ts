@@ -114,8 +114,7 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
   const watcher: Watcher = { statements: [], replicaStatements: [], logged: [] };
   const { context, settings, watchers, close } = await (ownDatabase ? openContext(env) : openSharedContext());
   watchers.add(watcher);
-  // Tests count the statements of one thread. Those of the second thread have an app with it.
-  const config = parseConfig({ ...settings, PORT: '0', SECOND_THREAD: 'off', ...env });
+  const config = parseConfig({ ...settings, PORT: '0', ...env });
   const server = await createServer({
     config,
     log: logFor(watcher),

@@ -271,7 +271,7 @@ const documents: Shape[] = [
     name: 'operations that share a fragment',
     most: 50,
     make: (size) => ({
-      query: `${many(size, (n) => `query Q${n} { ...F }`)} fragment F on Query { users { nodes { ${'id '.repeat(400)} } } }`,
+      query: `${many(size, (n) => `query Q${n} { ...F }`)} fragment F on Query { users { nodes { ${many(140, (n) => `a${n}: id`)} } } }`,
       operationName: 'Q0',
     }),
   },

@@ -101,4 +101,19 @@ describe('a schema of any kind', () => {
     expect(prepared.operation?.run).not.toBeNull();
     expect(new Set(bodies)).toEqual(new Set([JSON.stringify(await run(BOOKS, { n: 3 }))]));
   });
+
+  test('introspection without variables is executed once', async () => {
+    const ask = async (query: string, variables: Record<string, unknown> = {}) => {
+      const answers: (string | null)[] = [];
+      for (let times = 0; times < 4; times += 1)
+        answers.push(await answerFast(prepare(query, variables), context, documents));
+      expect(new Set(answers)).toEqual(new Set([JSON.stringify(await run(query, variables))]));
+      return documents.find(query);
+    };
+    const kept = await ask('{ __type(name: "Book") { fields { name } } }');
+    expect(kept?.operation(undefined)?.run).not.toBeNull();
+    expect(kept?.compiled.answers).toBeGreaterThan(0);
+    const varying = await ask('query ($name: String!) { __type(name: $name) { name } }', { name: 'Book' });
+    expect([varying?.operation(undefined)?.run, varying?.compiled.answers]).toEqual([null, 0]);
+  });
 });

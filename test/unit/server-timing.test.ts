@@ -6,7 +6,7 @@ import { decorateRequests } from '#dist/app/app.js';
 import { admitRequests, createAdmission } from '#dist/http/admission.js';
 import { createUnreadBytes } from '#dist/http/connections.js';
 import { traceRequests } from '#dist/http/request-log.js';
-import * as eventLoop from '#dist/http/threads.js';
+import * as eventLoop from '#dist/http/turns.js';
 
 test('requests whose clients go while they are authenticated leave room for others to be measured', async () => {
   const app = Fastify();

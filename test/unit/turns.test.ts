@@ -1,5 +1,5 @@
 import { afterEach, expect, test, vi } from 'vitest';
-import { isSliceOver, setAlone } from '#dist/http/threads.js';
+import { isSliceOver, setAlone } from '#dist/http/turns.js';
 
 afterEach(async () => {
   vi.restoreAllMocks();
