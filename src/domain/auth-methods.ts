@@ -1,7 +1,4 @@
-/**
- * The one name of each login method, and of each well-known provider, with the names that other systems give it. Not those that a rule makes of a name
- * (`oauth_google`, `google.com`), and no directories of one company (`saml`, `okta`, `entra`), whose names a project chooses.
- */
+/** Each login method and well-known provider, with other systems' names of it, but those that a rule makes (`oauth_google`) or a company chooses (`okta`). */
 export const AUTH_METHODS: Readonly<Record<string, readonly string[]>> = {
   email: [
     'mail',
@@ -53,7 +50,7 @@ const NAME_OF = new Map(NAMES.flatMap((name) => [name, ...(AUTH_METHODS[name] ??
 const REAL_NAMES = new Set(['switch', 'wallee', 'wallex']);
 /** Too many other names are one letter away from a shorter one. */
 const LONG_NAMES = NAMES.filter((name) => name === 'email' || name.length >= 6);
-/** What systems put before and after the name of a provider. */
+/** Systems put these before and after the name of a provider. */
 const AROUND =
   /^(?:(?:oauth2?|oidc|openid|social|(?:log|sign)[ ._-]?in[ ._-]?with)[ ._-]?)?(.+?)(?:[ ._-]?(?:oauth2?|oidc|openid[ ._-]?connect)|\.com)?$/;
 
@@ -67,7 +64,7 @@ export function methodMeant(text: string): string | null {
   return NAME_OF.get(bare) ?? LONG_NAMES.find((name) => isLike(bare, name)) ?? null;
 }
 
-/** Whether a letter of the name is missing, added or another one, or two are swapped. */
+/** True if a letter of the name is missing, added or another one, or two are swapped. */
 function isLike(text: string, name: string): boolean {
   let start = 0;
   while (start < name.length && text[start] === name[start]) start += 1;

@@ -42,10 +42,7 @@ export interface Change {
 
 export const CHANGES_PAGE = { default: 100, max: 1_000 } as const;
 
-/**
- * A place in the feed. Ids are those of the database; the timeline tells a database that has lost changes that were read already, because
- * it was restored from an older backup, and then gives the same ids to others.
- */
+/** A place in the feed. A database restored from an older backup gives the same ids to other changes, so it begins a new timeline. */
 export interface ChangeCursor {
   readonly timeline: string;
   readonly id: number;
@@ -102,7 +99,7 @@ export function changeTypes(name: string) {
     });
 }
 
-/** What an operator is told of a database that was restored. */
+/** The warning to operators of a database that was restored. */
 export const RESTORED =
   'The database was restored from a backup, or copied. IDs and changes go on far beyond those that are known, so that none is given again, and webhooks are paused: docs/operating.md, "After a restore", says what to do.';
 

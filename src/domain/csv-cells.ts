@@ -1,12 +1,9 @@
-/*
- * What a spreadsheet does to the cells of CSV, and what keeps them as they are. The pages of the dashboard read CSV by it, too, so it
- * imports nothing.
- */
+/* Protects cells of CSV from spreadsheets. The pages of the dashboard read CSV by it, too, so it imports nothing. */
 
 /** A formula at the start of a cell: also of one that a reader begins in a text, because it splits lines at another delimiter. */
 const FORMULA = /(?<=^|[;|\t\r\n])(?=[ ']*[=+\-@＝＋－＠\t\r\n])/g;
 const PROTECTED_FORMULA = /(?<=^|[;|\t\r\n])'(?=[ ']*[=+\-@＝＋－＠\t\r\n])/g;
-/** What a spreadsheet would save as another number or as a date, but not a number that it leaves alone. */
+/** A number that a spreadsheet would save as another one or as a date, but none that it leaves alone. */
 const NUMBER = /^'*(?!(0|[1-9]\d{0,10})$)\d[\d.,:/%eE+ -]*$/;
 
 /** A text that a spreadsheet leaves as it is, by apostrophes. `unprotect` takes them away. */
@@ -21,7 +18,7 @@ export function unprotect(text: string): string {
 const ROUNDED = /^(\d([.,]\d+)?E[+-]\d{2,3}|[1-9]\d{14}0{5,})$/i;
 const ERROR = /^#(N\/A|NAME\?|REF!|VALUE!|DIV\/0!|NUM!|NULL!|ERROR!|#+)$/;
 
-/** Whether a spreadsheet has lost the value of a cell: the end of a long number, or what it could not compute or show. */
+/** True if a spreadsheet has lost the value of a cell: the end of a long number, or one that it could not compute or show. */
 export function isLost(cell: string): boolean {
   return ROUNDED.test(cell.trim()) || ERROR.test(cell.trim());
 }
@@ -29,7 +26,7 @@ export function isLost(cell: string): boolean {
 /** An email, an address, an instant or a long number, none of which is a title of a column. */
 const VALUE = /^'?([^\s@]+@[^\s@]+\.[^\s@]+|0x[0-9a-f]{40}|G[A-Z2-7]{55}|\d{4}-\d\d-\d\d.*|\d{6,})$/i;
 
-/** Whether the first row of a file is of a user: the file has no titles. */
+/** True if the first row of a file is of a user: the file has no titles. */
 export function isOfUser(cells: readonly string[]): boolean {
   return cells.some((cell) => VALUE.test(cell.trim()));
 }

@@ -29,7 +29,7 @@ export interface Position {
 }
 
 export const PAGE_SIZE = { default: 10, max: 100 } as const;
-/** How many users a search by the beginning of a text finds, and in how many login methods it looks at identities. */
+/** Bounds of a search by the beginning of a text: users that it finds, and login methods in which it looks at identities. */
 export const MOST_BY_PREFIX = 50;
 export const METHODS_BY_PREFIX = 10;
 
@@ -68,7 +68,7 @@ export const loginMethods = (name: string) => {
   const error = says(name, LOGIN_METHOD_FORM);
   return z
     .union([z.string(), z.array(z.string())], { error })
-    .transform((given) => [given].flat().join(','))
+    .transform((texts) => [texts].flat().join(','))
     .refine((whole) => !isTooLong('loginMethods', whole), { error, abort: true })
     .transform((whole) => whole.split(','))
     .pipe(z.array(z.enum(LoginMethod, { error })))
@@ -96,14 +96,14 @@ const endDate = dateBound('endDate', 'last').nullish();
 
 /** A filter as GraphQL gives it. BAD_USER_INPUT. */
 export function readUserFilter(
-  given: { startDate?: unknown; endDate?: unknown; loginMethods?: LoginMethod[] | null | undefined } | null | undefined,
+  input: { startDate?: unknown; endDate?: unknown; loginMethods?: LoginMethod[] | null | undefined } | null | undefined,
 ): UserFilter {
-  if (given?.loginMethods?.length === 0)
+  if (input?.loginMethods?.length === 0)
     throw badInput('loginMethods', [], 'at least one login method, or null for all');
   return userFilter({
-    createdFrom: parse(startDate, given?.startDate),
-    createdTo: parse(endDate, given?.endDate),
-    loginMethods: given?.loginMethods,
+    createdFrom: parse(startDate, input?.startDate),
+    createdTo: parse(endDate, input?.endDate),
+    loginMethods: input?.loginMethods,
   });
 }
 
@@ -114,15 +114,15 @@ const lastLogin = {
 
 /** The conditions on the state of a user as GraphQL gives them; null where there is none. BAD_USER_INPUT. */
 export function readStateFilter(
-  given:
+  input:
     | { lastLoginBefore?: unknown; lastLoginAfter?: unknown; banned?: boolean | null | undefined }
     | null
     | undefined,
 ): StateFilter | null {
   const state = {
-    lastLoginBefore: parse(lastLogin.before, given?.lastLoginBefore) ?? null,
-    lastLoginAfter: parse(lastLogin.after, given?.lastLoginAfter) ?? null,
-    banned: given?.banned ?? null,
+    lastLoginBefore: parse(lastLogin.before, input?.lastLoginBefore) ?? null,
+    lastLoginAfter: parse(lastLogin.after, input?.lastLoginAfter) ?? null,
+    banned: input?.banned ?? null,
   };
   return Object.values(state).every((value) => value === null) ? null : state;
 }
@@ -134,7 +134,7 @@ export function opaqueText(text: string): string {
   return Buffer.from(`${text}.${crc32(text).toString(36)}`).toString('base64url');
 }
 
-/** What an opaque text has, if it has the form. Its checksum is right if the same comes of it again. */
+/** The match of an opaque text, if it has the form. Its checksum is right if encoding gives the text again. */
 export function openText(opaque: string, form: RegExp): RegExpExecArray | null {
   return isTooLong('cursor', opaque) ? null : form.exec(Buffer.from(opaque, 'base64url').toString());
 }
@@ -148,7 +148,7 @@ export function cursorOf({ createdAt, id }: { readonly createdAt: string; readon
   return encodeCursor({ createdAt: new Date(createdAt), id });
 }
 
-/** What errors say of a cursor of a list of `things`. */
+/** The words of errors for a cursor of a list of `things`. */
 export const cursorForm = (things: string) => `a cursor of ${things} from an earlier answer`;
 
 /** A cursor from `encodeCursor`. */

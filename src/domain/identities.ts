@@ -6,7 +6,7 @@ import { dateForm, LATEST, parseDate } from './parse.js';
 import type { BanState, HistoryFields, LoginFields, Network, WalletType } from './users.js';
 import { ADDRESS_FORM, type Address, requireAddress } from './wallets.js';
 
-/** What identifies a user within a project: the login method, the value, and the form in which the value is compared. */
+/** A user of a project by the login method, the value, and the form in which the value is compared. */
 export interface Identity {
   readonly authMethod: string;
   readonly authValue: string;
@@ -20,13 +20,13 @@ export type GivenIdentity = Pick<Identity, 'authMethod' | 'authValue'>;
 export const identityText = ({ authMethod, authValueKey }: Pick<Identity, 'authMethod' | 'authValueKey'>) =>
   `${authMethod} ${authValueKey}`;
 
-/** What an operator says of a ban. Without an end it stays until it is lifted. */
+/** An operator's terms of a ban. Without an end it stays until it is lifted. */
 export interface BanTerms {
   readonly reason: string | null;
   readonly expiresAt: Date | null;
 }
 
-/** What is not given of them stays as it is, where the identity is banned. */
+/** Absent terms stay as they are, where the identity is banned. */
 export type GivenBanTerms = Partial<BanTerms>;
 
 /** An identity that can neither log in nor register. */
@@ -49,7 +49,7 @@ export interface LinkedAccount {
   readonly walletType: WalletType;
 }
 
-/** What a login or an import line says of a user, checked and in the form in which it is stored. */
+/** A user as a login or an import line describes one, checked and in the form in which it is stored. */
 export interface Profile extends LoginFields {
   /** The login email for a user who exists: null where nothing is said of it, so that it stays. */
   readonly saidEmail: string | null;
@@ -76,7 +76,7 @@ interface AccountInput {
   readonly walletType?: WalletType | null | undefined;
 }
 
-/** How the caller's interface spells the fields, so that an error names the field that the caller wrote. */
+/** Spells a field as the caller's interface does, so that an error names the field that the caller wrote. */
 export type Spelling = (field: string) => string;
 export const snakeCase: Spelling = (field) => field;
 export const camelCase: Spelling = (field) => {
@@ -96,10 +96,9 @@ const AUTH_METHOD_FORM =
 const AUTH_VALUE_FORM = `text of 1 to ${INPUT_LIMITS.authValue.max} bytes without control or invisible characters`;
 const EXTERNAL_ID_FORM = `text of 1 to ${INPUT_LIMITS.externalId.max} bytes without control or invisible characters, and without white space at its ends`;
 const EMAIL_FORM = 'an email address';
-/** How many accounts a user can have. */
 export const MAX_ACCOUNTS = 100;
 
-/** How many characters of a mailbox `EMAIL` accepts. */
+/** The most characters of a mailbox that `EMAIL` accepts. */
 const MAX_MAILBOX = 64;
 // Letters of any script; no white space, quotes or control characters, no empty domain label.
 const EMAIL = /^[^\s@"\p{Cc}\p{Cs}]{1,64}@[^\s@".\p{Cc}\p{Cs}]+(\.[^\s@".\p{Cc}\p{Cs}]+)*$/u;
@@ -107,10 +106,7 @@ const EMAIL = /^[^\s@"\p{Cc}\p{Cs}]{1,64}@[^\s@".\p{Cc}\p{Cs}]+(\.[^\s@".\p{Cc}\
 /** With invisible characters two identities could look like one, which would be a way around a ban. */
 const INVISIBLE = /[\p{Cf}\p{Default_Ignorable_Code_Point}]/u;
 
-/**
- * An email in the form in which it is compared: trimmed, the mailbox in NFC and lower case, the domain in Unicode by IDNA.
- * Null where the text is no email, or has invisible characters in its mailbox.
- */
+/** An email as it is compared: trimmed, mailbox in NFC and lower case, domain in Unicode by IDNA. Null for no email, or invisible characters. */
 export function foldEmail(text: string): string | null {
   const whole = composedText('email', text) ?? '';
   const at = whole.lastIndexOf('@');
@@ -127,8 +123,8 @@ function foldCase(text: string): string {
 }
 
 /**
- * `Bücher.example`, `xn--bcher-kva.example` and `bücher。example` are one domain (IDNA, UTS 46), whose letters only IDNA folds: in a domain, ς and σ
- * are two letters, and Σ is σ wherever it stands. Folded emails are stored, so a library does it: each release of Node.js has other tables.
+ * `Bücher.example`, `xn--bcher-kva.example` and `bücher。example` are one domain (IDNA, UTS 46). In a domain, ς and σ are two letters.
+ * Folded emails are stored, so a library folds them: each release of Node.js has other tables.
  */
 function foldDomain(text: string): { readonly domain: string; readonly isValid: boolean } {
   const composed = text.normalize('NFC');
@@ -149,16 +145,16 @@ export function parseBanReason(name: string, text: string | null | undefined): s
 
 const BAN_END_FORM = 'a date (2026-01-31, through its last instant) or an RFC 3339 date-time that is still to come';
 
-/** What is given of the reason and the end of a ban, null for none; or BAD_USER_INPUT that names the field of the caller. */
+/** The reason and the end of a ban, null for none; or BAD_USER_INPUT that names the field of the caller. */
 export function parseBanTerms(
-  given: { readonly reason?: string | null | undefined; readonly end?: string | null | undefined },
+  input: { readonly reason?: string | null | undefined; readonly end?: string | null | undefined },
   endName: string,
 ): GivenBanTerms {
-  const terms = given.reason === undefined ? {} : { reason: parseBanReason('reason', given.reason) };
-  if (given.end == null) return given.end === undefined ? terms : { ...terms, expiresAt: null };
-  const expiresAt = isTooLong('date', given.end) ? null : parseDate(given.end, 'last');
+  const terms = input.reason === undefined ? {} : { reason: parseBanReason('reason', input.reason) };
+  if (input.end == null) return input.end === undefined ? terms : { ...terms, expiresAt: null };
+  const expiresAt = isTooLong('date', input.end) ? null : parseDate(input.end, 'last');
   if (expiresAt !== null && expiresAt.getTime() > Date.now() && expiresAt <= LATEST) return { ...terms, expiresAt };
-  throw badInput(endName, given.end, dateForm(given.end, BAN_END_FORM));
+  throw badInput(endName, input.end, dateForm(input.end, BAN_END_FORM));
 }
 
 /** The folded email, or BAD_USER_INPUT. `aboutBlanks` is what else an error says of them. */
@@ -168,7 +164,7 @@ export function requireEmail(name: string, text: string, aboutBlanks = ''): stri
   throw badInput(name, text, EMAIL_FORM + hintOf(text, aboutBlanks));
 }
 
-/** What is probably wrong with a text that is no email. */
+/** The probable fault of a text that is no email. */
 function hintOf(text: string, aboutBlanks: string): string {
   if (composedText('email', text) === null) return ` of ${atMost('email')}`;
   if (text.trim().indexOf('@') > MAX_MAILBOX) return ` with at most ${MAX_MAILBOX} characters before the @`;
@@ -176,9 +172,8 @@ function hintOf(text: string, aboutBlanks: string): string {
 }
 
 /**
- * Checks an identity. The value of an email login is compared as an email, that of a wallet login as an address. Any other value
- * that is an email is compared as one too; the rest is compared as it is (trimmed, NFC), because the ids of providers and
- * passkeys are case-sensitive. BAD_USER_INPUT; another spelling of a method would make a second user of the same person.
+ * Checks an identity; BAD_USER_INPUT. Another spelling of a method would make a second user of the same person.
+ * A value that is an email or an address is compared as one, any other as it is: ids of providers are case-sensitive.
  */
 export function parseIdentity(input: GivenIdentity, spelling: Spelling): Identity {
   const { authMethod } = input;
@@ -192,12 +187,12 @@ export function parseIdentity(input: GivenIdentity, spelling: Spelling): Identit
   );
 }
 
-/** The same of an identity that may be stored by an earlier release, which accepted other spellings of a method. */
-export function parseStoredIdentity({ authMethod, authValue: given }: GivenIdentity, spelling: Spelling): Identity {
+/** Checks an identity that an earlier release may have stored, which accepted other spellings of a method. */
+export function parseStoredIdentity({ authMethod, authValue: text }: GivenIdentity, spelling: Spelling): Identity {
   if (isTooLong('authMethod', authMethod) || !AUTH_METHOD.test(authMethod))
     throw badInput(spelling('auth_method'), authMethod, AUTH_METHOD_FORM);
   const name = spelling('auth_value');
-  const authValue = requireAuthValue(name, given);
+  const authValue = requireAuthValue(name, text);
   return { authMethod, authValue, authValueKey: foldAuthValue(authMethod, authValue, name) };
 }
 
@@ -220,7 +215,7 @@ export interface Prefix {
   readonly folded: string;
 }
 
-/** What texts begin with. White space at its ends is ignored. BAD_USER_INPUT. */
+/** The beginning of texts. White space at its ends is ignored. BAD_USER_INPUT. */
 export function parsePrefix(name: string, text: string): Prefix {
   const exact = requireAuthValue(name, text);
   const at = exact.lastIndexOf('@');
@@ -246,17 +241,14 @@ function foldAuthValue(authMethod: string, authValue: string, name: string): str
   return email ?? authValue;
 }
 
-/**
- * Checks a profile; BAD_USER_INPUT names the field. The wallet of a `wallet` login is its auth value. The wallet is one of the
- * accounts, of type external; every other account is custodial.
- */
+/** Checks a profile; BAD_USER_INPUT names the field. Only its wallet, which is the auth value of a `wallet` login, is an external account. */
 export function parseProfile(input: ProfileInput, spelling: Spelling): Profile {
   const identity = parseIdentity(input, spelling);
   const wallet = parseWallet(input, identity, spelling);
   const saidEmail = parseSaidEmail(input.email, identity, spelling);
   return {
     ...identity,
-    // Where nothing is said of it, the email of a new user is the value if that is an email.
+    // Without one in the input, the email of a new user is the value if that is an email.
     loginEmail: saidEmail ?? foldEmail(identity.authValue),
     saidEmail,
     wallet: wallet?.publicKey ?? null,
@@ -271,7 +263,6 @@ export function requireExternalId(name: string, text: string): string {
   throw badInput(name, text, EXTERNAL_ID_FORM);
 }
 
-/** Whether a user could have this external id. */
 export function isExternalId(text: string): boolean {
   return (
     text !== '' &&
@@ -288,7 +279,7 @@ export function externalIdTaken(by: number | null = null): AppError {
   return new AppError('CONFLICT', `${who} of this project has this external ID.`);
 }
 
-/** What is changed of a user: an absent field stays, and null takes it away. */
+/** Changes of a user: an absent field stays, and null takes it away. */
 export interface UserChanges {
   readonly loginEmail?: string | null;
   readonly externalId?: string | null;
@@ -296,10 +287,10 @@ export interface UserChanges {
 
 /** Changes as they arrive. BAD_USER_INPUT names the field of the caller. */
 export function parseUserChanges(
-  given: { readonly email?: string | null | undefined; readonly externalId?: string | null | undefined },
+  input: { readonly email?: string | null | undefined; readonly externalId?: string | null | undefined },
   spelling: Spelling,
 ): UserChanges {
-  const { email, externalId } = given;
+  const { email, externalId } = input;
   if (email === undefined && externalId === undefined)
     throw new AppError('BAD_USER_INPUT', `Nothing to change: expected email or ${spelling('external_id')}.`);
   return {
@@ -334,9 +325,9 @@ function parseWallet(input: ProfileInput, identity: Identity, spelling: Spelling
 
 /** The value of an email login. For any other login the email given. */
 function parseSaidEmail(email: string | null | undefined, identity: Identity, spelling: Spelling): string | null {
-  const given = email === null || email === undefined ? null : requireEmail(spelling('email'), email);
-  if (identity.authMethod !== 'email') return given;
-  if (given !== null && given !== identity.authValueKey) {
+  const folded = email === null || email === undefined ? null : requireEmail(spelling('email'), email);
+  if (identity.authMethod !== 'email') return folded;
+  if (folded !== null && folded !== identity.authValueKey) {
     const form = `the email in ${spelling('auth_value')}, or none`;
     throw badInput(spelling('email'), email, form);
   }
@@ -344,15 +335,15 @@ function parseSaidEmail(email: string | null | undefined, identity: Identity, sp
 }
 
 function parseAccounts(
-  given: NonNullable<ProfileInput['accounts']>,
+  inputs: NonNullable<ProfileInput['accounts']>,
   wallet: Address | null,
   spelling: Spelling,
 ): LinkedAccount[] {
-  if (given.length > MAX_ACCOUNTS) {
-    throw new AppError('BAD_USER_INPUT', `accounts: got ${given.length}, expected at most ${MAX_ACCOUNTS}.`);
+  if (inputs.length > MAX_ACCOUNTS) {
+    throw new AppError('BAD_USER_INPUT', `accounts: got ${inputs.length}, expected at most ${MAX_ACCOUNTS}.`);
   }
   const accounts = new Map<string, LinkedAccount>();
-  for (const [index, { network, publicKey, walletType }] of given.entries()) {
+  for (const [index, { network, publicKey, walletType }] of inputs.entries()) {
     const name = `accounts[${index}].${spelling('public_key')}`;
     const address = requireAddress(name, publicKey);
     if (address.network !== network) {
@@ -368,12 +359,12 @@ function parseAccounts(
 }
 
 /** The login wallet is external, whatever is given. */
-function linkedAccount(address: Address, wallet: Address | null, given?: WalletType | null): LinkedAccount {
+function linkedAccount(address: Address, wallet: Address | null, walletType?: WalletType | null): LinkedAccount {
   return {
     network: address.network,
     publicKey: address.publicKey,
     addressKey: address.key,
-    walletType: address.key === wallet?.key ? 'external' : (given ?? 'custodial'),
+    walletType: address.key === wallet?.key ? 'external' : (walletType ?? 'custodial'),
   };
 }
 

@@ -100,14 +100,11 @@ export function parseJson(json: string): unknown {
   }
 }
 
-/*
- * The import format: one JSON object a line. Export writes what import reads: first the users, then the bans of the project,
- * each as {"ban": {…}}. The fields of a user come from the table of columns (users.ts).
- */
+/* The import format, one JSON object a line: users, then bans as {"ban": {…}}. Export writes it, and users.ts has the fields. */
 
 const MAX_INT = 2_147_483_647;
 const DATE_TIME_FORM = 'a date or an RFC 3339 date-time, from 1970';
-/** How far clocks may be apart. */
+/** Clocks may be so far apart. */
 const CLOCK_LEEWAY_MS = 86_400_000;
 const LINE_COLUMNS = selectColumns(({ line }) => line !== undefined);
 
@@ -138,11 +135,11 @@ const instant = (name: string, edge: 'first' | 'last', form: string, latest: () 
   readableText(
     name,
     form,
-    (given) => {
-      const read = isTooLong('date', given) ? null : parseDate(given, edge);
+    (date) => {
+      const read = isTooLong('date', date) ? null : parseDate(date, edge);
       return read !== null && read >= EARLIEST && read.getTime() <= latest() ? read : null;
     },
-    (given) => dateForm(given, form),
+    (date) => dateForm(date, form),
   );
 /** When something has happened: a login that is to come would be the last one for ever. */
 const pastInstant = (name: string) =>
@@ -150,7 +147,7 @@ const pastInstant = (name: string) =>
 /** When something ends: a date is through its last instant, as in `parseBanTerms`. */
 const endInstant = (name: string) => instant(name, 'last', `${DATE_TIME_FORM} to 9999`, () => LATEST.getTime());
 
-/** What a line may give for a column. A column that may be null or has a default may be absent. */
+/** The form of a column in a line. A column that may be null or has a default may be absent. */
 function formOf({ line = '', type, isNullable, ifAbsent }: UserColumn): z.ZodType {
   const form = { text, int: count, timestamptz: pastInstant, bigint: null, login_method: null }[type]?.(line);
   if (form === undefined) throw new TypeError(`The import format has no form for the type ${type}.`);
@@ -166,9 +163,9 @@ const accountForm = {
   ),
 };
 
-const unknownFields = (known: string, name: string) => (issue: z.core.$ZodRawIssue) =>
+const unknownFields = (fields: string, name: string) => (issue: z.core.$ZodRawIssue) =>
   issue.code === 'unrecognized_keys'
-    ? `Unknown field ${nameKeys(issue.keys)}; known are ${known}.`
+    ? `Unknown field ${nameKeys(issue.keys)}; known are ${fields}.`
     : says(name, 'a JSON object')(issue);
 
 const banLine = z.strictObject(
@@ -241,7 +238,7 @@ export function formatCsvUser(user: ExportedUser): string {
   return formatCsvLine([...CSV_COLUMNS.map((column) => user[column]), accounts]);
 }
 
-/** A ban as a line of the format, with its newline. What it does not have is left out: 0.9.0 refuses fields that it does not know. */
+/** A ban as a line of the format, with its newline. Absent terms are left out: 0.9.0 refuses fields that it does not know. */
 export function formatBan({ authMethod, authValue, createdAt, reason, expiresAt }: Ban): string {
   const ban = {
     ...{ auth_method: authMethod, auth_value: authValue, created_at: createdAt },
@@ -251,7 +248,7 @@ export function formatBan({ authMethod, authValue, createdAt, reason, expiresAt 
   return `${JSON.stringify({ ban })}\n`;
 }
 
-/** What an import does with a line whose user exists. In an update, logins are only added; a replacement takes them back, too. */
+/** Treatments of a line whose user exists. An update only adds logins; a replacement takes them back, too. */
 export const ON_CONFLICT = ['skip', 'update', 'replace', 'fail'] as const;
 
 export type OnConflict = (typeof ON_CONFLICT)[number];
@@ -306,7 +303,6 @@ function inputOf(line: UserLine): LineInput {
 
 /** Bytes that can be read from their start any number of times. */
 export interface Stored extends AsyncIterable<Buffer> {
-  /** How many there are. */
   readonly bytes: number;
 }
 
@@ -317,7 +313,7 @@ export function isStored(input: AsyncIterable<Buffer>): input is Stored {
 export interface SpoolFile extends Stored {
   /** Appends a chunk. To be awaited before the next one. PAYLOAD_TOO_LARGE if the file would have more than its bound. */
   write(chunk: string | Uint8Array): Promise<void>;
-  /** What it has from a position on. */
+  /** The bytes from a position on. */
   read(position: number): AsyncGenerator<Buffer, void>;
 }
 

@@ -1,10 +1,9 @@
 import { badInput } from '../errors.js';
 
 /**
- * The longest text that is accepted for each kind of value. It is checked before the text is parsed, hashed, compared or repeated in an error; where
- * the text is normalised, afterwards, and a bound of its own before (composedText). So no value costs more than its request was charged for.
- *
- * This is the only such table: the interfaces check by it, and the OpenAPI document and `docs/limits.md` show it.
+ * The longest text of each kind. It is checked before the text is parsed, hashed, compared or repeated in an error.
+ * A text that is normalised has a bound before (composedText), too. So no value costs more than its request was charged for.
+ * This is the only such table: the interfaces, the OpenAPI document and `docs/limits.md` are made from it.
  */
 export const INPUT_LIMITS = {
   email: { max: 320, unit: 'characters' },
@@ -38,7 +37,7 @@ export const INPUT_LIMITS = {
   webhookUrl: { max: 2_048, unit: 'characters' },
   webhookDescription: { max: 200, unit: 'characters' },
   operatorName: { max: 64, unit: 'characters' },
-  /** Who acted, in a filter of the audit trail. */
+  /** An actor, in a filter of the audit trail. */
   actor: { max: 128, unit: 'characters' },
   /** A name in a GraphQL document: of an operation, a fragment, a variable, a field or an alias. */
   graphqlName: { max: 128, unit: 'characters' },
@@ -52,7 +51,7 @@ const MOST_BYTES = 3;
 /** The largest answer to one request. A larger one is refused, if possible before it is read, and never cut short. */
 export const LARGEST_ANSWER_BYTES = 8 * 2 ** 20;
 
-/** Whether an answer has too many bytes. Counts them only if the number of characters does not decide it. */
+/** Counts the bytes of an answer only if the number of its characters does not decide it. */
 export function isTooLargeAnswer(text: string): boolean {
   if (text.length > LARGEST_ANSWER_BYTES) return true;
   return MOST_BYTES * text.length > LARGEST_ANSWER_BYTES && Buffer.byteLength(text) > LARGEST_ANSWER_BYTES;
@@ -60,10 +59,7 @@ export function isTooLargeAnswer(text: string): boolean {
 
 export type InputKind = keyof typeof INPUT_LIMITS;
 
-/**
- * Whether a text is longer than its kind may be. Characters are code points, as PostgreSQL and JSON Schema count them. Takes the same time for every
- * text that is too long.
- */
+/** Characters are code points, as for PostgreSQL and JSON Schema. Takes the same time for every text that is too long. */
 export function isTooLong(kind: InputKind, text: string): boolean {
   const { max, unit } = INPUT_LIMITS[kind];
   if (unit === 'bytes') return text.length > max || (MOST_BYTES * text.length > max && Buffer.byteLength(text) > max);
@@ -81,7 +77,7 @@ export function composedText(kind: InputKind, text: string): string | null {
   return isTooLong(kind, composed) ? null : composed;
 }
 
-/** What is accepted of a kind, for an error: "at most 320 characters". */
+/** The bound of a kind, for an error: "at most 320 characters". */
 export function atMost(kind: InputKind): string {
   const { max, unit } = INPUT_LIMITS[kind];
   return `at most ${max} ${unit}`;

@@ -1,4 +1,4 @@
-/* Where JSON is malformed. The messages of V8 repeat the text, and often have no position. */
+/* Finds where JSON is malformed. The messages of V8 repeat the text, and often have no position. */
 
 /** The first place that is wrong, which is the length of a text that ends too early. */
 class Fault {
@@ -12,10 +12,7 @@ const SPACE = /[ \t\n\r]*/y;
 const SCALAR = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
 const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
 
-/**
- * Says where a text is not JSON and what was expected there; null for a text that is JSON. It never repeats the text. It recurses as deep as
- * the text nests.
- */
+/** Says where a text is not JSON and what was expected; null for JSON. It never repeats the text, and recurses as deep as it nests. */
 export function describeJsonFault(text: string): string | null {
   try {
     const end = afterSpace(text, afterValue(text, 0, ''));

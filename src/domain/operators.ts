@@ -9,7 +9,7 @@ import type { AsRead } from './users.js';
 
 export { OperatorRole } from '../db/generated/prisma/enums.js';
 
-/** Who operates the service: a person with a role. The command has every right, under the name of the person who runs it. */
+/** A person with a role who operates the service. The command has every right, under the name of the person who runs it. */
 export interface Operator {
   readonly name: string;
   readonly role: OperatorRole;
@@ -25,17 +25,14 @@ export const OPERATOR_ROLES: readonly OperatorRole[] = Object.values(OperatorRol
 const VIEW: readonly Permission[] = [SecretScope.read, SecretScope.verify, 'inspect'];
 const SUPPORT: readonly Permission[] = [...VIEW, 'remove', 'restore', 'ban', 'edit'];
 
-/** What each role allows, in every project of the operator. */
+/** Permissions of each role, in every project of the operator. */
 export const PERMISSIONS_OF_ROLE: Readonly<Record<OperatorRole, readonly Permission[]>> = {
   viewer: VIEW,
   support: SUPPORT,
   admin: [...Object.values(SecretScope), 'inspect', 'remove', 'restore', 'ban', 'edit', 'operate'],
 };
 
-/**
- * What concerns all projects together: to oversee the service, which is its status, or to govern it, which is to add projects and to manage
- * operators. An operator who is limited to some projects may do neither.
- */
+/** Acts on all projects together: to see the status, or to add projects and manage operators. An operator of some projects may do neither. */
 export type ServicePermission = 'oversee' | 'govern';
 
 const OVER_ALL: Readonly<Record<OperatorRole, readonly ServicePermission[]>> = {
@@ -54,12 +51,12 @@ export function requirePermission(
   operator: Operator,
   ...permissions: readonly (Permission | ServicePermission)[]
 ): void {
-  const allowed = (one: Operator) => permissionsOf(one).some((each) => permissions.includes(each));
+  const allowed = (one: Operator) => permissionsOf(one).some((permission) => permissions.includes(permission));
   if (allowed(operator)) return;
   const { name, role } = operator;
   if (allowed({ ...operator, projects: null }))
     throw new AppError('FORBIDDEN', `This needs an operator of all projects; ${name} is limited to some.`);
-  const roles = OPERATOR_ROLES.filter((each) => allowed({ name, role: each, projects: null })).join(' or ');
+  const roles = OPERATOR_ROLES.filter((otherRole) => allowed({ name, role: otherRole, projects: null })).join(' or ');
   throw new AppError('FORBIDDEN', `This needs the role ${roles}; ${name} has the role ${role}.`);
 }
 
@@ -96,7 +93,7 @@ export interface KnownOperator
     Readonly<AsRead<Pick<models.Operator, 'createdAt' | 'lastSeenAt'>>> {
   /** The projects to which they are limited, by name; null: all projects are theirs. */
   readonly projects: readonly Pick<ProjectRow, 'appId' | 'name'>[] | null;
-  /** Where the operator comes from: added by someone, here or with the command, or by the single sign-on. */
+  /** By someone, here or with the command, or by the single sign-on. */
   readonly source: 'added' | 'sso';
 }
 
@@ -104,7 +101,7 @@ export interface KnownOperator
 export interface OperatorSession
   extends Readonly<AsRead<Omit<models.OperatorSession, 'operatorId' | 'tokenHash' | 'passkeyId'>>> {
   readonly operator: string;
-  /** How its operator signed in: one of the single sign-on may also be given a link. */
+  /** One of the single sign-on may also be given a link. */
   readonly by: 'link' | 'passkey' | 'link or sso';
 }
 
@@ -140,12 +137,12 @@ export type OperatorAction = keyof typeof OPERATOR_WORDS;
 /** To how many projects an operator can be limited: they are read with each request. */
 export const MAX_PROJECTS = 1_000;
 
-/** How long a link can be used, a session may rest, and a session may last. */
+/** The time in which a link can be used, in which a session may rest, and in which it ends. */
 export const LINK_MS = 10 * 60_000;
 export const IDLE_MS = 30 * 60_000;
 export const SESSION_MS = 12 * 3_600_000;
 export const MAX_USER_AGENT = 200;
-/** How many sessions an operator has: a new one ends the oldest. */
+/** A new session of an operator ends the oldest beyond these. */
 export const MAX_SESSIONS = 100;
 
 /** A session that has just begun: its token is known here only. */

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { AppError, expected, show } from '../errors.js';
 import { INPUT_LIMITS, isTooLong } from './input-limits.js';
 
-/* How values from callers are parsed, and what is said of one that is refused: numbers, ids, dates and instants. */
+/* Parses values of callers (numbers, ids, dates and instants), and words the refusal of one. */
 
 /** The largest id that the database assigns, and the largest that is exact in JSON. */
 export const LARGEST_ID = BigInt(Number.MAX_SAFE_INTEGER);
@@ -23,7 +23,7 @@ interface Issue {
   readonly path?: readonly PropertyKey[] | undefined;
 }
 
-/** Where a value stands in `whole`, such as `wallets[3].address`. */
+/** The place of a value in `whole`, such as `wallets[3].address`. */
 function nameOf({ path = [] }: Issue, whole: string): string {
   const steps = path.map((part) => (typeof part === 'number' ? `[${part}]` : `.${String(part)}`));
   return steps.join('').slice(1) || whole;
@@ -33,14 +33,11 @@ function nameOf({ path = [] }: Issue, whole: string): string {
 export const saysWhere = (accepted: string) => (issue: Issue) =>
   expected(nameOf(issue, 'value'), issue.input, accepted);
 
-/**
- * Zod's error for an object, which errors call `whole`: what it has to be, and which keys it may have. An unknown key is an error:
- * a misspelt `user_id` would turn the request into one about any user.
- */
-export const objectError = (whole: string, form: string, known: string) => (issue: Issue) => {
+/** Zod's error for an object that errors call `whole`. An unknown key is an error: a misspelt `user_id` would ask about any user. */
+export const objectError = (whole: string, form: string, accepted: string) => (issue: Issue) => {
   const { keys = [] } = issue;
   if (issue.code !== 'unrecognized_keys') return expected(nameOf(issue, whole), issue.input, form);
-  return `${nameOf(issue, whole)}: got the unknown key ${nameKeys(keys)}, expected only ${known}.`;
+  return `${nameOf(issue, whole)}: got the unknown key ${nameKeys(keys)}, expected only ${accepted}.`;
 };
 
 /** The first of several keys, as an error repeats them. */
@@ -79,7 +76,7 @@ export function integerMeta(minimum: number, maximum?: number) {
   return { type: 'integer', pattern: undefined, minimum, ...(maximum !== undefined && { maximum }) } as const;
 }
 
-/** What `read` makes of a text; it returns null where the text has not the `form`. */
+/** A text through `read`, which returns null where the text has not the `form`. */
 export function readableText<Value>(
   name: string,
   form: string,
@@ -96,10 +93,7 @@ export function readableText<Value>(
 
 const USER_ID = /^0*[1-9][0-9]*$/;
 
-/**
- * A user id as digits. A number larger than any id is well-formed and finds no user; only its first digits are converted,
- * which is enough to see that it is too large.
- */
+/** A user id as digits. A number larger than any id finds no user; its first digits are enough to see that it is too large. */
 export function userId(name: string) {
   const error = says(name, 'decimal digits, 1 and up');
   return z
@@ -127,9 +121,8 @@ const DAY_MS = 86_400_000;
 const MINUTE_MS = 60_000;
 
 /**
- * The first or the last millisecond of a date or date-time (RFC 3339, section 5.6); null where it is malformed or does not
- * exist. What is finer than a millisecond is cut off: rounded, the last instant of a year would be in the next. A space before
- * the offset is read as a "+" that was not percent-encoded.
+ * The first or the last millisecond of a date or date-time (RFC 3339, section 5.6); null where it is malformed or does not exist.
+ * Finer parts are cut off: rounded, the last instant of a year would be in the next. A space before the offset is a "+" that was not percent-encoded.
  */
 export function parseDate(text: string, edge: 'first' | 'last'): Date | null {
   const match = RFC_3339.exec(text);
@@ -152,7 +145,7 @@ export function parseDate(text: string, edge: 'first' | 'last'): Date | null {
   return withinRange(minuteStart + time.second * 1_000 + milliseconds);
 }
 
-/** What is expected instead of a date that was refused: the `form`, unless the text has it and names no moment of the calendar. */
+/** The form to expect instead of a refused date: `form`, unless the date has it and names no moment of the calendar. */
 export function dateForm(text: string, form: string): string {
   if (!RFC_3339.test(text) || parseDate(text, 'first') !== null) return form;
   return text.includes(':') ? 'a date and a time that exist' : 'a date that exists';
@@ -165,10 +158,7 @@ function utcMidnight(year: number, month: number, day: number): number | null {
   return date.getUTCMonth() === month - 1 && date.getUTCDate() === day ? date.getTime() : null;
 }
 
-/**
- * No user is created outside EARLIEST…LATEST, so a bound outside moves to one millisecond past that end. No answer changes,
- * and PostgreSQL never gets a year that it cannot represent.
- */
+/** No user is created outside EARLIEST…LATEST, so such a bound moves to one millisecond past it: PostgreSQL cannot represent every year. */
 function withinRange(time: number): Date {
   return new Date(Math.min(Math.max(time, EARLIEST.getTime() - 1), LATEST.getTime() + 1));
 }

@@ -9,14 +9,14 @@ export interface Passkey
   readonly operator: string;
 }
 
-/** How many an operator may have. */
+/** The most passkeys of an operator. */
 export const MAX_PASSKEYS = 10;
-/** How long a challenge can be signed. */
+/** A challenge can be signed for so long. */
 export const CHALLENGE_MS = 5 * 60_000;
-/** How long after its beginning a session may add passkeys: one that is stolen later must not outlive itself by a passkey. */
+/** A session may add passkeys only for so long: one that is stolen later must not outlive itself by a passkey. */
 export const ADDING_MS = 30 * 60_000;
 
-/** Where passkeys work: a browser binds each to the name of a host, and says the whole origin in what is signed. */
+/** A place where passkeys work: a browser binds each to the name of a host, and signs the whole origin. */
 export interface Site {
   readonly origin: string;
   readonly host: string;
@@ -30,14 +30,14 @@ export function requirePasskeyName(name: string): void {
   throw badInput('name', name, '1 to 64 printable characters on one line');
 }
 
-/** What a browser answers after it has made a passkey: base64url. */
+/** A browser's answer after it has made a passkey: base64url. */
 export interface NewCredential {
   readonly id: string;
   readonly clientDataJSON: string;
   readonly attestationObject: string;
 }
 
-/** What a browser answers after a passkey has signed: base64url. */
+/** A browser's answer after a passkey has signed: base64url. */
 export interface Assertion {
   readonly id: string;
   readonly clientDataJSON: string;
@@ -50,7 +50,7 @@ const BASE64URL = /^[\w-]+$/;
 const isEncoded = (kind: InputKind, text: unknown): text is string =>
   typeof text === 'string' && !isTooLong(kind, text) && BASE64URL.test(text);
 
-/** Whether an answer of a browser has the form that it must have. Its parts are measured before they are decoded. */
+/** Checks the form of a browser's answer. Its parts are measured before they are decoded. */
 export function isWellFormed<Answer extends NewCredential | Assertion>(
   answer: Record<keyof Answer, unknown>,
 ): answer is Answer {

@@ -8,10 +8,7 @@ import type { AsRead } from './users.js';
 
 export { AuditAction, SecretScope } from '../db/generated/prisma/enums.js';
 
-/**
- * What may be done in a project: what the scopes of a secret allow, or what only operators may do. By its role (domain/operators.ts)
- * an operator may inspect (secrets, bans, the audit trail, exports), remove users, restore them, ban, edit users, or operate, which is all else.
- */
+/** An act in a project: one that scopes of a secret allow, or one for operators by their role (domain/operators.ts). `operate` is all else. */
 export type Permission = SecretScope | 'inspect' | 'remove' | 'restore' | 'ban' | 'edit' | 'operate';
 
 /** The name of an operator without a name in the audit trail. */
@@ -26,7 +23,7 @@ export interface Credentials {
   readonly appSecret: string;
 }
 
-/** Who acts on a project: `actor` is the label of a secret, or the name of an operator (domain/operators.ts). */
+/** The label of a secret, or the name of an operator (domain/operators.ts), and the project. */
 export interface Actor {
   readonly projectId: number;
   readonly actor: string;
@@ -36,19 +33,18 @@ export interface Actor {
 declare const minted: unique symbol;
 
 /**
- * The right to act on one project. Every function of the services takes one. Only `projects/projects.ts` makes them: for a
- * caller who showed one of the project's secrets, or for an operator whose project it is. The only way to the project's id is to name a
- * permission, so no function can forget to check it.
+ * The right to act on one project, which only `projects/projects.ts` makes: for a secret of the project, or for one of its operators.
+ * The only way to the project's id is to name a permission, so no function can forget to check it.
  */
 export interface ProjectScope {
   readonly appId: string;
-  /** Whose right it is: the label of a secret, or the name of an operator. It grants nothing. */
+  /** The label of a secret, or the name of an operator. It grants nothing. */
   readonly actor: string;
   /** The project's own limit of requests in a minute; null where RATE_LIMIT holds. */
   readonly requestsPerMinute: number | null;
   /** The project's id, for a caller with the permission, or with the other one. FORBIDDEN. */
   projectIdFor(permission: Permission, orPermission?: Permission): number;
-  /** The same with the name of the actor, for the audit trail. FORBIDDEN. */
+  /** The project's id with the name of the actor, for the audit trail. FORBIDDEN. */
   actorFor(permission: Permission, requestId: string | null, orPermission?: Permission): Actor;
   permits(permission: Permission): boolean;
   readonly [minted]: true;
@@ -105,10 +101,7 @@ export function projectDeleted(): AppError {
   return new AppError('NOT_FOUND', 'The project has been deleted.');
 }
 
-/*
- * An App Secret is `uds_`, 32 random bytes in base64url, and a checksum. The checksum lets a scanner recognise a leaked secret
- * without a request. It is for scanners only: secrets are verified by their hash, so older secrets without a checksum stay valid.
- */
+/* `uds_`, 32 random bytes in base64url, and a checksum by which scanners recognise a leaked secret. Older secrets have none and stay valid. */
 
 const SECRET_BYTES = 32;
 /** Of a secret without its checksum. */
@@ -124,7 +117,7 @@ export function makeSecret(randomBytes: (size: number) => Buffer): string {
 
 export const APP_ID = /^app_[0-9a-f]{24}$/;
 
-/** Those without a checksum are of releases before there was one. */
+/** Secrets of early releases have no checksum. */
 function isSecret(text: string): boolean {
   const unchecked = text.slice(0, UNCHECKED_LENGTH);
   return /^uds_[\w-]{43}$/.test(unchecked) && (text === unchecked || text === unchecked + checksum(unchecked));
@@ -152,7 +145,7 @@ export class RefusedCredentials extends AppError {
 /** A reason, and the sentence that tells the caller. */
 export type FaultInForm = readonly [reason: RefusalReason, sentence: string];
 
-/** What the form of refused credentials shows. It looks at what was sent only, so that it does not tell whether an App ID exists. */
+/** The fault that the form of refused credentials shows. It does not tell whether an App ID exists, because it looks at the form only. */
 export function faultInForm({ appId, appSecret }: Credentials): FaultInForm | null {
   if (appId.startsWith('uds_') || appSecret.startsWith('app_'))
     return [
@@ -180,13 +173,10 @@ export function hashSecret(secret: string): Buffer<ArrayBuffer> {
 /** By secret: those that this turn of the event loop has read. Nothing is kept beyond the turn. */
 let hashesOfTurn = new Map<string, string>();
 
-/**
- * The same as text, which is faster to look up. One turn of the event loop reads requests of many connections, often with the same
- * secret, which is hashed once for all of them.
- */
+/** The hash as text, which is faster to look up. Many requests of one turn have the same secret, which is hashed once for all. */
 export function hashSecretAsText(secret: string): string {
-  const known = hashesOfTurn.get(secret);
-  if (known !== undefined) return known;
+  const cached = hashesOfTurn.get(secret);
+  if (cached !== undefined) return cached;
   if (hashesOfTurn.size === 0) setImmediate(forgetHashes);
   const hashed = hash('sha256', secret, 'base64');
   hashesOfTurn.set(secret, hashed);
@@ -208,7 +198,7 @@ function checksum(text: string): string {
   return digits;
 }
 
-/** Which entries of the audit trail: all conditions hold; null is none. */
+/** A selection of the audit trail by conditions that all hold; null is none. */
 export interface AuditFilter {
   readonly actor: string | null;
   readonly action: AuditAction | null;

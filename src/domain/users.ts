@@ -4,14 +4,14 @@ import { AppError, show } from '../errors.js';
 
 export { LoginMethod, Network, WalletType } from '../db/generated/prisma/enums.js';
 
-/** What the statements and the import format need to know about a column of `users`. */
+/** A column of `users`, for the statements and the import format. */
 export interface UserColumn {
   readonly name: string;
   /** The type in PostgreSQL. */
   readonly type: 'bigint' | 'int' | 'text' | 'timestamptz' | 'login_method';
   /** Part of `User`, so that both interfaces can show it. */
   readonly isShown?: true;
-  /** Who gives the value: a login and an import line, or an import line alone. Absent where the database gives it. */
+  /** A login and an import line give the value, or an import line alone. Absent where the database gives it. */
   readonly from?: 'login' | 'import';
   /** A login sets it once; a later login with another value fails. An import may replace it. */
   readonly isSetOnce?: true;
@@ -37,9 +37,8 @@ type UserColumns = {
 };
 
 /**
- * The one table of a user's columns, in the order of the import format and of CSV, where a new one comes last. The select list, the insert of a login, the import, the
- * export and the import format are made from it. A column that the Prisma model has and this table does not have is a
- * compile error.
+ * The one table of a user's columns, in the order of the import format and of CSV, where a new one comes last.
+ * Statements, import and export are made from it. A column of the Prisma model that it does not have is a compile error.
  */
 // biome-ignore format: a row for each column
 export const USER_COLUMNS = {
@@ -125,9 +124,9 @@ export interface WalletOwner extends Pick<Account, 'network' | 'walletType'>, Pi
   userId: number;
 }
 
-/** What a login and an import line give, in the form in which it is stored. */
+/** Fields of a login and an import line, in the form in which they are stored. */
 export type LoginFields = Readonly<Pick<UserModel, FieldsWith<{ from: 'login' }>>>;
-/** What an import line gives besides. Null leaves the value to the database, or to the user who exists. */
+/** Further fields of an import line. Null leaves the value to the database, or to the user who exists. */
 export type HistoryFields = { readonly [Field in FieldsWith<{ from: 'import' }>]: UserModel[Field] | null };
 
 /** The columns of a line as it may give them. */
@@ -152,7 +151,7 @@ export type ExportedUser = LineOf<AsRead<UserModel>> & {
 /** The first users who were found by the beginning of a text, in alphabetical order of what begins so. */
 export interface Beginning<Found> {
   readonly users: Found[];
-  /** Whether there are more, or may be under login methods that were not searched (METHODS_BY_PREFIX). */
+  /** True also if login methods that were not searched (METHODS_BY_PREFIX) may have more. */
   readonly hasMore: boolean;
 }
 

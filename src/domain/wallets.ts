@@ -19,7 +19,7 @@ export interface Address {
 
 /** The first byte of the StrKey of an account. */
 const ACCOUNT_VERSION = 6 << 3;
-/** Where the checksum starts: after the version byte and the 32 bytes of the key. */
+/** The place of the checksum: after the version byte and the 32 bytes of the key. */
 const CHECKSUM_OFFSET = 33;
 
 const SECRET_SEED = /^S[A-Z2-7]{55}$/;
@@ -31,10 +31,9 @@ export const ADDRESS_FORM: Readonly<Record<Network, string>> = {
 export const ADDRESS_FORMS = Object.values(ADDRESS_FORM).join(' or ');
 
 /**
- * The one address parser, used by search, verification, import, login and GraphQL. Returns the address, or why it is malformed.
- *
- * Stellar: a StrKey of version `G` with its CRC-16 (SEP-23), and no other form of an account. Ethereum: hex digits in any
- * case; a wrong EIP-55 checksum is reported and not refused.
+ * The one address parser. Returns the address, or why it is malformed.
+ * Stellar: a StrKey of version `G` with its CRC-16 (SEP-23), and no other form of an account.
+ * Ethereum: hex digits in any case; a wrong EIP-55 checksum is reported and not refused.
  */
 export function parseAddress(text: string): Address | { readonly reason: string } {
   if (isTooLong('address', text)) return { reason: `an address has ${atMost('address')}` };
@@ -72,7 +71,7 @@ function isAccountKey(strKey: Buffer): boolean {
   return strKey.readUInt16LE(CHECKSUM_OFFSET) === crc16(strKey.subarray(0, CHECKSUM_OFFSET));
 }
 
-/** Whether the checksum of an address holds. False only for Ethereum in mixed case that contradicts EIP-55. */
+/** False only for Ethereum in mixed case that contradicts EIP-55. */
 export function isChecksumValid({ network, publicKey, key }: Address): boolean {
   const digits = publicKey.slice(2);
   // Digits in one case carry no checksum that could be wrong.
@@ -104,7 +103,7 @@ function malformedReason(text: string): string {
   return 'it begins neither with G (Stellar) nor with 0x (Ethereum)';
 }
 
-/** What is wrong with a text that must have one length and one alphabet. */
+/** The fault of a text that must have one length and one alphabet. */
 function misfit(text: string, length: number, foreign: RegExp): string {
   if (text.length !== length) return `here are ${text.length} characters`;
   return `${show(foreign.exec(text)?.[0])} is none of them`;
@@ -114,7 +113,7 @@ function misfit(text: string, length: number, foreign: RegExp): string {
 
 export const MAX_WALLETS = 500;
 
-/** What is asked about a wallet: to whom the address belongs or, with `userId`, whether it belongs to that user. */
+/** A question about a wallet: to whom the address belongs or, with `userId`, whether it belongs to that user. */
 export interface WalletQuestion {
   readonly address: Address;
   readonly userId: bigint | null;
@@ -136,16 +135,13 @@ export interface WalletVerdict {
 }
 
 export interface WalletVerdicts {
-  /** ISO 8601. What was committed before this instant is taken into account. */
+  /** ISO 8601. The verdicts take into account all that was committed before this instant. */
   readonly asOf: string;
   /** In the order of the questions. */
   readonly verdicts: readonly WalletVerdict[];
 }
 
-/**
- * One of many wallets. A malformed one has a reason and is no error, because the others are answered. `userId` is malformed too
- * where it is null: that is what a caller sends who has lost the ID.
- */
+/** One of many wallets, of which a malformed one is no error: the others are answered. A null `userId` is malformed: a caller lost the ID. */
 export function readWallet(
   userIdSchema: z.ZodType<bigint>,
   { address: text, userId }: { address: string; userId: unknown },

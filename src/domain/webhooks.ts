@@ -28,7 +28,7 @@ export interface Attempt {
   readonly ms: number;
   /** Why it failed, in our words: never a text of the endpoint. */
   readonly error: string | null;
-  /** Whether an operator has sent it again by hand. */
+  /** True if an operator has sent it again by hand. */
   readonly resent: boolean;
 }
 
@@ -43,7 +43,6 @@ export const ATTEMPTS_KEPT_MS = 30 * 86_400_000;
 /** The attempts that a list of endpoints shows. */
 export const ATTEMPTS_LISTED = 10;
 
-/** How the attempts of an hour ended. */
 export interface WebhookHour {
   /** ISO 8601. */
   readonly from: string;
@@ -51,7 +50,7 @@ export interface WebhookHour {
   readonly failed: number;
 }
 
-/** What waits for an endpoint, as far as it was counted. */
+/** Changes that wait for an endpoint, as far as they were counted. */
 export interface Backlog {
   readonly count: number;
   readonly isMore: boolean;
@@ -92,11 +91,11 @@ export interface Webhook {
   readonly failed: number;
   /** The last ones, the newest first. */
   readonly attempts: readonly Attempt[];
-  /** Those that are valid, the newest first. */
+  /** The valid ones, the newest first. */
   readonly secrets: readonly WebhookSecret[];
 }
 
-/** What is sent: the headers of Standard Webhooks are made of the id and the time, and the body of the rest. */
+/** A message: the headers of Standard Webhooks are made of the id and the time, and the body of the rest. */
 export interface Message {
   readonly id: string;
   readonly type: string;
@@ -116,7 +115,6 @@ export interface WebhookSample {
   readonly body: string;
 }
 
-/** What a receiver may be sent. */
 export function listSamples(): WebhookSample[] {
   const at = '2026-01-31T12:00:00.000Z';
   return CHANGE_TYPES.map((type) => {
@@ -148,7 +146,7 @@ export function requireWebhookUrl(text: string, allowPrivate: boolean): string {
   const form = `${allowPrivate ? 'an http:// or https://' : 'an https://'} URL of ${atMost('webhookUrl')}, without credentials and fragment`;
   if (isTooLong('webhookUrl', text) || !URL.canParse(text)) throw badInput('url', text, form);
   const url = new URL(text);
-  // Who tries one on their own machine is told what that needs.
+  // A person who tries one on their own machine is told what that needs.
   if (!allowPrivate && url.protocol === 'http:' && isPrivateName(url.hostname)) throw privateTarget(text);
   const hasScheme = url.protocol === 'https:' || (allowPrivate && url.protocol === 'http:');
   if (!hasScheme || url.username + url.password + url.hash !== '' || isTooLong('webhookUrl', url.href))
@@ -167,13 +165,13 @@ export function privateTarget(url: string): AppError {
 
 const PRIVATE_NAME = /(^|\.)(localhost|local|internal|home\.arpa)\.?$/;
 
-/** Whether a host name stands for a machine that is not public, as far as the name tells. */
+/** True if a host name stands for a machine that is not public, as far as the name tells. */
 export function isPrivateName(hostname: string): boolean {
   const address = hostname.replace(/^\[(.*)\]$/, '$1');
   return ipaddr.isValid(address) ? !isPublicAddress(address) : PRIVATE_NAME.test(hostname.toLowerCase());
 }
 
-/** Whether an address belongs to the public internet: not private, loopback, link-local (as metadata services are), multicast or reserved. */
+/** True on the public internet: not private, loopback, link-local (as metadata services are), multicast or reserved. */
 export function isPublicAddress(address: string): boolean {
   // ipaddr takes an IPv4-compatible address (::8.8.8.8) for one that maps IPv4.
   if (!ipaddr.isValid(address) || /^::\d+\./.test(address)) return false;
@@ -195,8 +193,8 @@ export function requireWebhookDescription(text: string): string {
 
 /** Types without doubles, in the order of all types; all of them are kept as none. */
 export function normalizeTypes(types: readonly ChangeType[] | null): ChangeType[] {
-  const wanted = CHANGE_TYPES.filter((type) => types?.includes(type));
-  return wanted.length === CHANGE_TYPES.length ? [] : wanted;
+  const selected = CHANGE_TYPES.filter((type) => types?.includes(type));
+  return selected.length === CHANGE_TYPES.length ? [] : selected;
 }
 
 /** The first retry comes after so long, each further one after twice the time of the last, up to the most. */
@@ -207,10 +205,7 @@ export const GIVE_UP_MS = 3 * 86_400_000;
 /** Retries come up to a fifth earlier or later, so that endpoints of one host do not come back together. */
 const JITTER = 0.2;
 
-/**
- * How long to wait after a number of failed attempts, one after another. The endpoint may ask for more (Retry-After), within the
- * same bound; it may not ask for less. `random` is from 0 to 1.
- */
+/** The wait after consecutive failures. The endpoint may ask for more (Retry-After), within the same bound. `random` is from 0 to 1. */
 export function retryDelayMs(failures: number, retryAfterMs: number | null, random: number): number {
   const backoff = Math.min(FIRST_RETRY_MS * 2 ** Math.min(failures - 1, 30), MAX_RETRY_MS);
   const jittered = backoff * (1 - JITTER + 2 * JITTER * random);
@@ -230,5 +225,4 @@ export interface NewWebhook extends Pick<Webhook, 'id' | 'url'> {
   readonly secret: string;
 }
 
-/** How a test ended. */
 export type TestResult = Pick<Attempt, 'ok' | 'status' | 'ms' | 'error'>;
