@@ -4,10 +4,7 @@ import type { Actor, AuditAction, AuditEntry, AuditFilter } from '../domain/proj
 
 /* Most entries are part of the statement that they record. The trail is read on a standby, and exported from one snapshot: models do neither. */
 
-/**
- * An insert of an audit entry for each row of `entries` (a user's id or null, details as JSON). It must be part of the statement
- * that it records, so that neither exists without the other. Details must not identify a user.
- */
+/** Inserts an audit entry for each row of `entries` (user's id or null, details as JSON that identify no user), in the statement that it records. */
 export function insertAuditEntries({ projectId, actor, requestId }: Actor, action: AuditAction, entries: Prisma.Sql) {
   return Prisma.sql`
     INSERT INTO audit_log (project_id, actor, request_id, action, user_id, details)
@@ -64,7 +61,7 @@ export function listAuditPage(
     LIMIT ${limit}::bigint`);
 }
 
-/** Records an action beside the statement, or in the transaction, that does it. Where it concerns a user, with the id. */
+/** Records an action beside the statement, or in the transaction, that does it. */
 export async function recordAction(
   db: Queryable | ModelTransaction,
   actor: Actor,

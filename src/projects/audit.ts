@@ -35,16 +35,16 @@ export function createAudit(db: Database) {
       const { after, limit } = page;
       const projectId = scope.projectIdFor('inspect');
       const position = after === null ? null : parse(cursor('after', 'the audit trail'), after);
-      const found = await listAuditPage(db.replicaReads, projectId, readQuestion(question), position, limit + 1);
-      return { entries: found.slice(0, limit), hasNext: found.length > limit };
+      const entries = await listAuditPage(db.replicaReads, projectId, readQuestion(question), position, limit + 1);
+      return { entries: entries.slice(0, limit), hasNext: entries.length > limit };
     },
 
     /** Says what is wrong with conditions. BAD_USER_INPUT. */
     checkQuestion: (question: AuditQuestion): void => void readQuestion(question),
 
     /**
-     * Writes the entries that meet all conditions, newest first, in chunks. Returns their number. It needs no snapshot, because entries are
-     * only added, before those that it has yet to read; so no transaction waits for `write`.
+     * Writes the entries that meet all conditions, newest first, and returns their number. Entries are only added, so it needs no snapshot, and no
+     * transaction waits for `write`.
      */
     async exportEntries(scope: ProjectScope, question: AuditQuestion, options: ExportEntriesOptions): Promise<number> {
       const projectId = scope.projectIdFor('inspect');
@@ -91,11 +91,12 @@ function formatCsvEntry({ id, at, actor, action, userId: user, requestId, detail
 
 function readQuestion({ actor, action, userId: id, since, until }: AuditQuestion): AuditFilter {
   if (actor != null && isTooLong('actor', actor)) throw badInput('actor', actor, `text of ${atMost('actor')}`);
-  const known = AUDIT_ACTIONS.find((each) => each === action);
-  if (action != null && known === undefined) throw badInput('action', action, `one of ${AUDIT_ACTIONS.join(', ')}`);
+  const auditAction = AUDIT_ACTIONS.find((name) => name === action);
+  if (action != null && auditAction === undefined)
+    throw badInput('action', action, `one of ${AUDIT_ACTIONS.join(', ')}`);
   return {
     actor: actor ?? null,
-    action: known ?? null,
+    action: auditAction ?? null,
     userId: id == null ? null : parse(arguments_.userId, id),
     since: since == null ? null : parse(arguments_.since, since),
     until: until == null ? null : parse(arguments_.until, until),

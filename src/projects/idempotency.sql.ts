@@ -2,7 +2,7 @@ import { type KeyColumns, Prisma, type Queryable } from '../db/statements.js';
 
 /* Parts of the statements of writes that may be retried. Keys expire by the clock of the database. */
 
-/** How long retries get the first answer. */
+/** Retries get the first answer until then. */
 const EXPIRED = Prisma.sql`created_at < now() - interval '24 hours'`;
 
 /** A key of the caller's choice, and the hash of the request, so that another request with the key is noticed. */
@@ -39,8 +39,8 @@ export const EARLIER = Prisma.sql`
 export const NO_ANSWER = Prisma.sql`NULL::jsonb`;
 
 /**
- * An insert of the `answer` to each key of `source`. Waits for a transaction that stores another one; when that has committed, it undoes the
- * statement (`isKeyTaken`), which is to be run again: it finds the answer then.
+ * Stores the `answer` to each key of `source`. If another transaction stores one first, it undoes the statement (`isKeyTaken`), which is run again and
+ * finds the answer.
  */
 export function storeAnswers(answer: Prisma.Sql, source: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`
@@ -53,7 +53,7 @@ export function storeAnswers(answer: Prisma.Sql, source: Prisma.Sql): Prisma.Sql
       created_at = take_expired_key(known.${EXPIRED})`;
 }
 
-/** Whether a statement failed because another request has stored an answer to the same key at this moment. */
+/** True if a statement failed because another request has stored an answer to the same key at this moment. */
 export function isKeyTaken(error: unknown): boolean {
   return (error as { constraint?: unknown }).constraint === 'idempotency_key_is_taken';
 }

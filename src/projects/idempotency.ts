@@ -3,12 +3,12 @@ import { inBatches, type Queryable } from '../db/statements.js';
 import { AppError } from '../errors.js';
 import { deleteExpiredKeys, type Earlier, listProjectsWithExpiredKeys, type Retry } from './idempotency.sql.js';
 
-/**
- * Writes that may be retried with a key. Write and answer are one statement. Of several requests at once one does the work while the others
- * wait. A failure is undone and not stored, so a retry runs again. Answers are kept for 24 hours.
+/*
+ * Writes that may be retried with a key for 24 hours. Write and answer are one statement. One of several requests works while the others wait. A failure
+ * is undone and not stored.
  */
 
-/** What the caller's key stands for: this request. */
+/** The request for which the caller's key stands. */
 export function retryOf(key: string, request: readonly unknown[]): Retry {
   return { key, requestHash: hash('sha256', JSON.stringify(request)) };
 }

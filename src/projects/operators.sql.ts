@@ -12,12 +12,9 @@ import {
   SESSION_MS,
 } from '../domain/operators.js';
 
-/*
- * What is decided by the clock of the database: links and sessions end by it. All else of operators is in operators.ts, by models. A change
- * writes its entry into the log in the same statement.
- */
+/* Links and sessions, which end by the clock of the database; all else is in operators.ts, by models. A change writes its entry into the log in its statement. */
 
-/** Who acts beside the projects, for the log. */
+/** A person who acts beside the projects, for the log. */
 export interface LogActor {
   readonly actor: string;
   readonly requestId: string | null;
@@ -32,7 +29,7 @@ export function insertLogEntries({ actor, requestId }: LogActor, action: Operato
 
 export const milliseconds = (count: number) => Prisma.sql`${count}::float8 * interval '1 millisecond'`;
 
-/** What decides what an operator may do. */
+/** The columns that decide an operator's rights. */
 const RIGHTS = Prisma.sql`
   o.role::text AS role,
   CASE WHEN o.is_limited THEN ARRAY(SELECT project_id FROM operator_projects WHERE operator_id = o.id) END AS projects`;
@@ -75,10 +72,10 @@ export interface UsedPasskey {
   readonly counter: number;
 }
 
-/** How a session begins: by a link, which is used up, by a passkey, or for an operator whom the single sign-on has named. */
+/** The beginning of a session: by a link, which is used up, by a passkey, or for an operator whom the single sign-on has named. */
 export type LogIn = { readonly linkHash: Uint8Array } | UsedPasskey | { readonly name: string };
 
-/** Where a session begins. */
+/** The client with which a session begins. */
 export interface SessionOrigin {
   readonly userAgent: string;
   readonly requestId: string | null;

@@ -44,7 +44,7 @@ interface NewOperator extends Pick<Operator, 'name' | 'role'> {
   readonly appIds?: readonly string[] | null;
 }
 
-/** What to change of an operator; what is absent stays. */
+/** Changes of an operator; an absent field stays. */
 export interface OperatorChanges {
   readonly name?: string | undefined;
   readonly role?: OperatorRole | undefined;
@@ -67,7 +67,7 @@ const WITH_PROJECTS = {
 
 type OperatorModel = Prisma.OperatorGetPayload<{ include: typeof WITH_PROJECTS }>;
 
-function known({ name, role, createdAt, lastSeenAt, subject, isLimited, projects }: OperatorModel): KnownOperator {
+function toOperator({ name, role, createdAt, lastSeenAt, subject, isLimited, projects }: OperatorModel): KnownOperator {
   return {
     name,
     role,
@@ -104,11 +104,11 @@ export function hashToken(token: unknown): Buffer<ArrayBuffer> | null {
   return isToken(token) ? (hash('sha256', token, 'buffer') as Buffer<ArrayBuffer>) : null;
 }
 
-/** How a session is looked for. */
+/** Options of a look at a session. */
 export interface SessionQuestion {
   /** The transaction that asks. */
   readonly tx?: Queryable;
-  /** Whether it keeps the session from becoming idle, as by default. */
+  /** True, as by default, if it keeps the session from becoming idle. */
   readonly isUse?: boolean;
 }
 
@@ -147,28 +147,28 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
 
   /** Makes some projects, or all (null), those of an operator. BAD_USER_INPUT; NOT_FOUND if there is no such project. */
   async function limit(tx: ModelTransaction, operatorId: number, appIds: readonly string[] | null): Promise<void> {
-    const wanted = new Set(appIds);
-    if (wanted.size > MAX_PROJECTS)
-      throw new AppError('BAD_USER_INPUT', `projects: got ${wanted.size}, expected at most ${MAX_PROJECTS}.`);
+    const missing = new Set(appIds);
+    if (missing.size > MAX_PROJECTS)
+      throw new AppError('BAD_USER_INPUT', `projects: got ${missing.size}, expected at most ${MAX_PROJECTS}.`);
     await tx.operatorProject.deleteMany({ where: { operatorId } });
-    const found = await tx.project.findMany({
-      where: { appId: { in: [...wanted] } },
+    const projects = await tx.project.findMany({
+      where: { appId: { in: [...missing] } },
       select: { id: true, appId: true },
     });
-    for (const { appId } of found) wanted.delete(appId);
-    for (const appId of wanted) throw noProject(appId);
-    await tx.operatorProject.createMany({ data: found.map(({ id: projectId }) => ({ operatorId, projectId })) });
+    for (const { appId } of projects) missing.delete(appId);
+    for (const appId of missing) throw noProject(appId);
+    await tx.operatorProject.createMany({ data: projects.map(({ id: projectId }) => ({ operatorId, projectId })) });
   }
 
   const find = async (tx: ModelTransaction, id: number): Promise<KnownOperator> =>
-    known(await tx.operator.findUniqueOrThrow({ where: { id }, include: WITH_PROJECTS }));
+    toOperator(await tx.operator.findUniqueOrThrow({ where: { id }, include: WITH_PROJECTS }));
 
   const listAll = () =>
     db
       .models(({ operator }) => operator.findMany({ orderBy: { name: 'asc' }, include: WITH_PROJECTS }))
-      .then((all) => all.map(known));
+      .then((all) => all.map(toOperator));
 
-  /** Whose sessions an operator may see and end: their own, or those of all (null). */
+  /** The name whose sessions an operator may see and end: their own, or those of all (null). */
   const sessionsOf = (by: Operator) => (permissionsOf(by).includes('govern') ? null : by.name);
 
   /** Ends a session of an operator, or of any (null); false if there is no such session. */
@@ -273,10 +273,7 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
     createLink,
     begin,
 
-    /**
-     * A link for the person who runs the command. Where there is no operator at all, they are added first, with the role admin:
-     * so the first start needs no other command. NOT_FOUND.
-     */
+    /** A link for the person who runs the command. The first operator of all is added as admin, so the first start needs no other command. NOT_FOUND. */
     async createFirstLink(by: Operator): Promise<Link> {
       requirePermission(by, 'govern');
       await add(logActor(by, null), { name: by.name, role: 'admin', onlyAsFirst: true });
@@ -323,7 +320,7 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
       throw new AppError('UNAUTHENTICATED', `The operator ${show(operator)} was removed in this moment.`);
     },
 
-    /** What may be remembered of the token of a session; null for what cannot be one. */
+    /** The part of a session's token to remember; null for no token. */
     keyOf: (token: unknown): string | null => hashToken(token)?.toString('hex') ?? null,
 
     /** The id of the operator whose active session has the token of a key; null if there is none. Many share a statement. */
@@ -337,8 +334,8 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
 
     /** The operator of a session, which may have ended, as a transaction sees them now. FORBIDDEN if they were removed. */
     async findAgain({ operator, operatorId }: ActiveSession, tx: Queryable): Promise<Operator> {
-      const found = await sql.findOperator(tx, operatorId);
-      if (found !== undefined) return found;
+      const current = await sql.findOperator(tx, operatorId);
+      if (current !== undefined) return current;
       throw new AppError('FORBIDDEN', `The operator ${show(operator)} has been removed.`);
     },
 

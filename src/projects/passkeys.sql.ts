@@ -5,9 +5,9 @@ import { milliseconds } from './operators.sql.js';
 /** For how long a challenge is remembered as used. Its end is by the clock of a process, which may be late. */
 const KEPT_MS = 12 * CHALLENGE_MS;
 
-/* What is decided by the clock of the database, and what several requests must not do at a time. All else of passkeys is in passkeys.ts, by models. */
+/* Reads by the clock of the database, and writes that exclude each other. All else of passkeys is in passkeys.ts, by models. */
 
-/** Whether a session may add passkeys: it was begun by no passkey, and not too long ago. */
+/** True for a session that was begun by no passkey, and not too long ago. */
 export function mayAdd(db: Queryable, sessionId: number): Promise<boolean> {
   return readValue(
     db,

@@ -48,7 +48,7 @@ const TOO_MANY = `An operator has at most ${MAX_PASSKEYS} passkeys. Remove one f
 const NOT_FRESH =
   'A passkey is added within 30 minutes of a sign-in by a link. Sign in by a link again, and then add it.';
 
-/** What authenticators know an operator by: nothing personal, the same for all passkeys, and another one in every database. */
+/** The handle by which authenticators know an operator: nothing personal, one for all passkeys, and another one in every database. */
 const handleOf = ({ id, createdAt }: { readonly id: number; readonly createdAt: Date }) =>
   hash('sha256', `${id} ${createdAt.toISOString()}`, 'buffer') as Buffer<ArrayBuffer>;
 
@@ -64,10 +64,7 @@ function challengeIn(clientDataJSON: string): unknown {
   }
 }
 
-/**
- * What an authenticator says without the statement of its maker. None is asked for; to check one could mean to ask servers that are
- * named in it.
- */
+/** An authenticator's answer without the statement of its maker: to check one could mean to ask servers that it names. */
 async function withoutStatement(attestationObject: string): Promise<string> {
   const { decodeAttestationObject, isoCBOR } = await import('@simplewebauthn/server/helpers');
   const authData = decodeAttestationObject(fromBase64url(attestationObject)).get('authData');
@@ -100,8 +97,8 @@ async function verifyNew({ id, clientDataJSON, attestationObject }: NewCredentia
 type StoredPasskey = Prisma.OperatorPasskeyGetPayload<{ include: { operator: true } }>;
 
 /**
- * What the authenticator of a passkey counts. Throws if the passkey has not signed this challenge for this site. The count is compared
- * later, where it is stored: only what is signed well can tell that a passkey was copied.
+ * The count of the authenticator. Throws if the passkey has not signed this challenge for this site. Only its place of storage compares the count, which
+ * tells that a passkey was copied.
  */
 async function verifyUse(assertion: Assertion, challenge: string, site: Site, passkey: StoredPasskey) {
   const { verifyAuthenticationResponse } = await loadWebAuthn();
@@ -128,12 +125,12 @@ async function verifyUse(assertion: Assertion, challenge: string, site: Site, pa
 
 /** The operator of a session, with the credentials of their passkeys. UNAUTHENTICATED if it has just ended. */
 async function findOperatorOf({ operator }: ModelTransaction, sessionId: number) {
-  const found = await operator.findFirst({
+  const row = await operator.findFirst({
     where: { sessions: { some: { id: sessionId } } },
     include: { passkeys: { select: { credentialId: true } } },
   });
-  if (found === null) throw new AppError('UNAUTHENTICATED', 'The session has ended.');
-  return found;
+  if (row === null) throw new AppError('UNAUTHENTICATED', 'The session has ended.');
+  return row;
 }
 
 function toPasskey({ id, name, host, createdAt, lastUsedAt, operator }: StoredPasskey): Passkey {
@@ -154,7 +151,7 @@ function requireSite(site: Site | null): asserts site is Site {
 
 /** The passkeys with which operators sign in. */
 export function createPasskeys(db: Database, operators: Operators, randomBytes: (size: number) => Buffer) {
-  /** Whose passkeys an operator may see and remove: their own, or those of all. */
+  /** The passkeys that an operator may see and remove: their own, or those of all. */
   const seenBy = (by: Operator) => (permissionsOf(by).includes('govern') ? {} : { operator: { name: by.name } });
 
   const entry = (by: Operator, requestId: string | null, action: OperatorAction, details: Prisma.InputJsonObject) => ({
@@ -176,7 +173,7 @@ export function createPasskeys(db: Database, operators: Operators, randomBytes: 
     return key;
   }
 
-  /** What makes a challenge ours, and good for one purpose: for a session that adds a passkey, or (null) for a sign-in. */
+  /** The seal of a challenge, for one purpose: for a session that adds a passkey, or (null) for a sign-in. */
   async function seal(head: Uint8Array, sessionId: number | null): Promise<Buffer> {
     const mac = createHmac('sha256', await challengeKey())
       .update(`${sessionId ?? 'log in'}:`)
@@ -229,7 +226,7 @@ export function createPasskeys(db: Database, operators: Operators, randomBytes: 
   }
 
   return {
-    /** What a browser needs to make a passkey for the operator of a session, as JSON. CONFLICT. */
+    /** A browser's options to make a passkey for the operator of a session, as JSON. CONFLICT. */
     async beginAdding({ id: sessionId }: ActiveSession, site: Site | null) {
       requireSite(site);
       const { subject, passkeys, ...applicant } = await db.models((models) => findOperatorOf(models, sessionId));
@@ -263,15 +260,22 @@ export function createPasskeys(db: Database, operators: Operators, randomBytes: 
       if (!isWellFormed<NewCredential>({ ...credential }))
         throw badInput('credential', credential.id, 'what the browser has answered');
       const challenge = await readChallenge(challengeIn(credential.clientDataJSON), sessionId);
-      const made = challenge !== null && (await verifyNew(credential, challenge, site).catch(() => null));
-      if (!made || !(await useChallenge(challenge)))
+      const verified = challenge !== null && (await verifyNew(credential, challenge, site).catch(() => null));
+      if (!verified || !(await useChallenge(challenge)))
         throw badInput('credential', credential.id, 'a new passkey, made for this page just now');
       return db.change(async (tx) => {
         await sql.lockOperator(tx, sessionId);
         const { id: operatorId, passkeys } = await findOperatorOf(tx, sessionId);
         if (passkeys.length >= MAX_PASSKEYS) throw new AppError('CONFLICT', TOO_MANY);
-        const { publicKey, counter } = made;
-        const data = { operatorId, name, host: site.host, credentialId: fromBase64url(made.id), publicKey, counter };
+        const { publicKey, counter } = verified;
+        const data = {
+          operatorId,
+          name,
+          host: site.host,
+          credentialId: fromBase64url(verified.id),
+          publicKey,
+          counter,
+        };
         const include = { operator: true };
         const [added] = await tx.operatorPasskey.createManyAndReturn({ data, skipDuplicates: true, include });
         if (added === undefined) throw new AppError('CONFLICT', 'This passkey is known already.');
@@ -281,7 +285,7 @@ export function createPasskeys(db: Database, operators: Operators, randomBytes: 
       });
     },
 
-    /** What a browser needs to sign in by any passkey of the site, as JSON. CONFLICT. */
+    /** A browser's options to sign in by any passkey of the site, as JSON. CONFLICT. */
     async beginLogIn(site: Site | null) {
       requireSite(site);
       const { generateAuthenticationOptions } = await loadWebAuthn();
@@ -296,12 +300,12 @@ export function createPasskeys(db: Database, operators: Operators, randomBytes: 
     /** Begins a session by a passkey that has signed the challenge of this browser. UNAUTHENTICATED, always with the same message. */
     async logIn(
       site: Site | null,
-      given: unknown,
+      token: unknown,
       assertion: Record<keyof Assertion, unknown>,
       caller: SessionOrigin,
     ): Promise<BegunSession> {
       requireSite(site);
-      const challenge = await readChallenge(given, null);
+      const challenge = await readChallenge(token, null);
       if (challenge !== null && isWellFormed<Assertion>(assertion)) {
         const signer = await findSigner(site, challenge, assertion);
         if (signer && !(await useChallenge(challenge))) throw new RefusedLogIn(REFUSED);

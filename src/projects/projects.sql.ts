@@ -4,9 +4,8 @@ import type { Actor, ProjectRow, ProjectSummary } from '../domain/projects.js';
 import { insertLogEntries } from './operators.sql.js';
 
 /*
- * Lists with exact totals or a literal search (a model's `contains` takes % and _ as wildcards), what every request of an operator or the start
- * of a server needs at once, and steps of a deletion, beside other statements. Changes of a project are made by models
- * (users/project-lifecycle.ts).
+ * Lists with exact totals or a literal search (a model's `contains` takes % and _ as wildcards), reads for every request of an operator
+ * or the start of a server, and steps of a deletion. Changes of a project are made by models (users/project-lifecycle.ts).
  */
 
 export async function findProjectId(db: Queryable, appId: string): Promise<number | null> {
@@ -14,10 +13,7 @@ export async function findProjectId(db: Queryable, appId: string): Promise<numbe
   return project?.id ?? null;
 }
 
-/**
- * What is shown of the projects of a page, with their exact numbers of current users. The deltas of the page are added up in the
- * order of their key, so that they are read by it: to the planner a few projects may look like all of them.
- */
+/** Projects of a page with their exact numbers of users. Deltas are added up in the order of their key: to the planner a few projects may look like all. */
 function summaries(page: Prisma.Sql): Prisma.Sql {
   const ofPage = Prisma.sql`project_id = ANY(ARRAY(SELECT id FROM page))`;
   return Prisma.sql`
@@ -110,10 +106,7 @@ export interface ProjectTable {
   readonly key: string;
 }
 
-/**
- * The tables in which a project may have many rows. The rest goes by foreign keys. The trail comes last, so that it tells of a deletion
- * that was interrupted.
- */
+/** Tables with many rows of a project; foreign keys delete the rest. The trail comes last, so that it tells of a deletion that was interrupted. */
 export const LARGE_TABLES: readonly ProjectTable[] = [
   { name: 'users', key: 'id' },
   { name: 'bans', key: 'auth_method, auth_value_key' },
@@ -124,8 +117,8 @@ export const LARGE_TABLES: readonly ProjectTable[] = [
 /** Deletes up to `limit` rows that a project has in a table, and what belongs to them. Returns how many rows. */
 export async function deleteRows(db: Queryable, projectId: number, table: ProjectTable, limit: number) {
   const [name, key] = [Prisma.raw(table.name), Prisma.raw(table.key)];
-  // In the order of the key: a scan of the table would pass over what earlier batches have deleted each time. By their places in the table
-  // (ctid), for which there is one plan. A row that is changed meanwhile has another place, and is left to a later batch.
+  // In the order of the key, because a scan would pass over deleted rows each time, and by ctid, for which there is one plan.
+  // A row that is changed meanwhile has another ctid, and is left to a later batch.
   const [row] = await db.query<{ deleted: number }>(Prisma.sql`
     WITH deleted AS (
       DELETE FROM ${name} WHERE project_id = ${projectId}::int AND ctid = ANY (ARRAY(

@@ -31,7 +31,7 @@ import { findSecrets, markSecretUsed, type SecretRow } from './secrets.sql.js';
 export type Projects = ReturnType<typeof createProjects>;
 
 const APP_ID_BYTES = 12;
-/** How long valid credentials are cached, from the query on. A rotation in another process must take effect within a second. */
+/** Valid credentials are cached for so long, from the query on. A rotation in another process must take effect within a second. */
 const CACHED_MS = 900;
 const MAX_CACHED = 10_000;
 /** Compared with the hash of the caller if the App ID is unknown, so that the answer takes the same time. */
@@ -120,7 +120,7 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
   }
 
   return {
-    /** What is known of credentials without asking the database. */
+    /** Credentials as far as they are known without asking the database. */
     cachedCredentials({ appId, appSecret }: Credentials): CachedCredentials {
       return cache.find(keyOf(appId, hashSecretAsText(appSecret)));
     },
@@ -138,7 +138,7 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
       return scope;
     },
 
-    /** The same as long as the project is enabled. NOT_FOUND, PROJECT_DISABLED. */
+    /** The scope of an enabled project. NOT_FOUND, PROJECT_DISABLED. */
     async getEnabledScope(appId: string, operator: Operator): Promise<ProjectScope> {
       const project = await openProject(appId, operator);
       if (project === null) throw noProject(appId);
@@ -203,8 +203,8 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
     /** For a purge. */
     async openProjectsWithRemoved(operator: Operator, olderThanMs: number) {
       requirePermission(operator, 'govern');
-      const found = await sql.listProjectsWithRemoved(db, olderThanMs);
-      return found.flatMap(({ id, appId, removed }) => {
+      const rows = await sql.listProjectsWithRemoved(db, olderThanMs);
+      return rows.flatMap(({ id, appId, removed }) => {
         const scope = operatorScope(id, appId, operator);
         return scope === null ? [] : { scope, removed };
       });
@@ -297,20 +297,15 @@ interface CacheEntry {
 }
 
 /**
- * Credentials that were valid a moment ago. `invalidate` makes the end of a secret take effect at once: in this process, and in
- * others when the database announces it. If the announcement is lost, CACHED_MS still keeps the promised second.
- *
- * A stale entry grants nothing: its credentials are checked again, but not in the queue of unknown ones. A check that refuses
- * credentials deletes their entry, so a secret that has ended waits with unknown ones.
+ * Credentials that were valid a moment ago. `invalidate` ends a secret at once: in this process, and in others when the database announces it.
+ * If the announcement is lost, CACHED_MS still keeps the promised second.
+ * A stale entry grants nothing: its credentials are checked again, but not in the queue of unknown ones, and a refusal deletes the entry.
  */
 function createCredentialsCache() {
   const entries = new LRUCache<string, CacheEntry>({ max: MAX_CACHED });
   let epoch = 0;
   return {
-    /**
-     * To be called before the database is asked: the time counts from here, however late the answer is. Keeps how often the cache had been
-     * invalidated by then.
-     */
+    /** Is called before the database is asked: the time counts from here, however late the answer is. Keeps the number of invalidations by then. */
     beginQuery: () => ({ askedAt: performance.now(), epoch }),
     find(key: string): CachedCredentials {
       const entry = entries.get(key);

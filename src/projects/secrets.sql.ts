@@ -12,11 +12,11 @@ export interface SecretRow extends Pick<ProjectScope, 'requestsPerMinute'> {
   label: string;
   /** Separated by spaces. */
   scopes: string;
-  /** Whether its recorded use is less than a minute old. */
+  /** True if its recorded use is less than a minute old. */
   isMarked: boolean;
   /** Milliseconds until it expires, by the database's clock at the start of the statement; null if it never does. */
   leftMs: number | null;
-  /** Whether the project refuses all its credentials. */
+  /** True if the project refuses all its credentials. */
   isDisabled: boolean;
 }
 
@@ -96,9 +96,9 @@ export interface ReplacingSecret {
 }
 
 /**
- * Replaces the live secret of a label by a new one, with an audit entry. The old one ends `overlapMs` from now, or earlier if it was to.
- * Those before it keep the end that their rotation promised, unless all end at once. Nothing if the label never had a secret. One statement
- * has one clock, so the project always has a live secret.
+ * Replaces the live secret of a label by a new one, with an audit entry. Returns nothing if the label never had a secret.
+ * The old one ends `overlapMs` from now, or earlier if it was to; those before it keep their end, unless all end at once.
+ * One statement has one clock, so the project always has a live secret.
  */
 export async function replaceSecret(
   tx: Queryable,
@@ -110,7 +110,7 @@ export async function replaceSecret(
   const entry = Prisma.sql`
     SELECT NULL::bigint, jsonb_build_object('secret', id, 'label', label, 'ended', ARRAY(SELECT id FROM ended ORDER BY id), 'ended_at', ${overlapEnd})
     FROM made`;
-  const [made] = await tx.query<Omit<Rotation, 'appSecret'>>(Prisma.sql`
+  const [rotation] = await tx.query<Omit<Rotation, 'appSecret'>>(Prisma.sql`
     WITH newest AS (
       SELECT id, scopes, CASE WHEN expires_at > now() THEN expires_at END AS expires_at
       FROM app_secrets
@@ -137,7 +137,7 @@ export async function replaceSecret(
              ORDER BY label
            ) AS "otherLabels"
     FROM made`);
-  return made;
+  return rotation;
 }
 
 /** Ends a secret now, with an audit entry if it was live. Returns its label; nothing if the project has no such secret. */

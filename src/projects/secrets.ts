@@ -28,8 +28,8 @@ type SecretToRotate = Pick<ReplacingSecret, 'overlapMs'> & Partial<Pick<Replacin
 const LABEL = /^(?=\S)[^\p{C}\p{Zl}\p{Zp}]{1,64}(?<=\S)$/u;
 
 /**
- * The secrets of a project, for operators. Several can be live at a time. Live secrets of one label are one secret and its
- * predecessors, with the same scopes. `onEnded` is called when secrets have ended.
+ * The secrets of a project, for operators. Live secrets of one label are one secret and its predecessors, with equal scopes. `onEnded` hears that
+ * secrets have ended.
  */
 export function createSecrets(db: Database, randomBytes: (size: number) => Buffer, onEnded: () => void) {
   /** One change at a time in a project: of two rotations the later one replaces the secret of the earlier one. */
@@ -47,7 +47,7 @@ export function createSecrets(db: Database, randomBytes: (size: number) => Buffe
 
     /** One secret, live or not. NOT_FOUND. */
     async getSecret(scope: ProjectScope, id: number): Promise<Secret> {
-      const secret = (await listSecrets(db, scope.projectIdFor('inspect'))).find((each) => each.id === id);
+      const secret = (await listSecrets(db, scope.projectIdFor('inspect'))).find((other) => other.id === id);
       if (secret === undefined) throw new AppError('NOT_FOUND', `The project has no secret ${id}.`);
       return secret;
     },
@@ -73,9 +73,8 @@ export function createSecrets(db: Database, randomBytes: (size: number) => Buffe
     },
 
     /**
-     * Replaces the live secret of a label by a new one. The old one ends `overlapMs` from now, or earlier if it was to, and those before it
-     * when they were to (0: all end at once). The new one has its scopes, and its end if it had one.
-     * NOT_FOUND if the label never had a secret.
+     * Replaces the live secret of a label by one with its scopes and end. NOT_FOUND if the label never had a secret.
+     * The old one ends `overlapMs` from now, or earlier if it was to, and those before it when they were to (0: all end at once).
      */
     async rotateSecret(
       scope: ProjectScope,
@@ -84,12 +83,12 @@ export function createSecrets(db: Database, randomBytes: (size: number) => Buffe
     ): Promise<Rotation> {
       const actor = scope.actorFor('operate', requestId);
       const appSecret = makeSecret(randomBytes);
-      const made = await exclusively(actor.projectId, (tx) =>
+      const rotation = await exclusively(actor.projectId, (tx) =>
         replaceSecret(tx, actor, { secretHash: hashSecret(appSecret), label, overlapMs }),
       );
-      if (made === undefined) throw new AppError('NOT_FOUND', `The project has no secret labelled ${show(label)}.`);
+      if (rotation === undefined) throw new AppError('NOT_FOUND', `The project has no secret labelled ${show(label)}.`);
       onEnded();
-      return { ...made, appSecret };
+      return { ...rotation, appSecret };
     },
 
     /** Ends a secret at once and returns its label. Idempotent. NOT_FOUND. */

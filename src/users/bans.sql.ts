@@ -19,16 +19,13 @@ const CHANGED_BANS = Prisma.sql`
   LEFT JOIN users u ON u.project_id = changed.project_id AND u.auth_method = changed.auth_method
     AND u.auth_value_key = changed.auth_value_key AND u.deleted_at IS NULL`;
 
-/** What becomes of a ban `b` whose identity is banned again, with its new reason and end: one that has ended begins again. */
+/** A ban `b` whose identity is banned again, with its new reason and end: one that has ended begins again. */
 const bannedAgain = (reason: Prisma.Sql, expiresAt: Prisma.Sql) => Prisma.sql`
       ON CONFLICT (project_id, auth_method, auth_value_key) DO UPDATE SET
         reason = ${reason}, expires_at = ${expiresAt},
         created_at = CASE WHEN ${IN_FORCE} THEN b.created_at ELSE excluded.created_at END`;
 
-/**
- * Bans an identity, with an audit entry, and returns the ban. One that is banned keeps the reason or the end that is not given; if nothing
- * is different, nothing has changed.
- */
+/** Bans an identity, with an audit entry, and returns the ban. A banned one keeps absent terms; if nothing is different, nothing has changed. */
 export async function insertBan(db: Queryable, actor: Actor, identity: Identity, terms: GivenBanTerms) {
   const { authMethod, authValue, authValueKey } = identity;
   const { reason = null, expiresAt = null } = terms;
@@ -68,7 +65,7 @@ export async function deleteBan(db: Queryable, actor: Actor, { authMethod, authV
 }
 
 export interface BanPageKey {
-  /** Where the page before ended; null for the first page. */
+  /** The end of the page before; null for the first page. */
   readonly after: Position | null;
   readonly limit: number;
   readonly order: 'newest first' | 'oldest first';
@@ -129,7 +126,7 @@ export function exportBans(db: Queryable, projectId: number, after: Identity | n
     LIMIT ${limit}::bigint`);
 }
 
-/** How many of some bans were added, and how many had ended by then. The identities of the others are banned already. */
+/** The number of bans that were added, and of those that had ended by then. The other identities are banned already. */
 export interface ImportedBans {
   readonly added: number;
   readonly ended: number;
@@ -190,8 +187,8 @@ const projectAfter = (id: Prisma.Sql) => Prisma.sql`
         SELECT b.project_id FROM bans b WHERE b.project_id > ${id} AND b.expires_at IS NOT NULL ORDER BY b.project_id LIMIT 1`;
 
 /**
- * Deletes up to `limit` bans of a project that have ended, the longest ended first, which records each in the feed. Returns their number. It waits
- * only for a moment for a user who is locked (55P03).
+ * Deletes up to `limit` ended bans, the longest ended first, each with a change in the feed, and returns their number. It waits only for a moment for a
+ * locked user (55P03).
  */
 export async function deleteEndedBans(db: Queryable, projectId: number, limit: number): Promise<number> {
   const deleted = await db.query(Prisma.sql`

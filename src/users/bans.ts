@@ -58,10 +58,7 @@ export function createBans(db: Database) {
       return identity;
     },
 
-    /**
-     * Bans an identity from logging in and registering, also after its user is removed. One that is banned gets this reason and end,
-     * and keeps what is not given. Idempotent.
-     */
+    /** Bans an identity from logging in and registering, also after its user is removed. Absent terms of a banned one stay. Idempotent. */
     async ban(scope: ProjectScope, identity: Identity, terms: GivenBanTerms = {}, requestId: string | null = null) {
       return insertBan(db, scope.actorFor('ban', requestId), identity, terms);
     },
@@ -72,8 +69,8 @@ export function createBans(db: Database) {
     },
 
     /**
-     * A page of the project's bans: at most `limit`, after a cursor from an earlier page. `search` selects the bans whose value
-     * contains a text, whatever its case. `next` is the cursor of the page after; null where there is none. BAD_USER_INPUT.
+     * A page of the project's bans. `search` selects the bans whose value contains a text, whatever its case. `next` is the cursor of the page after;
+     * null where there is none. BAD_USER_INPUT.
      */
     async listBans(
       scope: ProjectScope,
@@ -83,10 +80,10 @@ export function createBans(db: Database) {
       const position = after === null ? null : parse(cursor('after', 'bans'), after);
       const part = search === null || search.trim() === '' ? null : parsePrefix('search', search);
       const contains = part && [...new Set([part.exact, part.folded])];
-      const found = await listBanPage(db, projectId, { after: position, limit: limit + 1, order, contains });
-      const bans = found.slice(0, limit);
+      const window = await listBanPage(db, projectId, { after: position, limit: limit + 1, order, contains });
+      const bans = window.slice(0, limit);
       const last = bans.at(-1);
-      const hasNext = found.length > limit && last !== undefined;
+      const hasNext = window.length > limit && last !== undefined;
       return { bans, next: hasNext ? cursorOf(last) : null };
     },
 
@@ -107,13 +104,13 @@ export function createBans(db: Database) {
     /** Lifts the ban of an identity as a caller gives it. BAD_USER_INPUT; a method that is misspelt is refused unless the ban was stored with it. */
     async unbanIdentity(
       scope: ProjectScope,
-      given: GivenIdentity,
+      input: GivenIdentity,
       spelling: Spelling,
       requestId: string | null = null,
     ) {
-      const identity = parseStoredIdentity(given, spelling);
+      const identity = parseStoredIdentity(input, spelling);
       const isLifted = await deleteBan(db, scope.actorFor('ban', requestId), identity);
-      return { ...(isLifted ? identity : parseIdentity(given, spelling)), changed: isLifted };
+      return { ...(isLifted ? identity : parseIdentity(input, spelling)), changed: isLifted };
     },
   };
 }

@@ -14,7 +14,7 @@ export interface TallyDifference {
 
 /** The tallies of a project by span: by counting users (`counted`), and by tallies and pending deltas (`tallied`). */
 function spans(projectId: number): Prisma.Sql {
-  const each = (createdAt: Prisma.Sql) => Prisma.sql`
+  const spansOf = (createdAt: Prisma.Sql) => Prisma.sql`
     CROSS JOIN LATERAL (
       VALUES ('all'::tally_span, DATE '1970-01-01'),
              ('month'::tally_span, date_trunc('month', ${createdAt} AT TIME ZONE 'UTC')::date),
@@ -23,7 +23,7 @@ function spans(projectId: number): Prisma.Sql {
   return Prisma.sql`
     counted AS (
       SELECT each.span, each.starts_on, u.login_method, count(*) AS users
-      FROM users u ${each(Prisma.sql`u.created_at`)}
+      FROM users u ${spansOf(Prisma.sql`u.created_at`)}
       WHERE u.project_id = ${projectId}::int AND u.deleted_at IS NULL
       GROUP BY 1, 2, 3
     ), tallied AS (
@@ -32,14 +32,14 @@ function spans(projectId: number): Prisma.Sql {
         SELECT span, starts_on, login_method, users FROM tallies WHERE project_id = ${projectId}::int
         UNION ALL
         SELECT each.span, each.starts_on, d.login_method, d.change
-        FROM tally_deltas d ${each(Prisma.sql`d.created_at`)}
+        FROM tally_deltas d ${spansOf(Prisma.sql`d.created_at`)}
         WHERE d.project_id = ${projectId}::int
       ) AS told
       GROUP BY 1, 2, 3
     )`;
 }
 
-/** Where the tallies and slices of a project differ from a count, in one snapshot. */
+/** The differences between the tallies and slices of a project and a count, in one snapshot. */
 export function compareTallies(db: Queryable, projectId: number): Promise<TallyDifference[]> {
   return db.query(Prisma.sql`
     WITH ${spans(projectId)}, ranges AS (

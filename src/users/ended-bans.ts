@@ -4,16 +4,15 @@ import type { Database } from '../db/database.js';
 import { isHeldUp } from '../db/failures.js';
 import { deleteEndedBans, listProjectsWithEndedBans } from './bans.sql.js';
 
-/** How often it looks for bans that have ended: the feed has the end of a ban so late at most. The embedded database is asked less often, because it rests while nobody uses it. */
+/** The feed has the end of a ban so late at most. The embedded database is asked less often: it rests while nobody uses it. */
 const INTERVAL_MS = 2_000;
 const EMBEDDED_INTERVAL_MS = 10_000;
-/** How many bans of a project end in one transaction. */
+/** The most bans of a project that end in one transaction. */
 const AT_ONCE = 100;
 
 /**
- * Deletes the bans that have ended, which records their ends in the feed. No statement waits for it: each looks at the end of a ban itself. All
- * processes do it, and none deletes what another one is deleting. Each project has transactions of its own: one that holds its users locked,
- * as an import does, is left for the next time, and no other project waits.
+ * Deletes the bans that have ended, which records their ends in the feed. No statement waits for it: each looks at the end of a ban itself.
+ * All processes do it, and none deletes another's. Each project has transactions of its own: one whose users are locked, as by an import, waits for the next time.
  */
 export function createEndedBans(db: Database, onFailure: OnFailure) {
   const inBackground = createBackground(onFailure);

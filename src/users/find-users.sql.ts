@@ -13,10 +13,7 @@ import {
   type UserRow,
 } from './user-columns.sql.js';
 
-/*
- * Each key has its own subquery (LATERAL, with OFFSET 0 so that the planner does not merge it). Whatever the statistics say, a
- * batch is one index look-up for each key and never a scan of the table. Keys with and without accounts share a statement.
- */
+/* Each key has its own subquery (LATERAL, with OFFSET 0 so that the planner does not merge it): always one index look-up a key, never a scan. */
 
 interface Keyed {
   readonly projectId: number;
@@ -28,10 +25,10 @@ export type ExternalIdKey = Keyed & { readonly externalId: string };
 /** The value is a folded login email or the key of an address (`SearchedBy`). */
 export type SearchKey = Keyed & { readonly value: string };
 
-/** For each key `k`, with what it is found by in its columns, the users `u` whom `found` selects. */
+/** For each key `k`, whose columns have what it looks for, the users `u` whom `selection` selects. */
 function findByKey<Key extends Keyed, Row = UserRow>(
   columns: KeyColumns<Key>,
-  found: Prisma.Sql,
+  selection: Prisma.Sql,
   where = Prisma.empty,
 ): KeyedRead<Key, Row> {
   return keyedStatement(
@@ -43,13 +40,13 @@ function findByKey<Key extends Keyed, Row = UserRow>(
     (keys) => Prisma.sql`
       SELECT k.key_index::int AS "keyIndex", ${SHOWN_COLUMNS}, ${LINKED_ACCOUNTS_IF_WANTED}
       FROM ${keys}
-      CROSS JOIN LATERAL (${found}) AS u ${where}`,
+      CROSS JOIN LATERAL (${selection}) AS u ${where}`,
   );
 }
 
 /**
- * The current user with a value that only one has, from a column that the key has too. The value is compared as a range and ordered, because
- * only its own index has that order: a plan made while the table was empty would use another index, and read a whole project for each key.
+ * The current user with a value that only one has, from a column that the key has too. It is compared as a range and ordered:
+ * only its own index has that order. A plan made while the table was empty would use another index, and read a whole project for each key.
  */
 export function currentUserBy(name: 'auth_value_key' | 'external_id', others = Prisma.empty): Prisma.Sql {
   const column = Prisma.raw(name);
@@ -79,8 +76,8 @@ export const findUsersByExternalId = findByKey<ExternalIdKey>(
 );
 
 /**
- * The user, current or removed, whose id is in a column of `source`. The caller checks outside of it whether the user is current.
- * Inside, a plan made while the table was empty would use an index of current users, and read a whole project for each id.
+ * The user, current or removed, whose id is in a column of `source`. The caller checks outside of it whether the user is current:
+ * inside, a plan made while the table was empty would use an index of current users, and read a whole project for each id.
  */
 export function userById(source: string, column: string): Prisma.Sql {
   const [from, id] = [Prisma.raw(source), Prisma.raw(column)];
@@ -97,10 +94,7 @@ export const findUsersById = findByKey<UserKey>(
 /** Users are searched by a folded login email, or by the key of an address among their accounts. */
 export type SearchedBy = 'email' | 'address';
 
-/**
- * At most `limit` users `u` who match the key `k`, in no order. An address of a removed user counts as a row of nulls, so that
- * a search never reads more links than `limit`.
- */
+/** At most `limit` users `u` who match the key `k`, in no order. Removed users of an address count as rows of nulls, so no search reads more links than `limit`. */
 const MATCHING: Record<SearchedBy, (limit: number) => Prisma.Sql> = {
   email: (limit) => Prisma.sql`
     SELECT u.* FROM users u
@@ -172,7 +166,7 @@ export function measureByAddress(
     ORDER BY a.link`);
 }
 
-/* What an operator looks up: any user by any mark, also a removed one. */
+/* A user, or a removed one, whom an operator looks up by any mark. */
 
 type DetailsRow = UserRow &
   Pick<UserDetails, 'removedAt'> & { bannedAt: string | null; reason: string | null; expiresAt: string | null };
@@ -258,9 +252,9 @@ const OF_METHOD = Prisma.sql`AND u.auth_method = methods.auth_method`;
 export type PrefixRow = KeyedRow<{ [Column in keyof UserRow]: UserRow[Column] | null } & { place: number }>;
 
 /**
- * Current users whose login email, identity or external id begins with a text, with their `place` in alphabetical order. Each column, and
- * each method of identities, has an index in that order, of which one part is read: never more than `limit` rows of it. Identities are searched
- * under the first METHODS_BY_PREFIX methods in alphabetical order. If there are more methods, a last row tells, unless `limit` users are before it.
+ * Current users whose login email, identity or external id begins with a text, with their `place` in alphabetical order.
+ * Each column, and each method of identities, has an index in that order, of which at most `limit` rows are read.
+ * Identities are searched under the first METHODS_BY_PREFIX methods; a last row tells that there are more, unless `limit` users are before it.
  */
 export const findUsersByPrefix: KeyedRead<PrefixKey, PrefixRow> = keyedStatement(
   {

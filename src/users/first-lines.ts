@@ -18,7 +18,7 @@ export function createFirstLines() {
   let table = new Uint32Array(WIDTH * slots);
   let users = 0;
 
-  /** Where the digest stands, or else is to stand. */
+  /** The place of the digest, or the one where it is to stand. */
   function placeOf(high: number, low: number): number {
     for (let slot = low % slots; ; slot = (slot + 1) % slots) {
       const place = WIDTH * slot;
@@ -49,7 +49,7 @@ export function createFirstLines() {
       return null;
     },
 
-    /** Where it may be full after `more` users, it begins anew: users of lines so far apart are told by the database only. */
+    /** Begins anew where `more` users may fill it: the database alone tells users of lines so far apart. */
     makeRoom(more: number): void {
       if (users + more <= FULLEST * MOST_SLOTS) return;
       table.fill(0);

@@ -43,7 +43,7 @@ export interface ImportReport {
   bans_ended?: number;
 }
 
-/** What a report has from its first line of a ban on. */
+/** The fields of a report from its first line of a ban on. */
 export const NO_BANS = { bans: 0, bans_kept: 0, bans_ended: 0 } as const;
 
 export interface ErrorKind {
@@ -77,7 +77,7 @@ export function fail(report: ImportReport, line: number, reason: string): void {
   const kind = kindOf(report.error_kinds, shown);
   kind.lines += 1;
   kind.first.push(line);
-  keepLowest(kind.first, MAX_EXAMPLES, (each) => each);
+  keepLowest(kind.first, MAX_EXAMPLES, (line) => line);
   report.errors.push({ line, error: kept(shown) });
   // Lines do not fail in their order: those that are read wrongly come before those that the database refuses.
   if (report.errors.length >= 2 * MAX_REPORTED_ERRORS) keepLowest(report.errors, MAX_REPORTED_ERRORS, lineOf);
@@ -99,8 +99,8 @@ export function orderReport({ errors, error_kinds }: ImportReport): void {
 
 function kindOf(kinds: ErrorKind[], error: string): ErrorKind {
   const isFull = kinds.length >= MAX_ERROR_KINDS;
-  const known = kinds.find((kind) => kind.error === error) ?? (isFull ? kinds[MAX_ERROR_KINDS] : undefined);
-  if (known !== undefined) return known;
+  const existing = kinds.find((kind) => kind.error === error) ?? (isFull ? kinds[MAX_ERROR_KINDS] : undefined);
+  if (existing !== undefined) return existing;
   const kind = { error: isFull ? OTHER_ERRORS : kept(error), lines: 0, first: [] };
   kinds.push(kind);
   return kind;
@@ -146,10 +146,7 @@ export async function writeBatch(
   if (onConflict === 'skip' || onConflict === 'fail') await addLines(db, projectId, users, report, onConflict);
   else await updateByHalves(users, onConflict);
 
-  /**
-   * While one of the lines may have the external id of another user, they are written by halves, so that each line fails or succeeds as if the lines
-   * were written one after another.
-   */
+  /** Writes lines by halves while one of them may have the external id of another user, as if they were written one after another. */
   async function updateByHalves(part: PreparedUsers, how: ImportChange): Promise<void> {
     const left = hasRepeatedExternalId(part) ? part.lines : await updateLines(db, projectId, part, report, how);
     if (left.length === 1) return fail(report, left[0]?.line ?? 0, externalIdTaken().message);
@@ -191,10 +188,7 @@ function hasRepeatedExternalId({ lines }: PreparedUsers): boolean {
   return new Set(ids).size < ids.length;
 }
 
-/**
- * Adds or updates the users of lines, and writes nothing for a user who has all that the line gives. Returns the lines that are left, if one of them
- * may have the external id of another user.
- */
+/** Adds or updates the users of lines, but none who has all that the line gives. Returns lines of which one may have another user's external id. */
 async function updateLines(
   tx: Queryable,
   projectId: number,
@@ -202,11 +196,14 @@ async function updateLines(
   report: ImportReport,
   how: ImportChange,
 ): Promise<readonly UserLine[]> {
-  const found = await findDifferences(tx, projectId, part.rows, how);
-  const unchanged = part.lines.length - found.length;
+  const differences = await findDifferences(tx, projectId, part.rows, how);
+  const unchanged = part.lines.length - differences.length;
   report.imported += unchanged;
   report.unchanged += unchanged;
-  const different = found.map((difference) => ({ ...(part.lines[difference.place - 1] as UserLine), ...difference }));
+  const different = differences.map((difference) => ({
+    ...(part.lines[difference.place - 1] as UserLine),
+    ...difference,
+  }));
   const lines = await withoutOverfull(tx, projectId, different, report);
   if (lines.length === 0 || lines.some(({ isTaken }) => isTaken)) return lines;
   const { rows } = lines.length === part.lines.length ? part : prepareUsers(lines);

@@ -5,10 +5,8 @@ import { bucketCoverOf, isOpenAtEnd, isOpenAtStart, startOfRank, type Total, tot
 import { banOf, LINKED_ACCOUNTS, NO_ACCOUNTS, SHOWN_COLUMNS, type UserRow } from './user-columns.sql.js';
 
 /*
- * A statement answers several keys `k` of one group. They share the filter and everything else in the text of the statement;
- * each has its own project, size and position. A statement is one snapshot, so rows and their total are consistent.
- *
- * The rows come in no order (`usersOf`).
+ * A statement answers several keys `k` of one group, which share its text; each has its own project, size and position. Rows and their total are of one
+ * snapshot; the rows come in no order (`usersOf`).
  */
 
 /** A page that starts within this distance of either end is read by OFFSET, which is cheaper than finding its start. */
@@ -41,10 +39,7 @@ interface Slice {
 
 const NONE_SKIPPED = Prisma.sql`0`;
 
-/**
- * Matching users in order. A filter by login methods reads each method from its own index and merges the results. The common
- * index would read a whole project to find ten users of a rare method.
- */
+/** Matching users in order. Each login method is read from its own index: the common one would read a whole project for a rare method. */
 export function slice(
   filter: UserFilter,
   { where = Prisma.empty, order, limit, offset = NONE_SKIPPED }: Slice,
@@ -85,10 +80,7 @@ export const countUsers = shapedStatement(
     ),
 );
 
-/**
- * The statement for the group of the keys, made by `make` from the first of them. Statements for all users, without a filter, are the
- * most frequent, and they are few: they are kept.
- */
+/** The statement of the group of the keys, made by `make` from the first of them. Those without a filter are few and frequent, so they are kept. */
 function shapedStatement<Key extends CountKey, Row>(
   shapeOf: (key: Key) => string,
   make: (key: Key) => KeyedRead<Key, Row>,
@@ -194,15 +186,12 @@ export interface WindowKey extends CountKey, Bounds {
   readonly limit: number;
   readonly withAccounts: boolean;
   readonly withTotal: boolean;
-  /** Whether to find out if there are users on that side of the window. */
+  /** True to find out if there are users on that side of the window. */
   readonly withNewer: boolean;
   readonly withOlder: boolean;
 }
 
-/**
- * What lies outside a window: whether the filter matches users beyond each bound that was given, and how many in all. Nulls where that is
- * not wanted, because each row of the window repeats these values.
- */
+/** Users outside a window: beyond each bound of it, and how many in all. Nulls unless asked for: each row of the window repeats these values. */
 export interface Beyond {
   newer: boolean | null;
   older: boolean | null;
@@ -216,15 +205,12 @@ export function windowGroupKey(key: WindowKey): string {
   return `${after !== null} ${before !== null} ${cacheKey(shared)}`;
 }
 
-/** Whether a window has one user more than its limit, if there is one, to tell whether the list goes on at its far end. */
+/** True if a window has one user more than its limit, if there is one, to tell whether the list goes on at its far end. */
 function showsMore({ from, withNewer, withOlder }: WindowKey): boolean {
   return from === 'newest' ? withOlder : withNewer;
 }
 
-/**
- * Windows for keys of one group. They seek by (created_at, id), which costs the same at any depth, and works although the users at
- * the ends may be removed.
- */
+/** Windows for keys of one group. They seek by (created_at, id): the same cost at any depth, also when the users at the ends are removed. */
 export const listUserWindows = shapedStatement(
   windowGroupKey,
   (key: WindowKey): KeyedRead<WindowKey, ListRow<Beyond>> => {
@@ -242,7 +228,7 @@ export const listUserWindows = shapedStatement(
     return keyedStatement<WindowKey, ListRow<Beyond>>(
       {
         project_id: ['int', ({ projectId }) => projectId],
-        size: ['bigint', (each) => each.limit + (showsMore(each) ? 1 : 0)],
+        size: ['bigint', (key) => key.limit + (showsMore(key) ? 1 : 0)],
         ...BOUNDS,
         with_newer: ['boolean', ({ withNewer }) => withNewer],
         with_older: ['boolean', ({ withOlder }) => withOlder],
@@ -264,17 +250,17 @@ export const listUserWindows = shapedStatement(
 const UNKNOWN = Prisma.sql`NULL::boolean`;
 const NO_TOTAL = Prisma.sql`SELECT NULL::bigint AS total, NULL::int AS pending`;
 
-/** How many users of the list one window looks at, where nothing else is asked for. */
+/** The users of the list that one window looks at, where nothing else is asked for. */
 export const SCANNED = 1_000;
 
 /** Asks for the users of a window whose state matches. */
 export interface ScanKey extends Omit<WindowKey, 'withTotal' | 'withNewer' | 'withOlder'> {
   readonly state: StateFilter;
-  /** How many users it looks at. */
+  /** The number of users that it looks at. */
   readonly scanned: number;
 }
 
-/** Where a window that has looked at so many users ended; nulls if the list ended before. */
+/** The end of a window that has looked at so many users; nulls if the list ended before. */
 export interface Reached {
   reachedAt: string | null;
   reachedId: number | null;
@@ -286,8 +272,8 @@ export function scanGroupKey({ projectId: _, limit: __, scanned: ___, after, bef
 }
 
 /**
- * Windows for keys of one group: of the next users those whose state matches, at most one more than the limit. No index has
- * the states, because an index of the last login would cost every login (docs/decisions/user-states.md). So the work is bounded instead.
+ * Windows of users whose state matches, with one more than the limit. An index of states would cost every login (docs/decisions/user-states.md), so the
+ * work is bounded instead.
  */
 export function scanUserWindows(db: Queryable, keys: readonly ScanKey[]): Promise<KeyedRow<ListRow<Reached>>[]> {
   const key = keys[0] as ScanKey;

@@ -38,7 +38,7 @@ export interface Login extends MaybeRetried {
   readonly profile: Profile;
 }
 
-/** What became of a login. The user is there where there is neither a refusal nor an earlier answer. */
+/** The outcome of a login. The user is there where there is neither a refusal nor an earlier answer. */
 export interface LoginRow extends User {
   readonly created: boolean;
   /** Why nothing was written. A number is how many accounts the user would have. */
@@ -49,7 +49,7 @@ export interface LoginRow extends User {
 /** A text that no other login of a statement has. */
 const textOf = ({ projectId, profile }: Login) => `${projectId} ${identityText(profile)}`;
 
-/** What the statement of plain logins returns instead of the place of a key. */
+/** A row of the statement of plain logins, which has no place of a key. */
 interface WrittenRow extends LoginRow {
   readonly projectId: number;
   readonly authValueKey: string;
@@ -70,7 +70,7 @@ const ACCOUNT_COLUMNS: KeyColumns<Login> = {
 };
 const listOf = (column: string) => Prisma.raw(`string_to_array(k.${column}, ' ')`);
 
-/** How many accounts the user `had` would have with those of `k`; 0 where all of these are linked already. */
+/** The number of accounts that the user `had` would have with those of `k`; 0 where all of these are linked already. */
 const WOULD_HAVE = Prisma.sql`
   SELECT CASE WHEN count(*) = 0 THEN 0 ELSE count(*) + (
     SELECT count(*) FROM (
@@ -86,8 +86,8 @@ const WOULD_HAVE = Prisma.sql`
 const IS_BANNED = Prisma.sql`(${banOf('k', Prisma.sql`true`)})`;
 
 /**
- * Why `k` is refused, if it is. Asked for before anything is written, because what the constraints of the tables refuse undoes the statement, and
- * so the logins beside it. They remain for what others write at the same time, and for a lone login.
+ * The reason for which `k` is refused. It is asked for before anything is written: a refusal by a constraint would undo the logins beside it.
+ * Constraints remain for what others write at the same time, and for a lone login.
  */
 const REFUSAL = Prisma.sql`
   CASE
@@ -119,7 +119,7 @@ const SAYS_NO_EMAIL = Prisma.sql`
           AND concat_ws(' ', excluded.project_id, excluded.auth_method, excluded.auth_value_key) = ANY (${unsaid}::text[])`;
 
 /**
- * A user who exists keeps the id, so that no repeated login takes a number: ids would tell one project how often the users of others log in.
+ * A user who exists keeps the id, so no repeated login takes a number: ids would tell one project how often the users of others log in.
  * Where that user is removed at this moment, it undoes the statement (`isUserRemoved`), which is to be run again.
  */
 const ID = Prisma.sql`coalesce((SELECT had.id FROM (${CURRENT_USER_OF_IDENTITY}) AS had), nextval('users_id_seq'))`;
@@ -140,8 +140,8 @@ const WRITTEN_USERS = Prisma.sql`
     )`;
 
 /**
- * Logins that only register or count: without a join, in a tenth less time, and a lone one in two thirds of it. There is no row of a login that
- * is refused. A row has no place of its key (`placesOf`).
+ * Logins that only register or count: without a join, in a tenth less time, and a lone one in two thirds of it. Refused ones have no row, and rows no
+ * place (`placesOf`).
  */
 const plainStatement = (keys: Prisma.Sql, isLone: boolean) => Prisma.sql`
     ${writeUsers(Prisma.sql`${keys} WHERE ${IS_BANNED} IS NULL ${isLone ? Prisma.empty : IN_ORDER}`)}
@@ -168,12 +168,12 @@ const STORED_ANSWERS = Prisma.sql`
       ${storeAnswers(Prisma.sql`jsonb_build_object('id', u.id, 'created', u.created)`, Prisma.sql`k JOIN u ON ${IS_USER_OF_KEY}`)}
     )`;
 
-/** What is in the text only where a login has it: most logins have none of it, and PostgreSQL prepares each part of a text for each execution. */
+/** Parts of the text that few logins need: PostgreSQL prepares each part of a text for each execution. */
 interface Parts {
   /** Accounts or external ids. */
   readonly links: boolean;
   readonly retries: boolean;
-  /** Whether it waits for a lock as long as any statement. */
+  /** True to wait for a lock as long as any statement. */
   readonly waits: boolean;
 }
 
@@ -185,8 +185,8 @@ function loginStatement({ links, retries, waits }: Parts): KeyedRead<Login, Writ
     ...(retries && KEY_COLUMNS),
   } satisfies KeyColumns<Login>;
   const written = [WRITTEN_USERS, ...(links ? [ADDED_ACCOUNTS] : []), ...(retries ? [STORED_ANSWERS] : [])];
-  return keyedStatement(columns, (given, isLone) => {
-    const keys = waits ? given : Prisma.sql`${SHORT_LOCK_LIMIT}, ${given}`;
+  return keyedStatement(columns, (keyRows, isLone) => {
+    const keys = waits ? keyRows : Prisma.sql`${SHORT_LOCK_LIMIT}, ${keyRows}`;
     if (!links && !retries) return plainStatement(keys, isLone);
     return Prisma.sql`
     WITH k AS MATERIALIZED (
@@ -203,11 +203,10 @@ const STATEMENTS = EITHER.map((links) =>
 );
 
 /**
- * For each login: registers the identity or counts a login of it, and links the accounts that are new. It is one statement, so one transaction:
- * of two first logins at the same time, the unique index of current identities makes the later one count as a login.
- *
- * No two logins may have an identity, an external id or an idempotency key in common. Unless it `waits`, it waits for a lock only for a moment
- * (55P03). Returns a row for each login, in their order; null for one that is banned.
+ * For each login: registers the identity or counts a login of it, and links the accounts that are new, in one statement.
+ * Of two first logins at the same time, the unique index of current identities makes the later one count as a login.
+ * No two logins may share an identity, an external id or an idempotency key. Unless it `waits`, it waits for a lock only for a moment (55P03).
+ * Returns a row for each login, in their order; null for one that is banned.
  */
 export async function recordLogins(
   db: Queryable,
@@ -219,15 +218,15 @@ export async function recordLogins(
   const statement = STATEMENTS[Number(links)]?.[Number(retries)]?.[Number(waits)] as KeyedRead<Login, WrittenRow>;
   const rows = await statement(db, logins);
   if (logins.length === 1) return [rows[0] ?? null];
-  const found = new Array<LoginRow | null>(logins.length).fill(null);
+  const ordered = new Array<LoginRow | null>(logins.length).fill(null);
   const places = links || retries ? null : placesOf(logins);
-  for (const row of rows) found[places?.get(`${row.projectId} ${identityText(row)}`) ?? row.keyIndex - 1] = row;
-  return found;
+  for (const row of rows) ordered[places?.get(`${row.projectId} ${identityText(row)}`) ?? row.keyIndex - 1] = row;
+  return ordered;
 }
 
 const placesOf = (logins: readonly Login[]) => new Map(logins.map((login, place) => [textOf(login), place]));
 
-/** Whether a statement failed because a user was removed while it counted a login of that user. */
+/** True if a statement failed because a user was removed while it counted a login of that user. */
 export function isUserRemoved(error: unknown): boolean {
   return (error as { constraint?: unknown }).constraint === 'users_pkey';
 }

@@ -27,7 +27,7 @@ function refusalOf(refusal: NonNullable<LoginRow['refusal']>): AppError {
   return refusal === 'external id taken' ? externalIdTaken() : tooManyAccounts(refusal);
 }
 
-/** What no two logins of a statement may have in common. */
+/** The keys that no two logins of a statement may have in common. */
 function changesOf({ projectId, profile, retry }: Login): string[] {
   const changes = [`${projectId} identity ${identityText(profile)}`];
   if (profile.externalId !== null) changes.push(`${projectId} external id ${profile.externalId}`);
@@ -58,9 +58,9 @@ export function createLogins(db: Database, totals: Totals) {
 
   return {
     /**
-     * Registers the identity, or counts a login of it and adds accounts. BANNED; BAD_USER_INPUT if the user would have too
-     * many accounts; UNAVAILABLE if it has no answer at `until`, by the clock of `performance`; CONFLICT if the external id is that of another user, or the user has another one. With a key, a retry is not counted again. It is answered with the user as they are by then, or with
-     * NOT_FOUND if they were erased.
+     * Registers the identity, or counts a login of it and adds accounts. BANNED; BAD_USER_INPUT for too many accounts; CONFLICT for another's or
+     * another external id; UNAVAILABLE without an answer at `until`, by the clock of `performance`. With a key, a retry is not counted again:
+     * it is answered with the user as they are by then, or with NOT_FOUND if they were erased.
      */
     async recordLogin(
       scope: ProjectScope,

@@ -26,12 +26,9 @@ interface ProjectChange {
   readonly details?: Readonly<Record<string, unknown>>;
 }
 
-/**
- * Changes of a project as a whole, for the operator. All of them are idempotent, and tell whether something has changed. `onChanged` is called when what is known of its
- * credentials may have changed.
- */
+/** Changes a project as a whole, idempotently, and tells whether something has changed. `onChanged` hears that its credentials may have. */
 export function createProjectLifecycle(db: Database, totals: Totals, onChanged: () => void) {
-  /** Changes a project by what it was before, with an audit entry. What changes nothing (undefined) is not recorded. */
+  /** Changes a project by its state before, with an audit entry. A change of nothing (undefined) is not recorded. */
   async function change(actor: Actor, action: AuditAction, changeOf: (before: Project) => ProjectChange | undefined) {
     return db.change(async (tx) => {
       const where = { id: actor.projectId };
@@ -85,8 +82,8 @@ export function createProjectLifecycle(db: Database, totals: Totals, onChanged: 
     },
 
     /**
-     * Deletes the project and everything that it has, in transactions of bounded size. It is disabled first. This cannot be undone.
-     * Its totals are exact until the end. Returns the number of deleted users, removed ones included. UNAVAILABLE if an import of it runs for longer than `waitMs`.
+     * Disables the project, then deletes it with all that it has, in transactions of bounded size, and returns the number of its users.
+     * This cannot be undone. Its totals are exact until the end. UNAVAILABLE if an import of it runs for longer than `waitMs`.
      */
     async deleteProject(scope: ProjectScope, options: DeletionOptions, requestId: string | null = null) {
       const actor = scope.actorFor('operate', requestId);

@@ -16,12 +16,12 @@ import { toUser, type UserRow, usersOf } from './user-columns.sql.js';
 const MAX_SHARED_MATCHES = 8;
 /** An answer has all matches or none, and at most this many. */
 const MAX_MATCHES = 10_000;
-/** What many emails may match together. Each user beyond the emails is charged once all are found. */
+/** The users that many emails may match together. Each user beyond the emails is charged once all are found. */
 const MAX_MATCHES_TOGETHER = 1_000;
-/** How many links of an address one statement reads. Links of removed users are skipped, and there may be any number. */
+/** The links of an address that one statement reads. Links of removed users are skipped, and there may be any number. */
 const MAX_LINKS_READ = 2_000;
 
-/** Which parts of users are read. */
+/** The parts of users to read. */
 export interface Wanted {
   readonly withAccounts: boolean;
 }
@@ -44,12 +44,12 @@ export function createSearch(db: Database, by: sql.SearchedBy) {
       return isAll ? users : findMany(key);
     },
 
-    /** The same for each key. Those with many matches are found one after the other, so that no more are in memory than one search may find. */
+    /** Users for each key. Those with many matches are read one after the other, so that no more are in memory than one search may find. */
     async findEach(keys: readonly sql.SearchKey[]): Promise<User[][]> {
-      const found = await Promise.all(keys.map(findFew));
+      const results = await Promise.all(keys.map(findFew));
       const lists: User[][] = [];
       let matches = 0;
-      for (const [place, { users, isAll }] of found.entries()) {
+      for (const [place, { users, isAll }] of results.entries()) {
         const list = isAll ? users : await findMany(keys[place] as sql.SearchKey);
         matches += list.length;
         if (matches > MAX_MATCHES_TOGETHER) throw tooMuch(`${by}s`, 'more than 1,000 users match');
@@ -60,10 +60,7 @@ export function createSearch(db: Database, by: sql.SearchedBy) {
   };
 }
 
-/**
- * Measures the users before it reads them, and does both in parts, so that statements of other requests run in between. A user
- * who is removed after the measurement is left out.
- */
+/** Measures the users before it reads them, both in parts, so that other statements run in between. A user removed after it is left out. */
 async function findManyUsers(db: Database, by: sql.SearchedBy, key: sql.SearchKey): Promise<User[]> {
   const measured = await MEASURE[by](db, key);
   if (measured.length > MAX_MATCHES) throw tooMuch(by, 'more than 10,000 users match');
@@ -124,7 +121,7 @@ export function createPrefixSearch(db: Database) {
   };
 }
 
-/** How many users one statement reads with everything that is known of them. */
+/** The users that one statement reads with all that is known of them. */
 const BATCH_SIZE = 500;
 /** A search among removed users answers this many, the last removed ones. */
 const MAX_REMOVED = 100;
@@ -151,7 +148,7 @@ export function createLookups(db: Database, { byId, byEmail, byAddress, byIdenti
     return users;
   }
 
-  /** The same in the order of the ids. */
+  /** Details of users in the order of the ids. */
   async function describeInOrder(projectId: number, ids: readonly bigint[]): Promise<UserDetails[]> {
     const users = new Map((await describe(projectId, ids)).map((user) => [user.id, user]));
     return ids.flatMap((id) => users.get(Number(id)) ?? []);
@@ -159,13 +156,13 @@ export function createLookups(db: Database, { byId, byEmail, byAddress, byIdenti
 
   async function idsOf(projectId: number, { identity, value, email, addressKey, externalId }: sql.Mark) {
     const key = (text: string) => ({ projectId, value: text, withAccounts: false });
-    const found = await Promise.all([
+    const matches = await Promise.all([
       identity === undefined ? null : byIdentity(projectId, identity),
       email === undefined ? [] : byEmail(key(email)),
       addressKey === undefined ? [] : byAddress(key(addressKey)),
       externalId === undefined ? null : byExternalId({ projectId, externalId, withAccounts: false }),
     ]);
-    const ids = found.flat().flatMap((user) => (user === null ? [] : BigInt(user.id)));
+    const ids = matches.flat().flatMap((user) => (user === null ? [] : BigInt(user.id)));
     return value === undefined ? ids : [...ids, ...(await sql.findIdsByValue(db, projectId, value))];
   }
 
@@ -180,8 +177,8 @@ export function createLookups(db: Database, { byId, byEmail, byAddress, byIdenti
     },
 
     /**
-     * The users whom a text means, newest first: a user id, also of a removed user; a login email; an address; or else the value of
-     * an identity under any method; and in any case an external id. With `removed`, at most 100 removed users instead of current ones. BAD_USER_INPUT.
+     * The users whom a text means, newest first: by a user id, also of a removed user, a login email, an address, the value of an identity under
+     * any method, or an external id. With `removed`, at most 100 removed users instead of current ones. BAD_USER_INPUT.
      */
     async searchAny(scope: ProjectScope, text: string, removed = false): Promise<UserDetails[]> {
       const projectId = scope.projectIdFor('inspect');
@@ -192,27 +189,27 @@ export function createLookups(db: Database, { byId, byEmail, byAddress, byIdenti
     },
 
     /**
-     * The current users whom a text means, newest first: a user id, a login email, an address or an external id. Not the value of an
-     * identity, which is looked up under every method that the project has. BAD_USER_INPUT.
+     * The current users whom a text means, newest first, by a user id, a login email, an address or an external id. BAD_USER_INPUT. The value of an
+     * identity would be looked up under every method of the project.
      */
     async findAny(scope: ProjectScope, name: string, text: string, { withAccounts }: Wanted): Promise<User[]> {
       const projectId = scope.projectIdFor('read');
       const { id, email, addressKey, externalId } = parseMarks(text);
       if (id === null && email === undefined && addressKey === undefined && externalId === undefined)
         throw badInput(name, text, 'a user ID, a login email, an address or an external ID');
-      const found = await Promise.all([
+      const matches = await Promise.all([
         id === null ? null : byId({ projectId, id, withAccounts }),
         email === undefined ? [] : byEmail({ projectId, value: email, withAccounts }),
         addressKey === undefined ? [] : byAddress({ projectId, value: addressKey, withAccounts }),
         externalId === undefined ? null : byExternalId({ projectId, externalId, withAccounts }),
       ]);
-      const users = new Map(found.flat().flatMap((user) => (user === null ? [] : [[user.id, user] as const])));
+      const users = new Map(matches.flat().flatMap((user) => (user === null ? [] : [[user.id, user] as const])));
       return [...users.values()].sort(byNewest);
     },
 
     /**
-     * At most `limit` current users whose login email, value of an identity or external id begins with a text, in alphabetical order. Emails
-     * and addresses of Ethereum begin so in any case, other values exactly. Identities of at most METHODS_BY_PREFIX login methods. BAD_USER_INPUT.
+     * At most `limit` current users whose login email, identity or external id begins with a text, in alphabetical order. BAD_USER_INPUT.
+     * Emails and addresses of Ethereum begin so in any case, other values exactly. Identities of at most METHODS_BY_PREFIX login methods.
      */
     async findPrefix(
       scope: ProjectScope,
@@ -223,7 +220,7 @@ export function createLookups(db: Database, { byId, byEmail, byAddress, byIdenti
       return byPrefix({ projectId, ...parsePrefix('prefix', text), limit, withAccounts });
     },
 
-    /** The same with all that is known of them. */
+    /** These users with all that is known of them. */
     async searchPrefix(scope: ProjectScope, text: string): Promise<Beginning<UserDetails>> {
       const projectId = scope.projectIdFor('inspect');
       const key = { projectId, ...parsePrefix('prefix', text), limit: MOST_BY_PREFIX, withAccounts: false };
@@ -241,8 +238,8 @@ export function createLookups(db: Database, { byId, byEmail, byAddress, byIdenti
       const position = after === null ? null : parse(cursor('after', 'removed users'), after);
       const ids = await sql.listRemovedIds(db, projectId, { after: position, limit: limit + 1, order });
       // One may have been restored at this moment.
-      const found = (await describeInOrder(projectId, ids)).filter(isRemoved);
-      const users = found.slice(0, limit);
+      const removed = (await describeInOrder(projectId, ids)).filter(isRemoved);
+      const users = removed.slice(0, limit);
       const last = users.at(-1);
       const next = ids.length > limit && last ? cursorOf({ id: last.id, createdAt: last.removedAt }) : null;
       return { users, next };
@@ -256,7 +253,7 @@ export function createLookups(db: Database, { byId, byEmail, byAddress, byIdenti
   };
 }
 
-/** What a text from a log, a mail or a wallet may mean. */
+/** The meanings of a text from a log, a mail or a wallet. */
 function parseAny(text: string): Marks {
   const marks = parseMarks(text);
   const isValue = marks.email === undefined && marks.addressKey === undefined;
@@ -266,7 +263,7 @@ function parseAny(text: string): Marks {
 
 type Marks = sql.Mark & { readonly id: bigint | null };
 
-/** The same without the value of an identity. */
+/** The meanings of a text without the value of an identity. */
 function parseMarks(text: string): Marks {
   if (isTooLong('authValue', text)) return { id: null };
   // The caller chooses external ids, which may be anything.

@@ -21,7 +21,7 @@ export function signUpsGroupKey({ projectId: _, ...shared }: SignUpsKey): string
   return cacheKey(shared);
 }
 
-/** What was created when, from the tallies and the pending deltas: the time does not grow with the users. Zeros are left out. */
+/** New users by day, from the tallies and the pending deltas: the time does not grow with the users. Zeros are left out. */
 export function countSignUps(db: Queryable, keys: readonly SignUpsKey[]): Promise<KeyedRow<SignUpsRow>[]> {
   const { from, to, by } = keys[0] as SignUpsKey;
   return db.query(Prisma.sql`

@@ -6,8 +6,8 @@ import type { SpoolFile } from '../domain/import-format.js';
 import { AppError } from '../errors.js';
 
 /*
- * Files between the network and the database: a transaction must not wait for the one that sends its input, or reads its output. A file loses
- * its name when it is made. So it ends with the process, also by kill -9, and no other process can open it.
+ * Files between the network and the database: a transaction must not wait for a client's input, or for a reader of its output.
+ * A file loses its name when it is made: it ends with the process, also by kill -9, and no other process can open it.
  */
 
 export type Spool = ReturnType<typeof createSpool>;

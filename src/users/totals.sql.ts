@@ -2,9 +2,8 @@ import { Prisma, type Queryable } from '../db/statements.js';
 import type { UserFilter } from '../domain/filters.js';
 
 /*
- * Totals and positions from tallies (prisma/migrations, "tallies"). Triggers append every change to `tally_deltas`; a fold adds
- * the deltas to the tallies. Tallies plus pending deltas are exact within one statement. The fragments here are parts of these
- * statements; `project` is the id of the project, as a column or a value.
+ * Totals and positions from tallies (prisma/migrations, "tallies"). Triggers append every change to `tally_deltas`; a fold adds them up.
+ * Tallies plus pending deltas are exact within one statement. In the fragments, `project` is the id of the project, as a column or a value.
  */
 
 /** The number of users, and how many deltas were added up for it. A fold would spare the next reader these. */
@@ -27,10 +26,7 @@ function unnestSpans(spans: readonly SpanRange[]): Prisma.Sql {
   )`;
 }
 
-/**
- * Counts the current users of a filter from one position to before another, by a range of an index. Method by method: once the tables are
- * vacuumed, a planner that takes all projects for small would rather read all of the index that has the methods.
- */
+/** Counts current users of a filter between two positions by a range of an index, for each method: for all, a planner may read the whole index. */
 function counted(project: Prisma.Sql, { loginMethods }: UserFilter, from: Prisma.Sql, to: Prisma.Sql): Prisma.Sql {
   const ofMethod = loginMethods === null ? Prisma.empty : Prisma.sql`AND u.login_method = m.login_method`;
   const inRange = Prisma.sql`
@@ -55,10 +51,7 @@ function sliceWithin(project: Prisma.Sql, order: Prisma.Sql): Prisma.Sql {
     LIMIT 1`;
 }
 
-/**
- * A row (from_at, to_at, users) for each partial day at the ends of a filter. The slices within it are added up. Only the
- * incomplete slices at its two ends are counted, or all of it if the day has no slices.
- */
+/** A row (from_at, to_at, users) for each partial day at the ends of a filter: its slices are added up, and only incomplete ones are counted. */
 function countedPartialDays(project: Prisma.Sql, filter: UserFilter, partialDays: readonly TimeRange[]): Prisma.Sql {
   const [first, last] = [Prisma.sql`first.starts_at, first.starts_id`, Prisma.sql`last.starts_at, last.starts_id`];
   const end = Prisma.sql`e.to_at, 0`;
@@ -112,7 +105,7 @@ export function totalOf(project: Prisma.Sql, filter: UserFilter, { spans, partia
     ) AS counted`;
 }
 
-/** The same for a filter without dates, which is the most frequent: one tally for each login method. */
+/** A filter without dates, which is the most frequent: one tally for each login method. */
 function totalOfAll(project: Prisma.Sql, filter: UserFilter): Prisma.Sql {
   return Prisma.sql`
     SELECT (pending.changes + coalesce((
@@ -128,11 +121,9 @@ function totalOfAll(project: Prisma.Sql, filter: UserFilter): Prisma.Sql {
 }
 
 /**
- * A row (before_at, before_id, rest), or none past the end. To find the user of rank `rank` (0 is the newest), skip `rest` users
- * among those before that position. `rest` is smaller than a slice, or than a day without slices.
- *
- * The search goes from months to a day (or a partial day), and then to a slice. At each step the blocks are numbered from
- * the newest, and the one that contains the rank is entered.
+ * A row (before_at, before_id, rest), or none past the end. To find the user of rank `rank` (0 is the newest), skip `rest` users before that
+ * position; `rest` is smaller than a slice, or than a day without slices. The search goes from months to a day, and then to a slice.
+ * At each step the blocks are numbered from the newest, and the one that contains the rank is entered.
  */
 export function startOfRank(
   project: Prisma.Sql,
@@ -217,7 +208,7 @@ export function startOfRank(
     LEFT JOIN slice ON true`;
 }
 
-/** How many deltas one fold adds, which bounds the time of its locks. A smaller fold also divides crowded days into slices. */
+/** The deltas that one fold adds, which bounds the time of its locks. A smaller fold also divides crowded days into slices. */
 export const MAX_FOLDED = 100_000;
 
 /** Folds up to MAX_FOLDED committed deltas and returns their number; 0 while another process folds. */
@@ -245,7 +236,7 @@ interface SpanRange extends TimeRange {
 interface BucketCover {
   /** The fewest spans: all time, or whole months with whole days on either side. */
   readonly spans: readonly SpanRange[];
-  /** The same without `all`, so that a position can be found in it. */
+  /** The spans without `all`, so that a position can be found in it. */
   readonly steps: readonly SpanRange[];
   /** The ends of the time, each within one day. */
   readonly partialDays: readonly TimeRange[];
@@ -256,7 +247,7 @@ const DAY_MS = 86_400_000;
 const FIRST_DAY = 0;
 const END_DAY = Date.UTC(10_000, 0, 1) / DAY_MS;
 
-/** Whether a filter includes the oldest users. */
+/** True if a filter includes the oldest users. */
 export function isOpenAtStart({ createdFrom }: Pick<UserFilter, 'createdFrom'>): boolean {
   return createdFrom.getTime() <= FIRST_DAY * DAY_MS;
 }

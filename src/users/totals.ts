@@ -116,10 +116,7 @@ export function createStatistics(db: Database, totals: Totals) {
       return LOGIN_METHODS.map((loginMethod) => ({ loginMethod, total: usersOf(loginMethod) }));
     },
 
-    /**
-     * The current users by the day or the month of their creation, from the day `from` through the day `to`: every day or month,
-     * also those without any. Months count as a whole. BAD_USER_INPUT for more than 400.
-     */
+    /** Current users by the day or the whole month of their creation, from the day `from` through `to`, also zeros. BAD_USER_INPUT for more than 400. */
     async signUps(scope: ProjectScope, from: string, to: string, by: 'day' | 'month'): Promise<SignUps[]> {
       const projectId = scope.projectIdFor('read');
       const starts = startsOf(readDay('from', from), readDay('to', to), by);
@@ -127,11 +124,11 @@ export function createStatistics(db: Database, totals: Totals) {
       if (first === undefined || last === undefined)
         throw new AppError('BAD_USER_INPUT', `from, to: got ${from} after ${to}, expected them in order.`);
       const rows = await signUps({ projectId, from: first, to: nextStart(last, by), by });
-      const found = new Map<string, Record<string, number>>();
-      for (const row of rows) found.set(row.from, { ...found.get(row.from), [row.loginMethod]: row.users });
+      const countsByDay = new Map<string, Record<string, number>>();
+      for (const row of rows) countsByDay.set(row.from, { ...countsByDay.get(row.from), [row.loginMethod]: row.users });
       return starts.map((start) => {
         const day = dayOf(start);
-        const counts = LOGIN_METHODS.map((method) => [method, found.get(day)?.[method] ?? 0] as const);
+        const counts = LOGIN_METHODS.map((method) => [method, countsByDay.get(day)?.[method] ?? 0] as const);
         const total = counts.reduce((sum, [, users]) => sum + users, 0);
         return { from: day, total, ...(Object.fromEntries(counts) as Record<LoginMethod, number>) };
       });

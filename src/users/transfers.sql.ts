@@ -50,8 +50,8 @@ export function toImportRows(records: readonly UserRecord[]): ImportRows {
 }
 
 /**
- * Writes those users whose identity and external id are free, with their accounts, in one statement, in the order of the records. Returns the
- * places of the others, from 1. No two records may have the same identity.
+ * Writes users whose identity and external id are free, with their accounts, in one statement and in order. Returns the places of the others, from 1. No
+ * two records may share an identity.
  */
 export async function addUsers(db: Queryable, projectId: number, rows: ImportRows): Promise<number[]> {
   const left = await write<{ place: number }>(db, addMissing(projectId, rows));
@@ -59,9 +59,9 @@ export async function addUsers(db: Queryable, projectId: number, rows: ImportRow
 }
 
 /**
- * Writes users with their accounts in one statement, and returns how many of them are new. The fields that a record gives change those of the user, and
- * accounts are added but never removed; nothing is asked about those of a user in `complete`, who has them, with an id for each place or 0. No two
- * records may have the same identity. BAD_USER_INPUT if a user would have too many accounts; CONFLICT if another user has the external id of one.
+ * Writes users with their accounts in one statement, and returns how many are new. Fields of a record change those of the user; accounts are
+ * only added. `complete` has the id of a user whose accounts are all there, for each place, or 0. No two records may share an identity.
+ * BAD_USER_INPUT if a user would have too many accounts; CONFLICT if another user has the external id of one.
  */
 export async function addOrUpdateUsers(
   db: Queryable,
@@ -88,8 +88,8 @@ function throwProjectError(error: unknown): never {
 const IMPORT_LOCK = 1968399460;
 
 /**
- * Keeps other imports of a project away until the transaction ends; false if one is running. The transaction may fill empty tables, of which
- * the planner knows nothing until it ends: all indexes look alike to it, and it is to take the one that has the order of a look-up.
+ * Keeps other imports of a project away until the transaction ends; false if one is running. The planner knows nothing of tables that it fills, so it is
+ * told to take the index in the order of a look-up.
  */
 export async function tryToImportAlone(tx: Queryable, projectId: number): Promise<boolean> {
   const [row] = await tx.query<{ alone: boolean }>(Prisma.sql`
@@ -108,7 +108,7 @@ const insertUsers = (projectId: number) => Prisma.sql`
   INSERT INTO users AS existing (project_id, id, ${IMPORTED_COLUMN_NAMES})
   SELECT ${projectId}::int, id, ${IMPORTED_VALUES} FROM record`;
 
-/** What is to be read of the current user with the identity of row `r`, in the plan of findUsersByIdentity. */
+/** Columns of the current user with the identity of row `r`, in the plan of findUsersByIdentity. */
 const withIdentity = (projectId: number, columns: string, lock = Prisma.empty) => Prisma.sql`(
   SELECT ${Prisma.raw(columns)} FROM users u
   WHERE u.project_id = ${projectId}::int AND u.auth_method = r.auth_method
@@ -116,7 +116,7 @@ const withIdentity = (projectId: number, columns: string, lock = Prisma.empty) =
   ORDER BY u.auth_value_key
   LIMIT 1 ${lock})`;
 
-/** The same of the one with its external id. */
+/** Columns of the current user with the external id of row `r`. */
 const withExternalId = (projectId: number, columns: string) => Prisma.sql`(
   SELECT ${Prisma.raw(columns)} FROM users u
   WHERE u.project_id = ${projectId}::int AND u.external_id >= r.external_id AND u.external_id <= r.external_id AND u.deleted_at IS NULL
@@ -130,10 +130,7 @@ function ofPlace(column: string): Prisma.Sql {
   );
 }
 
-/**
- * A new user has no accounts yet, and the id of the record: so the rest is found by numbers. Accounts find their user in an array: a join
- * would not keep their order.
- */
+/** A new user has no accounts yet, and the id of the record. Accounts find their user in an array: a join would not keep their order. */
 function addMissing(projectId: number, { users, accounts }: ImportRows): Prisma.Sql {
   return Prisma.sql`
     WITH ${record(users)}, written AS (
@@ -170,7 +167,7 @@ export async function findTaken(db: Queryable, projectId: number, records: reado
 
 /**
  * An existing user may have the login wallet as a custodial account. One who registers while the statement runs counts as updated.
- * Rows are joined by one value, because PostgreSQL takes two for so selective that it would compare each row with each.
+ * Rows are joined by one value: PostgreSQL takes two for so selective that it would compare each row with each.
  */
 function addOrUpdate(
   projectId: number,
@@ -201,7 +198,7 @@ function addOrUpdate(
     SELECT count(*) FILTER (WHERE is_new)::int AS created FROM placed`;
 }
 
-/** What an update has to do for a record. */
+/** The work of an update for a record. */
 export interface Difference {
   /** The place of the record, from 1. */
   readonly place: number;
@@ -243,9 +240,8 @@ export function findDifferences(
 }
 
 /**
- * The records that would give an existing user more than `most` accounts, and how many the user would have. Locks these users
- * until the transaction ends, so that the result stays true. The count is a second statement, because it must see what was
- * committed before the lock.
+ * Records that would give an existing user more than `most` accounts, with the count. It locks these users; counts in a second statement, which sees
+ * what was committed before the lock.
  */
 export async function findOverfull(
   tx: Queryable,
@@ -293,17 +289,14 @@ export async function findOverfull(
     ORDER BY r.record_index`);
 }
 
-/** Those of the next `limit` users after an id who match, in the order of ids, so that an import of them keeps the order of the list. */
+/** Matching users among the next `limit` after an id, in the order of ids, so that an import of them keeps the order of the list. */
 export interface ExportedBatch {
   /** The last user that was looked at; null where there is none after the id. */
   readonly lastId: number | null;
   readonly users: ExportedUser[];
 }
 
-/**
- * The users are chosen before they are filtered: with a filter, a planner without statistics would read and sort the whole project for each
- * batch.
- */
+/** The users are chosen before they are filtered: with a filter, a planner without statistics would read and sort the whole project. */
 export async function exportUsers(
   db: Queryable,
   projectId: number,
@@ -327,7 +320,7 @@ export async function exportUsers(
       ${isOpenAtStart(filter) ? Prisma.empty : Prisma.sql`AND u.created_at >= ${createdFrom}::timestamptz`}
       ${isOpenAtEnd(filter) ? Prisma.empty : Prisma.sql`AND u.created_at <= ${createdTo}::timestamptz`} ${methodIs('u', filter)}
     ORDER BY u.id`);
-  // Where none of them matches, there is one row without a user.
+  // Without a matching user, there is one row of nulls.
   const users = rows.flatMap(({ lastId: _, ...user }) => (user.id === null ? [] : [user]));
   return { lastId: rows[0]?.lastId ?? null, users };
 }

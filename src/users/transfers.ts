@@ -69,9 +69,9 @@ export interface Exported {
 }
 
 const BATCH_SIZE = 1_000;
-/** How many imports and exports have a transaction of this process at the same time. Others wait. */
+/** The imports and exports that have a transaction of this process at the same time. Others wait. */
 const TRANSACTIONS = 2;
-/** How many records are made in one tick of the event loop. */
+/** The records that are made in one tick of the event loop. */
 const ITEMS_PER_TICK = 100;
 
 /** The part of an import that one reading of its input is: where it begins, and how much it is, 0 to 1. */
@@ -98,10 +98,9 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
 
   return {
     /**
-     * Imports NDJSON and reports invalid lines by number. With `skipInvalid`, the valid lines are written as they come. Without, one invalid
-     * line (or the signal) undoes the whole import: all lines are read and checked, and kept in a file if the input is not stored, before
-     * the transaction begins. Memory does not grow with the input. UNAVAILABLE if another import of the project runs for longer than
-     * `waitMs`.
+     * Imports NDJSON and reports invalid lines by number. With `skipInvalid`, the valid lines are written as they come. Without, one invalid line
+     * (or the signal) undoes all: lines are checked, and kept in a file if the input is not stored, before the transaction begins.
+     * Memory does not grow with the input. UNAVAILABLE if another import of the project runs for longer than `waitMs`.
      */
     async importUsers(
       scope: ProjectScope,
@@ -177,9 +176,8 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
     },
 
     /**
-     * Writes the users that a filter selects, from one snapshot, in chunks. Returns their number. All users of a project as NDJSON
-     * are followed by the bans. It is recorded before it begins, because what was written cannot be undone. A file takes what is read, so
-     * that the transaction does not wait for `take`.
+     * Writes the users that a filter selects, from one snapshot, in chunks, and returns their number. All users as NDJSON are followed by the bans.
+     * It is recorded before it begins: a written part cannot be undone. A file takes what is read, so that the transaction does not wait for `take`.
      */
     async exportUsers(
       scope: ProjectScope,
@@ -280,7 +278,7 @@ async function* parsedBatches(
   }
 }
 
-/** The same, in the form that only needs to be sent. */
+/** Batches in the form in which the database takes them. */
 async function* preparedBatches(batches: AsyncIterable<ParsedLine[]>): AsyncGenerator<PreparedBatch> {
   for await (const batch of batches) yield prepareBatch(batch);
 }
@@ -294,9 +292,9 @@ function parseOrReport(bytes: Line, number: number, report: ImportReport, firstL
     fail(report, number, `Line ${first} has the same auth_method and auth_value.`);
     return null;
   } catch (error) {
-    const known = fromUnknown(error);
-    if (known.code !== 'BAD_USER_INPUT') throw error;
-    fail(report, number, known.message);
+    const fault = fromUnknown(error);
+    if (fault.code !== 'BAD_USER_INPUT') throw error;
+    fail(report, number, fault.message);
     return null;
   }
 }
@@ -313,7 +311,7 @@ async function* inBatches<Item>(items: Iterable<Item>): AsyncGenerator<Item[]> {
   if (batch.length > 0) yield batch;
 }
 
-/** The same items, each prepared while the one before is in use: the database writes a batch while the next is checked. */
+/** Prepares an item while the one before is in use: the database writes a batch while the next is checked. */
 async function* readAhead<Item>(items: AsyncGenerator<Item>): AsyncGenerator<Item> {
   try {
     for (let next = items.next(); ; ) {
@@ -336,7 +334,7 @@ const RETRY_MS = 250;
 const WAIT_MS = 900_000;
 
 export interface Waiting {
-  /** How long to wait for an import to end, in milliseconds. */
+  /** The time to wait for an import to end. */
   readonly waitMs?: number;
   /** Called once, with a sentence for people, if it has to wait. */
   readonly onWait?: (sentence: string) => void;
@@ -347,8 +345,8 @@ export interface Waiting {
 }
 
 /**
- * Runs `work` in a transaction beside which no import of the project runs: each would wait for rows of the other. It holds no connection
- * while it waits. UNAVAILABLE if it has waited for too long.
+ * Runs `work` in a transaction beside which no import of the project runs: each would wait for rows of the other. It holds no connection while it waits.
+ * UNAVAILABLE after too long.
  */
 export async function withoutImport<Result>(
   db: Pick<Database, 'transaction'>,

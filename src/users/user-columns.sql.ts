@@ -26,7 +26,7 @@ export const shownColumns = (row: string) =>
       return value === `${row}.${field}` ? value : `${value} AS "${field}"`;
     }),
   );
-/** The same of users `u`. */
+/** Shown columns of users `u`. */
 export const SHOWN_COLUMNS = shownColumns('u');
 
 /** A row of users `u` under the keys of the import format. */
@@ -39,7 +39,7 @@ export const EXPORTED_COLUMNS = sqlList(
 /** The columns that a login writes. */
 export const LOGIN_COLUMN_NAMES = sqlList(LOGIN_COLUMNS.map(({ name }) => name));
 
-/** What a login changes of a user who exists: it adds what was given. `saysNothing` is whether it says nothing of a column with `saidIn`. */
+/** A login only adds to a user who exists. `saysNothing` is true where it says nothing of a column with `saidIn`. */
 export const loginUpdates = (saysNothing: Prisma.Sql) =>
   Prisma.join(
     LOGIN_COLUMNS.filter(({ isNullable }) => isNullable).map((column) => {
@@ -56,7 +56,7 @@ export const IMPORTED_COLUMN_NAMES = sqlList(WRITTEN_COLUMNS.map(({ name }) => n
 /** The columns of records: these, and what a record says of the email. */
 export const RECORD_COLUMN_NAMES = Prisma.sql`${IMPORTED_COLUMN_NAMES}, said_email`;
 
-/** The same of records, an array for each column. */
+/** Columns of records, an array for each. */
 export function recordArrays(records: readonly UserRecord[]): Prisma.Sql {
   const arrays = WRITTEN_COLUMNS.map(({ field, type }) => {
     const values = records.map((record) => record[field as keyof typeof record] as ArrayItem);
@@ -70,10 +70,10 @@ export const IMPORTED_VALUES = sqlList(
   WRITTEN_COLUMNS.map(({ name, ifAbsent }) => (ifAbsent === undefined ? name : `coalesce(${name}, ${ifAbsent})`)),
 );
 
-/** How an import changes a user who exists: only a replacement takes logins back. */
+/** A change by an import: only a replacement takes logins back. */
 export type ImportChange = 'update' | 'replace';
 
-/** What an import changes of a user who exists, from the rows `record`. */
+/** The changes by an import to a user who exists, from the rows `record`. */
 export const importUpdates = (how: ImportChange) =>
   sqlList(
     WRITTEN_COLUMNS.filter(({ isIdentity }) => !isIdentity).map((column) => {
@@ -84,16 +84,13 @@ export const importUpdates = (how: ImportChange) =>
     }),
   );
 
-/**
- * What the row of `record` with the id of `table` has in a column. The place of the id is found by bisection in an array that is made
- * once: a look-up in `record` would read half of it, for each user.
- */
+/** A column in the row of `record` with the id of `table`. Its place is found by bisection in an array: a look-up would read half of `record`. */
 function givenBy(table: string, column: string): string {
   const all = (name: string) => `(SELECT array_agg(r.${name} ORDER BY r.id) FROM record r)`;
   return `${all(column)}[width_bucket(${table}.id, ${all('id')})]`;
 }
 
-/** Whether `importUpdates` from the row `record` would leave the user `existing` with other values. */
+/** True if `importUpdates` from the row `record` would leave the user `existing` with other values. */
 export function changesFields(record: string, how: ImportChange): Prisma.Sql {
   const columns = WRITTEN_COLUMNS.filter(({ isIdentity }) => !isIdentity);
   const after = columns.map((column) => valueAfter(column, `${record}.${column.saidIn ?? column.name}`, how));
@@ -106,17 +103,17 @@ function setOnce({ name }: UserColumn): string {
   return `${name} = CASE WHEN excluded.${name} IS NULL THEN existing.${name} ELSE keep_${name}(existing.${name}, excluded.${name}) END`;
 }
 
-function replace(column: UserColumn, given: string, how: ImportChange = 'replace'): string {
-  return `${column.name} = ${valueAfter(column, given, how)}`;
+function replace(column: UserColumn, value: string, how: ImportChange = 'replace'): string {
+  return `${column.name} = ${valueAfter(column, value, how)}`;
 }
 
-/** The value of a column of `existing` after `given`: where that is null, or compares equal, the value stays as it is. */
-function valueAfter({ name, isAddress, kept }: UserColumn, given: string, how: ImportChange = 'replace'): string {
+/** The value of a column of `existing` after `value`: where it is null, or compares equal, the value stays as it is. */
+function valueAfter({ name, isAddress, kept }: UserColumn, value: string, how: ImportChange = 'replace'): string {
   const choose = how === 'update' && kept !== undefined ? kept : 'coalesce';
-  const replaced = `${choose}(${given}, existing.${name})`;
+  const replaced = `${choose}(${value}, existing.${name})`;
   if (!isAddress) return replaced;
   // No two addresses differ in nothing but the case of their letters.
-  return `CASE WHEN lower(${given}) = lower(existing.${name}) THEN existing.${name} ELSE ${replaced} END`;
+  return `CASE WHEN lower(${value}) = lower(existing.${name}) THEN existing.${name} ELSE ${replaced} END`;
 }
 
 /** Of bans `b`: the ban has no end, or its end is still to come. The clock of the database decides. */
@@ -166,10 +163,7 @@ export function usersOf(rows: readonly { [Column in keyof UserRow]?: UserRow[Col
   return present.map((row) => toUser(row as UserRow)).sort(byNewest);
 }
 
-/**
- * The accounts of user `u` as one text, four words an account, in no order. This is the cheapest way to return them with
- * their user. No word contains a space: a check of the database ensures it for public keys.
- */
+/** The accounts of user `u` as one text, four words an account, in no order: the cheapest way. No word contains a space, as a check of the database ensures. */
 const LINKED = Prisma.sql`
   coalesce((
     SELECT string_agg(concat_ws(' ', a.id, a.network, a.wallet_type, a.public_key), ' ')
@@ -178,7 +172,7 @@ const LINKED = Prisma.sql`
   ), '')`;
 export const LINKED_ACCOUNTS = Prisma.sql`${LINKED} AS linked`;
 
-/** The same for those keys `k` of a statement that want accounts. */
+/** The accounts for those keys `k` of a statement that want them. */
 export const LINKED_ACCOUNTS_IF_WANTED = Prisma.sql`CASE WHEN k.with_accounts THEN ${LINKED} END AS linked`;
 
 export const NO_ACCOUNTS = Prisma.sql`NULL::text AS linked`;
@@ -207,23 +201,24 @@ export const findAccountsByUser = keyedStatement<{ projectId: number; userId: nu
     FROM (SELECT k.key_index::int AS "keyIndex", k.project_id, k.id FROM ${keys}) AS u`,
 );
 
-/**
- * What user `u` has linked of the accounts with `key`, as a column of it, or null. As in findUsersByIdentity, the order leaves one index: the
- * others begin with what many users may share.
- */
+/** The linked account of user `u` with `key`, as a column of it, or null. The order leaves one index: many users share the beginning of others. */
 export function linkedAccount(column: string, key: string, user: string): Prisma.Sql {
-  const [name, wanted, u] = [column, key, user].map((text) => Prisma.raw(text)) as [Prisma.Sql, Prisma.Sql, Prisma.Sql];
+  const [name, keyColumn, u] = [column, key, user].map((text) => Prisma.raw(text)) as [
+    Prisma.Sql,
+    Prisma.Sql,
+    Prisma.Sql,
+  ];
   return Prisma.sql`(
       SELECT known.${name} FROM accounts known
-      WHERE known.project_id = ${u}.project_id AND known.user_id >= ${u}.id AND known.user_id <= ${u}.id AND known.address_key = ${wanted}
+      WHERE known.project_id = ${u}.project_id AND known.user_id >= ${u}.id AND known.user_id <= ${u}.id AND known.address_key = ${keyColumn}
       ORDER BY known.user_id
       LIMIT 1
     )`;
 }
 
 /**
- * Whether account `a` is to be written for user `u`: it is new and the user has room for it, or it becomes external. An account
- * that stays as it is does not even get its row locked. A subquery, because every plan for it is good; a new user needs none.
+ * True if account `a` is to be written for user `u`: a new one for which there is room, or one that becomes external. A subquery, because every plan for
+ * it is good; one that stays is not locked.
  */
 export function isToBeLinked(isNewUser: Prisma.Sql, addressKeys: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`

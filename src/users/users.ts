@@ -167,10 +167,7 @@ export function createUsers(db: Database, totals: Totals) {
       return { users, total: readTotal(projectId, whole) };
     },
 
-    /**
-     * The users between two positions; where wanted, whether there are more on either side, and the exact total; all in one snapshot.
-     * What is not wanted is false, and null.
-     */
+    /** The users between two positions and, on demand (else false and null), whether there are more on either side, and the exact total; all in one snapshot. */
     async listWindow(scope: ProjectScope, filter: UserFilter, window: Window) {
       const projectId = scope.projectIdFor('read');
       const { users, whole } = await windows({ projectId, filter, ...window });
@@ -186,15 +183,15 @@ export function createUsers(db: Database, totals: Totals) {
     },
 
     /**
-     * The users between two positions whose state matches, and whether there may be more beyond `end`. It looks at a limited number
-     * of users, so it may return fewer than the limit, even none, although there are more.
+     * Users between two positions whose state matches, and whether more may be beyond `end`. It looks at a limited number, so it may return fewer than
+     * the limit although there are more.
      */
     async scanWindow(scope: ProjectScope, filter: UserFilter, state: StateFilter, window: Scan) {
       const projectId = scope.projectIdFor('read');
-      const { users: found, whole } = await scans({ projectId, filter, state, scanned: lists.SCANNED, ...window });
-      const users = nearestOf(found, window);
+      const { users: rows, whole } = await scans({ projectId, filter, state, scanned: lists.SCANNED, ...window });
+      const users = nearestOf(rows, window);
       const last = window.from === 'newest' ? users.at(-1) : users[0];
-      const isFull = found.length > window.limit;
+      const isFull = rows.length > window.limit;
       const { reachedAt, reachedId } = whole;
       if (!isFull && reachedAt !== null && reachedId !== null)
         return { users, hasMore: true, end: { createdAt: new Date(reachedAt), id: reachedId } };
@@ -224,8 +221,8 @@ export function createUsers(db: Database, totals: Totals) {
     },
 
     /**
-     * Removes the user from the project, or NOT_FOUND. Of several removals at once exactly one succeeds, except that a retry
-     * with the same key succeeds as well. The identity may register again. `requestId` is null for the command.
+     * Removes the user from the project, or NOT_FOUND: one of several removals succeeds, and retries with its key. The identity may register again.
+     * `requestId` is null for the command.
      */
     async removeUser(
       scope: ProjectScope,
@@ -244,8 +241,8 @@ export function createUsers(db: Database, totals: Totals) {
     },
 
     /**
-     * Changes the login email or the external ID of a user, who is returned without accounts. The identity never changes: BAD_USER_INPUT for the
-     * email of a user who logs in by it. NOT_FOUND; CONFLICT if another user has the external ID. A retry with the same key changes nothing.
+     * Changes the login email or the external ID of a user, who is returned without accounts. A retry with the same key changes nothing.
+     * BAD_USER_INPUT for the email of a user who logs in by it; NOT_FOUND; CONFLICT if another user has the external ID.
      */
     async updateUser(
       scope: ProjectScope,
@@ -274,8 +271,8 @@ export function createUsers(db: Database, totals: Totals) {
     },
 
     /**
-     * Makes a removed user current again, with id, history and accounts, as long as they are not erased. NOT_FOUND; CONFLICT if the
-     * user is current, if the identity has registered again, or if another user has the external id.
+     * Makes a removed user current again, with id, history and accounts, until they are erased. NOT_FOUND; CONFLICT if the user is current, or another
+     * has the identity or the external id.
      */
     async restoreUser(scope: ProjectScope, id: bigint, requestId: string | null = null): Promise<void> {
       const actor = scope.actorFor('restore', requestId);
@@ -298,8 +295,8 @@ export function createUsers(db: Database, totals: Totals) {
     },
 
     /**
-     * Erases the users of a project who were removed more than `olderThanMs` ago, with their accounts, in transactions of bounded
-     * size, and expired idempotency keys. This cannot be undone. Returns the number of users.
+     * Erases the users who were removed more than `olderThanMs` ago, and expired idempotency keys, in transactions of bounded size. This cannot be
+     * undone. Returns the number of users.
      */
     async purgeRemoved(scope: ProjectScope, olderThanMs: number, progress: (purged: number) => void): Promise<number> {
       const actor = scope.actorFor('operate', null);
@@ -319,7 +316,7 @@ function toList<Whole>(rows: lists.ListRow<Whole>[]): { users: User[]; whole: li
   return { users: usersOf(rows), whole: rows[0] as lists.ListRow<Whole> };
 }
 
-/** Those of a window, which may have one user more. */
+/** The users of a window, which may have one more. */
 function nearestOf(users: User[], { from, limit }: Pick<Window, 'from' | 'limit'>): User[] {
   return from === 'newest' ? users.slice(0, limit) : users.slice(-limit);
 }

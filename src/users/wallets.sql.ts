@@ -10,7 +10,7 @@ export interface WalletKey {
   readonly userId: bigint | null;
   /** The last link that was read before; 0 for none. */
   readonly afterLink: number;
-  /** How many links are read at most. */
+  /** The most links to read. */
   readonly links: number;
 }
 
@@ -42,11 +42,9 @@ const LINKS = Prisma.sql`
   ORDER BY a.id`;
 
 /**
- * The current user to whom an address belongs, if any. Without `userId` it is the user who linked the address first, so the
- * answer does not change when another user links it.
- *
- * Links of removed users remain and are skipped. There may be thousands, so a key limits how many are read. With `userId`
- * the accounts of that user are read, which are few, and not the users of the address.
+ * The current user to whom an address belongs. Without `userId` it is the first who linked it, so another link does not change the answer.
+ * Links of removed users remain and are skipped: there may be thousands, so a key limits how many are read.
+ * With `userId` the accounts of that user are read, which are few, and not the users of the address.
  */
 export const findWalletOwners = keyedStatement<WalletKey, WalletRow>(
   COLUMNS,
@@ -96,10 +94,7 @@ const linkOfUser = linksOf(
   Prisma.sql`WHERE a.address_key = k.address_key`,
 );
 
-/**
- * As `findWalletOwners`, without `asOf`. A lone key, the most frequent question, has statements of its own: they read the same links, and
- * leave to us what the other one does for each key, which saves PostgreSQL a third of its time.
- */
+/** As `findWalletOwners`, without `asOf`. A lone key, the most frequent question, has statements that leave work to us, which saves PostgreSQL a third of its time. */
 export async function findOwnersOfBatch(db: Queryable, keys: readonly WalletKey[]): Promise<KeyedRow<VerdictRow>[]> {
   const [key] = keys;
   if (key === undefined || keys.length > 1) return findWalletOwners(db, keys);

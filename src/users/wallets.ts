@@ -7,11 +7,11 @@ import type { WalletOwner } from '../domain/users.js';
 import type { MalformedWallet, WalletQuestion, WalletVerdict, WalletVerdicts } from '../domain/wallets.js';
 import { findOwnersOfBatch, findWalletOwners, type VerdictRow, type WalletKey, type WalletRow } from './wallets.sql.js';
 
-/** How many links of an address a shared statement reads. */
+/** The links of an address that a shared statement reads. */
 const MAX_SHARED_LINKS = 8;
-/** How many links each later statement reads, for this address alone. */
+/** The links that each later statement reads, for this address alone. */
 const MAX_LINKS_READ = 2_000;
-/** How many statements for many wallets a project may have at once: a GraphQL operation with many lists would take every connection. */
+/** The statements for many wallets that a project may have at once: a GraphQL operation with many lists would take every connection. */
 const CONCURRENT_STATEMENTS = 2;
 
 interface ManyWallets {
@@ -19,7 +19,7 @@ interface ManyWallets {
   readonly keys: readonly WalletKey[];
 }
 
-/** Whether an address belongs to a current user. Callers decide by it whether to transfer money. */
+/** Tells whether an address belongs to a current user. Callers decide by it whether to transfer money. */
 export function createWallets(db: Database) {
   const owners = createBatchedRead({
     name: 'wallet owners',
@@ -29,11 +29,11 @@ export function createWallets(db: Database) {
 
   /** The first owner after the last link that was read. */
   const findLaterOwner = oneAtATime(async (key: WalletKey): Promise<VerdictRow | undefined> => {
-    let [found]: VerdictRow[] = await findWalletOwners(db, [key]);
-    while (typeof found?.lastLink === 'number') {
-      [found] = await findWalletOwners(db, [{ ...key, afterLink: found.lastLink }]);
+    let [row]: VerdictRow[] = await findWalletOwners(db, [key]);
+    while (typeof row?.lastLink === 'number') {
+      [row] = await findWalletOwners(db, [{ ...key, afterLink: row.lastLink }]);
     }
-    return found;
+    return row;
   });
 
   /** For keys of which some have had many owners: several statements in one snapshot, of which each reads a limited number of links. */
@@ -45,8 +45,8 @@ export function createWallets(db: Database) {
         const later = open.map(({ keyIndex, lastLink }) => {
           return { ...(keys[keyIndex - 1] as WalletKey), afterLink: lastLink as number, links };
         });
-        for (const { keyIndex, asOf: _, ...found } of await findWalletOwners(tx, later))
-          Object.assign(open[keyIndex - 1] as KeyedRow<WalletRow>, found);
+        for (const { keyIndex, asOf: _, ...row } of await findWalletOwners(tx, later))
+          Object.assign(open[keyIndex - 1] as KeyedRow<WalletRow>, row);
       }
       return rows;
     }, 'REPEATABLE READ'),
@@ -59,10 +59,7 @@ export function createWallets(db: Database) {
   });
 
   return {
-    /**
-     * A verdict on each wallet, all of one snapshot: nearly always one statement. Malformed wallets are not looked up, and
-     * neither are users who cannot exist.
-     */
+    /** A verdict on each wallet, all of one snapshot: nearly always one statement. Malformed wallets and impossible users are not looked up. */
     async verifyWallets(
       scope: ProjectScope,
       wallets: readonly (WalletQuestion | MalformedWallet)[],
@@ -90,9 +87,9 @@ export function createWallets(db: Database) {
     async findOwner(scope: ProjectScope, { address, userId }: WalletQuestion): Promise<WalletOwner | null> {
       const question = { projectId: scope.projectIdFor('verify'), addressKey: address.key, userId };
       if (userId !== null && userId > LARGEST_ID) return null;
-      const found = await owners({ ...question, afterLink: 0, links: MAX_SHARED_LINKS });
-      if (found.lastLink === null) return ownerOf(found);
-      return ownerOf(await findLaterOwner({ ...question, afterLink: found.lastLink, links: MAX_LINKS_READ }));
+      const row = await owners({ ...question, afterLink: 0, links: MAX_SHARED_LINKS });
+      if (row.lastLink === null) return ownerOf(row);
+      return ownerOf(await findLaterOwner({ ...question, afterLink: row.lastLink, links: MAX_LINKS_READ }));
     },
   };
 }

@@ -16,7 +16,7 @@ export interface Removal extends MaybeRetried {
   readonly id: bigint;
 }
 
-/** What became of a removal. */
+/** The outcome of a removal. */
 export interface RemovalRow {
   readonly isRemoved: boolean;
   /** Of an earlier removal with the same key, which has no other answer. */
@@ -54,8 +54,8 @@ const hasty = removalStatement(false);
 const patient = removalStatement(true);
 
 /**
- * Removes current users of one project, with audit entries, except where there is an earlier answer to the same key. Unless it `waits`, it waits
- * for a lock only for a moment (55P03).
+ * Removes current users of one project, with audit entries, except where there is an earlier answer to the same key. Unless it `waits`, it waits for a
+ * lock only for a moment (55P03).
  */
 export function removeUsers(
   db: Queryable,
@@ -73,7 +73,7 @@ export interface Update extends MaybeRetried {
   readonly changes: UserChanges;
 }
 
-/** What became of it: why nothing was written, or the user as they are now. */
+/** The reason why nothing was written, or the user as they are now. */
 export interface UpdateRow extends User {
   readonly refusal: 'no user' | 'email is identity' | 'external id taken' | null;
   readonly takenBy: number | null;
@@ -137,15 +137,15 @@ const hastyUpdate = updateStatement(false);
 const patientUpdate = updateStatement(true);
 
 /**
- * Changes a current user, with an audit entry, except where there is an earlier answer to the same key. Changes nothing that is so already. Unless
- * it `waits`, it waits for a lock only for a moment (55P03).
+ * Changes a current user, with an audit entry, unless nothing is different or the key has an earlier answer. Unless it `waits`, it waits for a lock only
+ * for a moment (55P03).
  */
 export async function updateUser(db: Queryable, update: Update, waits: boolean): Promise<UpdateRow> {
   const [row] = await (waits ? patientUpdate : hastyUpdate)(db, [update]);
   return row as UpdateRow;
 }
 
-/** What became of a restoration. `takenBy` is the current user who has the identity or the external id now, if that user is known. */
+/** The outcome of a restoration. `takenBy` is the current user who has the identity or the external id now, if that user is known. */
 export interface Restoration {
   readonly outcome: 'restored' | 'current' | 'unknown' | 'identity taken' | 'external id taken';
   readonly takenBy: number | null;
@@ -228,7 +228,7 @@ export function throwExternalIdError(error: unknown): never {
   throw isExternalIdTaken(error) ? externalIdTaken() : error;
 }
 
-/** Whether a statement failed because another current user has an external id. */
+/** True if a statement failed because another current user has an external id. */
 export function isExternalIdTaken(error: unknown): boolean {
   return (error as { constraint?: unknown }).constraint === 'users_external_id_key';
 }
