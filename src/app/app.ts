@@ -5,6 +5,7 @@ import { VERSION } from '../config/build.js';
 import type { Config } from '../config/config.js';
 import type { Context } from '../context.js';
 import type { Check } from '../dashboard/builder.js';
+import type { Door } from '../dashboard/door.js';
 import { type DocsOf, unavailable } from '../errors.js';
 import { graphqlPlugin } from '../graphql/plugin.js';
 import { guidesPlugin } from '../guides/guides.js';
@@ -51,6 +52,8 @@ export interface ServerOptions {
   /** Until it is open, both interfaces answer 503. */
   readonly context: Context;
   readonly demoCredentials?: DemoCredentials;
+  /** Lets in commands on this machine. */
+  readonly door?: Door | null;
   /** What the dashboard shows of the database's health. */
   readonly examine?: () => Promise<Check[]>;
   readonly admission?: AdmissionOptions;
@@ -129,7 +132,8 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   await app.register(graphqlPlugin, {
     ...{ services, authenticate, runWithAdmission, streams, graphiql, demoCredentials, documentsDir },
   });
-  if (config.dashboard) {
+  const { door = null } = options;
+  if (config.dashboard || door !== null) {
     // Loaded only where it is used, because it takes time and memory.
     const [{ dashboardPlugin }, { createStatus }] = await Promise.all([
       import('../dashboard/plugin.js'),
@@ -138,7 +142,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     const isEmbedded = config.db.engine === 'embedded';
     const { examine = async () => [] } = options;
     await app.register(dashboardPlugin, {
-      ...{ config, services, runWithAdmission, lifetimes },
+      ...{ config, services, runWithAdmission, lifetimes, door },
       newsMs: timeouts.newsMs,
       status: createStatus({ admission, pool: context.db.pool, isEmbedded, examine }),
       requireOpen: () => requireOpen(context),

@@ -14,7 +14,8 @@ import { NotListeningError, runRemotely } from './control-socket.js';
 import type { ExaminationParams } from './doctor-database.js';
 import { checkDatabaseUrls, type Finding, failed, type Outcome, passed, skipped, warning } from './doctor-server.js';
 import type { OperationContext } from './operation.js';
-import { type CommandContext, ReportedFailure } from './run.js';
+import { ReportedFailure } from './present.js';
+import type { CommandContext } from './run.js';
 import { counted, explainFailure, formatFindings, paint, writeNotice } from './terminal.js';
 
 const HELP = `

@@ -2,8 +2,8 @@ import { type Command, CommanderError } from 'commander';
 import { ConfigError, findMisspelt } from '../config/config.js';
 import { AppError, redact } from '../errors.js';
 import { nameProject } from './arguments.js';
+import { ReportedFailure } from './present.js';
 import { createProgram } from './program.js';
-import { ReportedFailure } from './run.js';
 import { explainFailure } from './terminal.js';
 
 /** Exit codes: 0 done, 1 refused or failed with a reason on stderr, 2 wrong usage, also a malformed value. An error may have another one. */

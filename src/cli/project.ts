@@ -1,7 +1,6 @@
-import type { Command } from 'commander';
-import type { SecretScope } from '../domain/projects.js';
-import { MAIN_LABEL, SECRET_SCOPES } from '../domain/projects.js';
-import { COMMAND } from '../errors.js';
+import { type Command, InvalidArgumentError } from 'commander';
+import { MAIN_LABEL, noProject, SECRET_SCOPES, type SecretScope } from '../domain/projects.js';
+import { AppError, COMMAND } from '../errors.js';
 import {
   jsonOption,
   numberArgument,
@@ -9,54 +8,225 @@ import {
   overlapOption,
   parseDuration,
   parseScopes,
+  parseWholeNumber,
   projectOption,
   required,
 } from './arguments.js';
-import { type OperationContext, readProjects } from './operation.js';
-import { addLifecycleCommands, projectJson } from './project-lifecycle.js';
+import { graphql, type ResultOf } from './graphql.js';
+import { progressOf } from './operation.js';
+import type { Tools } from './rows.js';
 import type { CommandContext } from './run.js';
-import { confirmNoOverlap, counted, fields, listTable } from './terminal.js';
+import { ask, canAsk, confirmNoOverlap, counted, fields, listTable, tellState } from './terminal.js';
 
-const KEEP_SECRET = 'The App Secret is shown only once. Store it where only your backend can read it.';
+const PROJECT = graphql(`fragment ProjectRow on Project {
+  id name app_id: appId created_at: createdAt disabled_at: disabledAt requests_per_minute: requestsPerMinute total_user: userCount
+}`);
+
+type ShownProject = ResultOf<typeof PROJECT>;
+
+const SHOW = graphql(`query ShowProject($project: ID!) { project(appId: $project) { ...ProjectRow } }`, [PROJECT]);
+
+const CHANGED = graphql(`fragment ChangedProject on ProjectChange { project { ...ProjectRow } changed }`, [PROJECT]);
+
+const takes = [projectOption(), jsonOption()];
 
 export function addProjectCommands(program: Command, context: CommandContext): void {
-  const { define, list } = context;
+  const { row, rows, act } = context;
   const project = program
     .command('project')
     .description('create, list, rename, limit, disable and delete projects, and manage their secrets');
-  define(project, {
+  row(project, {
     name: 'project create',
     description: 'create a project and show its App Secret, only once',
     examples: ['project create --name "My wallet app"'],
     takes: [required('--name <NAME>', 'a name for people to read'), jsonOption()],
-    run: async ({ services, operator }, { name }: { name: string }) => {
-      const created = await services.projects.createProject(name, { by: operator });
-      return { id: created.id, name: created.name, app_id: created.appId, app_secret: created.appSecret };
-    },
+    document: graphql(`mutation CreateProject($name: String!) {
+      createProject(name: $name) { project { id name app_id: appId } app_secret: appSecret }
+    }`),
+    pick: ({ createProject: { project: made, app_secret } }) => ({ ...made, app_secret }),
     print: (created) => `${credentials(created)}\n\n${KEEP_SECRET}`,
   });
-  list(project, {
+  rows(project, {
     name: 'project list',
     description: 'list all projects with their exact number of users',
     examples: ['project list', 'project list --json'],
     takes: [jsonOption()],
-    read: listProjects,
+    document: graphql(
+      `query ListProjects($first: Int!, $after: String) {
+        projects(oldestFirst: true, first: $first, after: $after) { nodes { ...ProjectRow } pageInfo { endCursor hasNextPage } }
+      }`,
+      [PROJECT],
+    ),
+    page: ({ projects }) => projects,
+    row: (shown) => shown,
     head: ['ID', 'Name', 'App ID', 'Created', 'Users', 'State'],
     cells: (each) => [each.id, each.name, each.app_id, each.created_at, each.total_user, stateOf(each)],
     none: `There is no project yet. Create one: ${COMMAND} project create --name NAME`,
   });
-  addLifecycleCommands(project, context);
+  row(project, {
+    name: 'project show',
+    description: 'show a project with its exact number of users',
+    examples: ['project show --project app_1'],
+    takes,
+    document: SHOW,
+    pick: (data, { project: appId }) => foundProject(data.project, appId),
+    print: projectFields,
+  });
+  row(project, {
+    name: 'project rename',
+    description: 'give a project another name',
+    examples: ['project rename --project app_1 --name "My wallet app"'],
+    takes: [...takes, required('--name <NAME>', 'a name for people to read')],
+    document: graphql(
+      `mutation RenameProject($project: ID!, $name: String!) { renameProject(appId: $project, name: $name) { ...ChangedProject } }`,
+      [CHANGED],
+    ),
+    pick: ({ renameProject }) => changedProject(renameProject),
+    print: (renamed) => tellState(renamed, `The project is called ${renamed.name}.`),
+  });
+  row(project, {
+    name: 'project disable',
+    description: "refuse a project's credentials, and keep its data",
+    examples: ['project disable --project app_1'],
+    takes,
+    document: graphql(
+      `mutation DisableProject($project: ID!) { disableProject(appId: $project) { ...ChangedProject } }`,
+      [CHANGED],
+    ),
+    pick: ({ disableProject }) => changedProject(disableProject),
+    print: (disabled) => tellState(disabled, `The credentials of ${disabled.name} are refused. Its data is kept.`),
+  });
+  row(project, {
+    name: 'project enable',
+    description: "accept a project's credentials again",
+    examples: ['project enable --project app_1'],
+    takes,
+    document: graphql(
+      `mutation EnableProject($project: ID!) { enableProject(appId: $project) { ...ChangedProject } }`,
+      [CHANGED],
+    ),
+    pick: ({ enableProject }) => changedProject(enableProject),
+    print: (enabled) => tellState(enabled, `The credentials of ${enabled.name} are accepted.`),
+  });
+  row(project, {
+    name: 'project limit',
+    description: 'give a project a rate limit of its own',
+    examples: ['project limit --project app_1 --rate 600', 'project limit --project app_1 --rate default'],
+    takes: [...takes, required('--rate <N>', 'requests in a minute, or "default" for what RATE_LIMIT says', parseRate)],
+    variables: ({ project: appId, rate }) => ({ project: appId, rate: rate === 'default' ? null : rate }),
+    document: graphql(
+      `mutation LimitProject($project: ID!, $rate: Int) { limitProject(appId: $project, rate: $rate) { ...ChangedProject } }`,
+      [CHANGED],
+    ),
+    pick: ({ limitProject }) => changedProject(limitProject),
+    print: (limited) => tellState(limited, `The rate limit of ${limited.name} is ${rateOf(limited)}.`),
+  });
+  act(project, {
+    name: 'project delete',
+    description: 'delete a project with its users, secrets, bans and audit trail',
+    examples: ['project delete --project app_1 --yes'],
+    takes: [...takes, option('--yes', 'do not ask; needed without a terminal')],
+    variables: ({ project: appId, yes }) => ({ project: appId as string, isAsked: yes !== true }),
+    unit: 'users',
+    interrupted:
+      'Interrupted. The project is disabled and part of its users are gone. Run the command again to delete the rest.',
+    act: deleteProject,
+    print: ({ name, users }) => `Deleted the project ${name} and ${counted(users, 'user')}, removed ones included.`,
+  });
   addSecretCommands(project, context);
 }
 
-function addSecretCommands(project: Command, { define }: CommandContext): void {
-  const takes = [projectOption(), jsonOption()];
-  define(project, {
+const DELETE = graphql(`mutation DeletePart($project: ID!, $name: String!, $goesOn: Boolean!) {
+  deletePartOfProject(appId: $project, name: $name, goesOn: $goesOn) { users done busy }
+}`);
+
+/** Deletes a project part by part. */
+async function deleteProject(
+  { ask: askSchema, progress, notice, signal }: Tools,
+  { project, isAsked }: { project: string; isAsked: boolean },
+) {
+  const { id, name, total_user } = foundProject((await askSchema(SHOW, { project })).project, project);
+  if (isAsked) await confirmDeletion(name, total_user);
+  let users = 0;
+  let busySince: number | null = null;
+  for (let goesOn = false; ; goesOn = true) {
+    const { deletePartOfProject: part } = await askSchema(DELETE, { project, name, goesOn });
+    users += part.users;
+    if (part.done) return { id, name, app_id: project, users };
+    progress(progressOf(users, Math.max(users, total_user)));
+    if (part.busy && busySince === null) notice('An import of this project is running. Waiting for its end.');
+    busySince = part.busy ? (busySince ?? performance.now()) : null;
+    if (busySince !== null && performance.now() - busySince > IMPORT_WAIT_MS)
+      throw new AppError('UNAVAILABLE', 'An import of this project is running. Try again when it has ended.');
+    signal.throwIfAborted();
+  }
+}
+
+/** As long as other work waits for an import (users/transfers.ts). */
+const IMPORT_WAIT_MS = 900_000;
+
+async function confirmDeletion(name: string, users: number): Promise<void> {
+  if (!canAsk()) throw new Error('Deleting a project cannot be undone. Give --yes to do it without being asked.');
+  const answer = await ask(
+    `This erases the project ${name} with ${counted(users, 'user')}, and cannot be undone. Type its name to go on: `,
+  );
+  if (answer !== name) throw new Error('That is not its name. Nothing was changed.');
+}
+
+/** The project of an answer, or NOT_FOUND. */
+export function foundProject<Found>(found: Found | null, appId: string): Found {
+  if (found !== null) return found;
+  throw noProject(appId);
+}
+
+function changedProject({ project, changed }: ResultOf<typeof CHANGED>) {
+  return { ...project, changed };
+}
+
+function projectFields(project: ShownProject): string {
+  return fields([
+    ['Name', project.name],
+    ['App ID', project.app_id],
+    ['Created', project.created_at],
+    ['State', project.disabled_at === null ? 'enabled' : `disabled since ${project.disabled_at}`],
+    ['Rate limit', rateOf(project)],
+    ['Users', String(project.total_user)],
+  ]);
+}
+
+function rateOf({ requests_per_minute }: ShownProject): string {
+  return requests_per_minute === null ? 'what RATE_LIMIT says' : `${counted(requests_per_minute, 'request')} a minute`;
+}
+
+/** Most services disable and limit no project. */
+function stateOf(project: ShownProject): string {
+  const limit = project.requests_per_minute === null ? [] : [rateOf(project)];
+  return [...(project.disabled_at === null ? [] : ['disabled']), ...limit].join(', ');
+}
+
+function parseRate(text: string): number | 'default' {
+  if (text === 'default') return text;
+  try {
+    return parseWholeNumber(text);
+  } catch {
+    throw new InvalidArgumentError('Expected a whole number from 1 to 100000000, or "default".');
+  }
+}
+
+const KEEP_SECRET = 'The App Secret is shown only once. Store it where only your backend can read it.';
+
+function addSecretCommands(project: Command, { row }: CommandContext): void {
+  row(project, {
     name: 'project secrets',
     description: 'list the secrets of a project, without their values',
     examples: ['project secrets --project app_1'],
     takes,
-    run: listSecrets,
+    document: graphql(`query ListSecrets($project: ID!) {
+      project(appId: $project) {
+        secrets { id label scopes created_at: createdAt last_used_at: lastUsedAt expires_at: expiresAt live }
+      }
+    }`),
+    pick: (data, { project: appId }) => foundProject(data.project, appId).secrets.map(secretJson),
     print: (secrets) =>
       listTable(secrets, {
         head: ['ID', 'Label', 'Scopes', 'Created', 'Last used', 'Expires'],
@@ -71,7 +241,7 @@ function addSecretCommands(project: Command, { define }: CommandContext): void {
         none: '',
       }),
   });
-  define(project, {
+  row(project, {
     name: 'project add-secret',
     description: 'add an App Secret to a project and show it, only once',
     examples: ['project add-secret --project app_1 --label reports --scope read,verify --expires-in 30d'],
@@ -84,28 +254,39 @@ function addSecretCommands(project: Command, { define }: CommandContext): void {
       ),
       option('--expires-in <TIME>', 'when the secret expires, such as 30d; without it never', parseDuration),
     ],
-    params: ({ project, label, scope, expiresIn = null }) => ({
-      appId: project,
+    variables: ({ project: appId, label, scope, expiresIn = null }) => ({
+      project: appId,
       label,
-      scopes: scope,
-      expiresInMs: expiresIn,
+      scopes: scope.map((each: SecretScope) => each.toUpperCase()),
+      expiresInSeconds: expiresIn === null ? null : expiresIn / 1_000,
     }),
-    run: addSecret,
+    document:
+      graphql(`mutation AddSecret($project: ID!, $label: String!, $scopes: [SecretScope!]!, $expiresInSeconds: Float) {
+      addSecret(appId: $project, label: $label, scopes: $scopes, expiresInSeconds: $expiresInSeconds) {
+        app_secret: appSecret secret { id label scopes expires_at: expiresAt }
+      }
+    }`),
+    pick: ({ addSecret: { app_secret, secret } }, { project: appId }) => ({
+      app_id: appId,
+      app_secret,
+      ...secretJson(secret),
+    }),
     print: (added) =>
       `${credentials(added, ['Scopes', added.scopes.join(', ')], ['Expires', added.expires_at ?? 'never'])}\n\n${KEEP_SECRET}`,
   });
-  define(project, {
+  row(project, {
     name: 'project revoke',
     description: 'revoke a secret immediately',
     examples: ['project revoke --project app_1 7'],
     takes: [...takes, numberArgument('<SECRET_ID>', 'the ID of the secret, as `project secrets` shows it')],
-    run: async ({ services, operator }, { project, secretId }: { project: string; secretId: number }) => {
-      const scope = await services.projects.getScope(project, operator);
-      return { id: secretId, label: await services.secrets.revokeSecret(scope, secretId) };
-    },
+    variables: (secretId: number, { project: appId }) => ({ project: appId, id: String(secretId) }),
+    document: graphql(
+      `mutation RevokeSecret($project: ID!, $id: ID!) { revokeSecret(appId: $project, id: $id) { id label } }`,
+    ),
+    pick: ({ revokeSecret }) => ({ ...revokeSecret, id: Number(revokeSecret.id) }),
     print: ({ id, label }) => `The secret ${id} (${label}) is no longer valid.`,
   });
-  define(project, {
+  row(project, {
     name: 'project rotate',
     description: 'replace an App Secret of a project by a new one',
     examples: ['project rotate --project app_1', 'project rotate --project app_1 --label reports --overlap 24h'],
@@ -115,80 +296,43 @@ function addSecretCommands(project: Command, { define }: CommandContext): void {
       overlapOption('how long the old secret stays valid, such as 24h', 'it expires immediately'),
       option('--yes', 'do not ask before the old secret expires immediately'),
     ],
-    params: ({ project, label, overlap }) => ({
-      appId: project,
-      label,
-      overlapMs: overlap,
-    }),
-    before: ({ project, label }, command: Command) =>
+    variables: ({ project: appId, label, overlap }) => ({ project: appId, label, overlapSeconds: overlap / 1_000 }),
+    before: ({ project: appId, label }, command: Command) =>
       confirmNoOverlap(
         command,
-        `The secret ${label} of ${project} ends at once, and with it every backend that uses it. --overlap 24h lets it live meanwhile. Rotate?`,
+        `The secret ${label} of ${appId} ends at once, and with it every backend that uses it. --overlap 24h lets it live meanwhile. Rotate?`,
       ),
-    run: rotateSecret,
-    print: (rotated, { overlapMs }) => {
-      const old = overlapMs === 0 ? 'is no longer valid' : `is valid until ${rotated.previous_expires_at}`;
+    document: graphql(`mutation RotateSecret($project: ID!, $label: String!, $overlapSeconds: Float!) {
+      rotateSecret(appId: $project, label: $label, overlapSeconds: $overlapSeconds) {
+        app_secret: appSecret previous_expires_at: previousExpiresAt
+        secret { id label scopes expires_at: expiresAt } other_labels: otherLabels
+      }
+    }`),
+    pick: ({ rotateSecret: { secret, other_labels, ...rotated } }, { project: appId }) => ({
+      app_id: appId,
+      ...rotated,
+      ...secretJson(secret),
+      other_labels,
+    }),
+    print: (rotated, { overlapSeconds }) => {
+      const old = overlapSeconds === 0 ? 'is no longer valid' : `is valid until ${rotated.previous_expires_at}`;
       const others = rotated.other_labels.map((label) => `\nStill valid: the secret labelled ${label}.`);
       return `${credentials(rotated)}\n\nThe old secret ${old}.${others.join('')}`;
     },
   });
 }
 
-async function* listProjects({ services }: OperationContext) {
-  for await (const page of readProjects(services)) yield page.map(projectJson);
-}
-
-async function listSecrets({ services, operator }: OperationContext, { project }: { project: string }) {
-  const secrets = await services.secrets.listSecrets(await services.projects.getScope(project, operator));
-  return secrets.map(({ id, label, scopes, createdAt, lastUsedAt, expiresAt, isLive }) => ({
-    id,
-    label,
-    scopes,
-    created_at: createdAt,
-    last_used_at: lastUsedAt,
-    expires_at: expiresAt,
-    live: isLive,
-  }));
-}
-
-async function addSecret(
-  { services, operator }: OperationContext,
-  params: { appId: string; label: string; scopes: SecretScope[]; expiresInMs: number | null },
+/** A secret as commands tell it: IDs are numbers, and scopes as in --scope. */
+function secretJson<Secret extends { readonly id: string; readonly scopes: readonly Uppercase<SecretScope>[] }>(
+  secret: Secret,
 ) {
-  const added = await services.secrets.addSecret(await services.projects.getScope(params.appId, operator), params);
   return {
-    app_id: params.appId,
-    app_secret: added.appSecret,
-    id: added.id,
-    label: params.label,
-    scopes: added.scopes,
-    expires_at: added.expiresAt,
-  };
-}
-
-async function rotateSecret(
-  { services, operator }: OperationContext,
-  params: { appId: string; label: string; overlapMs: number },
-) {
-  const rotated = await services.secrets.rotateSecret(await services.projects.getScope(params.appId, operator), params);
-  return {
-    app_id: params.appId,
-    app_secret: rotated.appSecret,
-    previous_expires_at: rotated.previousExpiresAt,
-    id: rotated.id,
-    label: params.label,
-    scopes: rotated.scopes,
-    expires_at: rotated.expiresAt,
-    other_labels: rotated.otherLabels,
+    ...secret,
+    id: Number(secret.id),
+    scopes: secret.scopes.map((scope) => scope.toLowerCase() as SecretScope),
   };
 }
 
 function credentials({ app_id, app_secret }: { app_id: string; app_secret: string }, ...more: [string, string][]) {
   return fields([['App ID', app_id], ['App Secret', app_secret], ...more]);
-}
-
-/** Most services disable and limit no project. */
-function stateOf({ disabled_at, requests_per_minute }: ReturnType<typeof projectJson>): string {
-  const limit = requests_per_minute === null ? [] : [`${counted(requests_per_minute, 'request')} a minute`];
-  return [...(disabled_at === null ? [] : ['disabled']), ...limit].join(', ');
 }

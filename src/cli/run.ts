@@ -1,24 +1,25 @@
-import { userInfo } from 'node:os';
 import { addAbortSignal, Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { runThenClose } from '../closers.js';
-import { type Config, ConfigError, type Environment, findMisspelt, parseConfig } from '../config/config.js';
+import type { Config, Environment } from '../config/config.js';
 import type { Context, OpenOptions } from '../context.js';
 import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
-import type { Stored } from '../domain/import-format.js';
-import { type Operator, operatorName, operatorNameOf, THE_OPERATOR } from '../domain/operators.js';
 import { addCommand, type CommandHelp } from './arguments.js';
 import { NotListeningError, runRemotely } from './control-socket.js';
 import type { Io, Operation, OperationContext, Operations } from './operation.js';
+import {
+  dashboardUrlOf,
+  type Given,
+  jsonOf,
+  operatorOf,
+  type Presentation,
+  present,
+  ReportedFailure,
+  valuesByName,
+} from './present.js';
+import { createRows } from './rows.js';
 import { type ListForm, listPrinter, withAdvice, writeNotice, writeToStdout } from './terminal.js';
-
-/** Ends the command with an exit code. The report on stdout has already told why. */
-export class ReportedFailure extends Error {
-  constructor(readonly exitCode = 1) {
-    super();
-  }
-}
 
 /** An operation that says how its database is opened. */
 interface OpeningOperation<Params, Result> extends Operation<Params, Result> {
@@ -51,23 +52,6 @@ interface ListDeclaration<Params, Row, Next>
   readonly tellNext?: (next: Next) => void;
   readonly read: (context: OperationContext, params: Params) => AsyncGenerator<Row[], Next>;
 }
-
-type Given = Parameters<Parameters<Command['action']>[0]>;
-
-interface Presentation<Result> {
-  readonly json?: boolean;
-  readonly input?: Readable | Stored | undefined;
-  /** What the progress bar counts; without it there is no bar. */
-  readonly unit?: string | undefined;
-  readonly interrupted?: string | undefined;
-  readonly print: (result: Result) => string;
-  /** Whether stdout is for output only, and the result is printed on stderr. */
-  readonly tellsOnStderr?: boolean | undefined;
-  /** What to do with output; without it, it is written to stdout. */
-  readonly write?: (output: string) => Promise<void>;
-}
-
-const OPERATOR_SETTING = operatorName('OPERATOR');
 
 export type CommandContext = ReturnType<typeof createCommandContext>;
 
@@ -122,23 +106,7 @@ export function createCommandContext(env: Environment) {
     });
   }
 
-  return { env, operations, operation, define, list };
-}
-
-const jsonOf = (given: Given): boolean => given.at(-1).opts().json === true;
-
-/** All arguments and options of a command: that of USER_ID is `userId`. */
-function valuesByName(...given: Given): Given[number] {
-  const command: Command = given.at(-1);
-  const { json, color, ...params } = command.opts();
-  for (const [place, argument] of command.registeredArguments.entries()) {
-    const name = argument
-      .name()
-      .toLowerCase()
-      .replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());
-    params[name] = given[place];
-  }
-  return params;
+  return { env, operations, operation, define, list, ...createRows(env) };
 }
 
 /** Writes each page as a JSON array. Returns what the generator does: where the next page of the list begins. */
@@ -157,34 +125,14 @@ async function runAndPrint<Params, Result>(
   params: Params,
   presentation: Presentation<Result>,
 ): Promise<Result> {
-  const config = parseConfig(env);
-  for (const sentence of findMisspelt(env)) writeNotice(sentence);
-  const interruption = new AbortController();
-  const { signal } = interruption;
-  const interrupt = () => interruption.abort(new Error(presentation.interrupted ?? 'Interrupted.'));
-  // The first Ctrl+C stops the operation cleanly, a second one ends the process.
-  process.once('SIGINT', interrupt);
-  const { input = noInput(), unit } = presentation;
-  // Loaded only where there is one, because it takes time.
-  const bar = unit && process.stderr.isTTY ? (await import('./progress-bar.js')).progressBar(unit) : null;
-  const io: Io = {
-    input: input instanceof Readable ? addAbortSignal(signal, input) : input,
-    write: presentation.write ?? writeToStdout,
-    progress: (progress) => bar?.update(progress),
-    notice: writeNotice,
-    signal,
-  };
-  const result = await runWhereReachable(config, operation, params, io, (error) => interruption.abort(error))
-    .catch((error) => {
-      throw signal.aborted ? signal.reason : error;
-    })
-    .finally(() => {
-      bar?.stop();
-      process.off('SIGINT', interrupt);
-    });
-  const text = presentation.json ? JSON.stringify(result) : presentation.print(result);
-  if (text !== '') (presentation.tellsOnStderr ? process.stderr : process.stdout).write(`${text}\n`);
-  return result;
+  const { input = noInput(), write = writeToStdout } = presentation;
+  return present(env, presentation, ({ config, progress, notice, signal, onLost }) => {
+    const io: Io = {
+      input: input instanceof Readable ? addAbortSignal(signal, input) : input,
+      ...{ write, progress, notice, signal },
+    };
+    return runWhereReachable(config, operation, params, io, onLost);
+  });
 }
 
 /** A server that took the data directory a moment ago may still be starting; one that is closing leaves it soon. */
@@ -235,23 +183,6 @@ async function runWhereReachable<Params, Result>(
   };
   return runThenClose(work, [() => context.close()]);
 }
-
-/** The person who runs the command: their name is in the audit trail, and every right is theirs. */
-export function operatorOf({ operator }: Config): Operator {
-  if (operator === null) return { ...THE_OPERATOR, name: operatorNameOf(userInfo().username) };
-  const { success, data, error } = OPERATOR_SETTING.safeParse(operator);
-  if (!success) throw new ConfigError([String(error.issues[0]?.message)], ['OPERATOR']);
-  return { ...THE_OPERATOR, name: data };
-}
-
-/** Where browsers reach the dashboard of a service with these settings; null if it has none. */
-export function dashboardUrlOf({ dashboard, publicUrl, host, port }: Config, listensOn?: string): string | null {
-  if (!dashboard) return null;
-  const name = ANY_ADDRESS.includes(host) ? '127.0.0.1' : host;
-  return `${publicUrl ?? listensOn ?? `http://${name.includes(':') ? `[${name}]` : name}:${port}`}/dashboard`;
-}
-
-const ANY_ADDRESS = ['0.0.0.0', '::'];
 
 /** Opens the database, or returns the control socket of the server that holds it. */
 async function openOrFindServer(

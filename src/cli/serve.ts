@@ -12,6 +12,7 @@ import { LOCK_WAIT_MS } from '../db/lock.js';
 import type { Operator } from '../domain/operators.js';
 import type { Credentials } from '../domain/projects.js';
 import { AppError } from '../errors.js';
+import { isThroughProxy } from '../http/client-address.js';
 import type { Logger } from '../telemetry/logger.js';
 import { addCommand, jsonOption } from './arguments.js';
 import { printBanner, type Started } from './banner.js';
@@ -19,8 +20,10 @@ import { controlSocketPath, removeControlSocket, serveControlSocket } from './co
 import { makeLink } from './dashboard.js';
 import { openDemo } from './demo.js';
 import type { Finding } from './doctor-server.js';
+import { removeCommandFile, writeCommandFile } from './door.js';
 import type { Operations } from './operation.js';
-import { type CommandContext, dashboardUrlOf, operatorOf } from './run.js';
+import { dashboardUrlOf, operatorOf } from './present.js';
+import type { CommandContext } from './run.js';
 import { untilSignal } from './signals.js';
 import { withAdvice } from './terminal.js';
 
@@ -74,6 +77,7 @@ async function serve(
   const [{ createServer }, { createContext }] = await Promise.all([import('../app/app.js'), import('../context.js')]);
   setFlagsFromString(GC_FLAGS);
   const controlSocket = isEmbedded ? controlSocketPath(config.dataDir) : undefined;
+  const door = isEmbedded ? (await import('../dashboard/door.js')).createDoor() : null;
   const lost = new AbortController();
   const outdated = new AbortController();
   const context = createContext(config, {
@@ -102,10 +106,12 @@ async function serve(
   async function serveUntilStopped(): Promise<void> {
     if (controlSocket !== undefined) closers.push(() => removeControlSocket(controlSocket, config.dataDir));
     closers.push(() => context.close());
+    if (door !== null) closers.push(() => (context.isOpen ? removeCommandFile(config.dataDir) : undefined));
     const server = await createServer({
       config,
       log,
       context,
+      door,
       // A page contains a secret in demo mode only: with the embedded database, on a loopback address, under the name of this machine
       // (the scripts of another site could read the page), and not through a proxy, whose clients are unknown.
       examine: async () => {
@@ -118,7 +124,7 @@ async function serve(
         LOOPBACK.test(config.host) &&
         config.trustProxy === false &&
         LOOPBACK.test(hostnameOf(headers.host)) &&
-        !Object.keys(headers).some((name) => PROXY_HEADER.test(name))
+        !isThroughProxy(headers)
           ? demo
           : null,
     });
@@ -128,6 +134,8 @@ async function serve(
     closers.push(() => server.close());
     // Before listening, so that a second server reports who holds the data directory, not that the port is in use.
     await context.lockDataDirectory();
+    // That of a server that was killed.
+    if (door !== null) await removeCommandFile(config.dataDir);
     // Fastify hands them on to Node.js, and its types do not know the last one.
     const address = { host: config.host, port: config.port, reusePort: config.reusePort };
     const url = await server.listen(address);
@@ -145,6 +153,7 @@ async function serve(
           `A newer userdir has migrated the database, which this one, ${VERSION}, may still serve. Unknown here: ${unknown.join(', ')}.`,
         );
       const dashboardUrl = dashboardUrlOf(config, url);
+      if (door !== null) await writeCommandFile(config.dataDir, { url: reachableFromHere(url), token: door.token });
       if (controlSocket !== undefined) {
         const { db, services } = context;
         control = await serveControlSocket(controlSocket, config.dataDir, operations, {
@@ -185,6 +194,11 @@ async function serve(
   await runThenClose(work, closers);
 }
 
+/** The address of a server for who is on the same machine: one that listens on every address is also reached over loopback. */
+function reachableFromHere(url: string): string {
+  return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
+}
+
 /** Answers that it is not ready, for as long as a balancer needs to notice. */
 async function drain(server: FastifyInstance, { shutdownDelayMs }: Config): Promise<void> {
   if (shutdownDelayMs === 0) return;
@@ -197,9 +211,6 @@ const CHECK_STATES = { passed: 'ok', warning: 'warning', failed: 'problem' } as 
 function toCheck({ id, status, found, advice }: Finding) {
   return status === 'skipped' ? [] : [{ name: id, state: CHECK_STATES[status], message: found, advice }];
 }
-
-/** Headers that proxies add. */
-const PROXY_HEADER = /^(forwarded|via|x-real-ip|x-forwarded.*)$/;
 
 function untilAborted(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {

@@ -1,28 +1,29 @@
 import SchemaBuilder from '@pothos/core';
-import PrismaPlugin from '@pothos/plugin-prisma';
-import type { FastifyRequest } from 'fastify';
 import type { Services } from '../context.js';
-import type PrismaTypes from '../db/generated/pothos.js';
 import { requireNoNul } from '../domain/input-limits.js';
 import type { ActiveSession, Operator, OperatorRole } from '../domain/operators.js';
 import type { Site } from '../domain/passkeys.js';
 import type { ProjectScope, SecretScope } from '../domain/projects.js';
-import { type WrapResolver, wrapResolvers } from '../engine/execution.js';
+import { type WrapResolver, wrapResolvers } from '../engine/wrap-resolvers.js';
 import { AppError } from '../errors.js';
-import { addEnums, prisma, required, valuesOf } from '../graphql/shared.js';
+import { addEnums, required, valuesOf } from '../graphql/shared.js';
 
-/** What a resolver gets: the session of the request with its operator, and the services. */
+/** What a resolver gets: the operator who asks, and the services. */
 export interface DashboardContext {
-  readonly session: ActiveSession;
+  /** Null where a command asks, which has no session. */
+  readonly browser: Browser | null;
   readonly operator: Operator;
   readonly services: Services;
-  readonly request: FastifyRequest;
-  readonly requestId: string;
-  /** Where passkeys work; null if nowhere. Few operations ask. */
-  readonly passkeySite: () => Site | null;
-  /** Where browsers reach the dashboard. */
-  readonly dashboardUrl: string;
-  readonly status: StatusSource;
+  /** The id of the request for the logs and trails; null for a command. */
+  readonly requestId: string | null;
+  /** Until when what is written has an answer, by the clock of `performance`. */
+  readonly until: number;
+  /** Tells whether somebody still waits for the answer. */
+  readonly isAwaited: () => boolean;
+  /** Where browsers reach the dashboard; null where there is none. */
+  readonly dashboardUrl: string | null;
+  /** Null where no server runs. */
+  readonly status: StatusSource | null;
   /** The operator's right to act on a project, found once for a request. NOT_FOUND. */
   readonly scopeOf: (appId: string) => Promise<ProjectScope>;
   /** The same with the session and the role as they are now: for an effect, before which time has passed. UNAUTHENTICATED. */
@@ -31,8 +32,31 @@ export interface DashboardContext {
   readonly report: (failure: AppError) => void;
   /** Counts a change, or what is refused, before it is recorded. RATE_LIMITED. */
   readonly count: Readonly<Record<'change' | 'refusal', () => Promise<void>>>;
+}
+
+/** A browser in which an operator is signed in. */
+export interface Browser {
+  readonly session: ActiveSession;
+  /** Where passkeys work; null if nowhere. Few operations ask. */
+  readonly passkeySite: () => Site | null;
   /** Ends the session in the browser too. */
   readonly forgetSession: () => void;
+}
+
+/** The browser of a field that is of use to one only. CONFLICT. */
+export function browserOf({ browser }: DashboardContext): Browser {
+  if (browser !== null) return browser;
+  throw new AppError('CONFLICT', 'Only an operator who is signed in to the dashboard in a browser can ask for this.');
+}
+
+/** The scopes of a request, each found once. */
+export function createScopes({ projects }: Services, operator: Operator): DashboardContext['scopeOf'] {
+  const scopes = new Map<string, Promise<ProjectScope>>();
+  return (appId) => {
+    const known = scopes.get(appId) ?? projects.getScope(appId, operator);
+    scopes.set(appId, known);
+    return known;
+  };
 }
 
 /** What the page "Status" shows. */
@@ -95,7 +119,6 @@ async function recordRefusal(
  */
 export const builder = new SchemaBuilder<{
   Context: DashboardContext;
-  PrismaTypes: PrismaTypes;
   DefaultFieldNullability: false;
   Scalars: {
     ID: { Input: string; Output: string | number };
@@ -104,8 +127,9 @@ export const builder = new SchemaBuilder<{
   };
 }>({
   defaultFieldNullability: false,
-  plugins: [wrapResolvers, PrismaPlugin],
-  prisma,
+  plugins: [wrapResolvers],
+  // Asked of every builder by the types of a plugin that only the public schema has.
+  prisma: undefined as never,
   wrapResolver: guarded,
 });
 

@@ -11,11 +11,11 @@ import {
 } from '../domain/operators.js';
 import { AppError, badInput } from '../errors.js';
 import { instantOrNull, orNull, required, withDefault } from '../graphql/shared.js';
-import { builder, type DashboardContext, roleEnum } from './builder.js';
+import { browserOf, builder, type DashboardContext, roleEnum } from './builder.js';
 import { readLimit } from './paging.js';
 
 const meType = builder.objectRef<DashboardContext>('Me').implement({
-  description: 'The operator of this session, and what they may do.',
+  description: 'The operator who asks, and what they may do.',
   fields: (t) => ({
     name: t.string({ description: 'Their name in the audit trail.', resolve: ({ operator }) => operator.name }),
     role: t.field({ type: roleEnum, description: 'Their role.', resolve: ({ operator }) => operator.role }),
@@ -23,11 +23,11 @@ const meType = builder.objectRef<DashboardContext>('Me').implement({
       description: 'What they may do, such as `ban`: what a page need not show is what is not here.',
       resolve: ({ operator }) => permissionsOf(operator),
     }),
-    sessionId: t.id({ description: 'The session.', resolve: ({ session }) => session.id }),
+    sessionId: t.id({ description: 'The session.', resolve: (context) => browserOf(context).session.id }),
     expiresAt: t.field({
       type: 'DateTime',
       description: 'When the session ends, however much it is used.',
-      resolve: ({ session }) => session.expiresAt,
+      resolve: (context) => browserOf(context).session.expiresAt,
     }),
     idleMinutes: t.int({
       description: 'After how many minutes without a request the session ends.',
@@ -84,7 +84,7 @@ const sessionType = builder.objectRef<OperatorSession>('Session').implement({
     userAgent: t.exposeString('userAgent', { description: 'What the browser calls itself.' }),
     current: t.boolean({
       description: 'Whether it is the session of this request.',
-      resolve: ({ id }, _args, { session }) => id === session.id,
+      resolve: ({ id }, _args, { browser }) => id === browser?.session.id,
     }),
   }),
 });
@@ -108,7 +108,7 @@ const logEntryType = builder.objectRef<OperatorLogEntry>('OperatorLogEntry').imp
 builder.queryFields((t) => ({
   me: t.field({
     type: meType,
-    description: 'The operator of this session.',
+    description: 'The operator who asks.',
     resolve: (_root, _args, context) => context,
   }),
   operators: t.field({
@@ -157,8 +157,9 @@ const updateInput = builder.inputType('UpdateOperatorInput', {
 builder.mutationFields((t) => ({
   logOut: t.boolean({
     description: 'Ends this session.',
-    resolve: async (_root, _args, { services, session, requestId, forgetSession }) => {
-      await services.operators.logOut(session, requestId);
+    resolve: async (_root, _args, context) => {
+      const { session, forgetSession } = browserOf(context);
+      await context.services.operators.logOut(session, context.requestId);
       forgetSession();
       return true;
     },
@@ -214,11 +215,16 @@ builder.mutationFields((t) => ({
       'Makes a link that signs an operator in, once, within ten minutes. Needs an ADMIN of all projects. NOT_FOUND.',
     args: { operator: t.arg.string(nameArgument) },
     resolve: async (_root, { operator: name }, { services, operator, requestId, dashboardUrl }) => {
+      if (dashboardUrl === null) throw dashboardIsOff();
       const { token, expiresAt } = await services.operators.createLink(operator, name, requestId);
       return { url: `${dashboardUrl}#login=${token}`, expiresAt };
     },
   }),
 }));
+
+export function dashboardIsOff(): AppError {
+  return new AppError('CONFLICT', 'The dashboard is off: set DASHBOARD=on, for the service and for this command.');
+}
 
 /** So that an admin of all projects always remains. The command can remove anyone. Who is none lacks the permission, and that is recorded. */
 function refuseOneself(operator: Operator, name: string): void {

@@ -1,6 +1,6 @@
 import type { Passkey } from '../domain/passkeys.js';
 import { instantOrNull, required } from '../graphql/shared.js';
-import { builder } from './builder.js';
+import { browserOf, builder } from './builder.js';
 import { readId } from './operators.js';
 
 const passkeyType = builder.objectRef<Passkey>('Passkey').implement({
@@ -30,8 +30,10 @@ builder.mutationFields((t) => ({
     description:
       'What the browser needs to make a passkey for this operator, as JSON; it is good for five minutes. CONFLICT if the session was ' +
       'begun by a passkey or more than 30 minutes ago, or if the operator is of the single sign-on or has ten.',
-    resolve: async (_root, _args, { services, session, passkeySite }) =>
-      JSON.stringify(await services.passkeys.beginAdding(session, passkeySite())),
+    resolve: async (_root, _args, context) => {
+      const { session, passkeySite } = browserOf(context);
+      return JSON.stringify(await context.services.passkeys.beginAdding(session, passkeySite()));
+    },
   }),
   addPasskey: t.field({
     type: passkeyType,
@@ -42,8 +44,11 @@ builder.mutationFields((t) => ({
       clientDataJSON: t.arg.string(part('What the browser has signed')),
       attestationObject: t.arg.string(part('What the authenticator says')),
     },
-    resolve: (_root, { name, ...credential }, { services, operator, session, passkeySite, requestId }) =>
-      services.passkeys.add(operator, session, passkeySite(), { name, credential }, requestId),
+    resolve: (_root, { name, ...credential }, context) => {
+      const { services, operator, requestId } = context;
+      const { session, passkeySite } = browserOf(context);
+      return services.passkeys.add(operator, session, passkeySite(), { name, credential }, requestId);
+    },
   }),
   removePasskey: t.boolean({
     description:

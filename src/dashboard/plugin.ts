@@ -4,35 +4,39 @@ import { VERSION } from '../config/build.js';
 import type { Config } from '../config/config.js';
 import type { Services } from '../context.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
-import type { ActiveSession } from '../domain/operators.js';
 import type { ProjectScope } from '../domain/projects.js';
 import { extensionsOf } from '../engine/errors.js';
 import { type Parameters, type PreparedRequest, weightOfRequest } from '../engine/execution.js';
 import { AppError, badInput, COMMAND, fromUnknown, withdrawn } from '../errors.js';
 import type { RunWithAdmission } from '../http/admission.js';
+import { isAwaited } from '../http/connections.js';
 import { refuseMalformedUrl, reportFailure, setCommonHeaders } from '../http/failures.js';
 import { createPlaces, type Lifetimes } from '../http/lifetime.js';
-import type { DashboardContext, StatusSource } from './builder.js';
+import { createScopes, type DashboardContext, type StatusSource } from './builder.js';
+import type { Door } from './door.js';
+import { engine } from './engine.js';
+import { contextOfCommand, executeDocument, requireValid } from './execute.js';
 import { servePages } from './pages.js';
 import { servePasskeySignIn, siteOf } from './passkey-sign-in.js';
-import { engine } from './schema.js';
 import {
+  type Asker,
   createSessions,
   isForeign,
-  operatorOf,
   type Place,
   readCookies,
   refuseForeign,
+  refuseForeignAsker,
   requireOwnName,
   type Sessions,
   setPageHeaders,
-  tenantOf,
 } from './session.js';
 import { type RightOf, serveStreams } from './streams.js';
 
 export interface DashboardOptions {
   readonly config: Config;
   readonly services: Services;
+  /** The door for commands, which is open also where there is no dashboard for people; null where there is none. */
+  readonly door: Door | null;
   readonly status: StatusSource;
   readonly runWithAdmission: RunWithAdmission;
   /** Downloads and uploads outlive their requests. */
@@ -45,19 +49,25 @@ export interface DashboardOptions {
 
 const BODY_LIMIT_BYTES = 131_072;
 
-/** The dashboard: its pages, its sessions and the operators’ schema, all below /dashboard. */
+/** The dashboard: its pages, its sessions and the operators’ schema, all below /dashboard. With DASHBOARD=off only the schema, for commands. */
 export const dashboardPlugin: FastifyPluginAsync<DashboardOptions> = async (app, options) => {
-  const { config, services, runWithAdmission, requireOpen } = options;
-  const place: Place = { host: config.host, publicUrl: config.publicUrl };
-  const sessions = createSessions({ operators: services.operators, publicUrl: config.publicUrl, runWithAdmission });
+  const { config, services, runWithAdmission, requireOpen, door } = options;
+  const { host, publicUrl } = config;
+  const place: Place = { host, publicUrl };
+  const sessions = createSessions({ operators: services.operators, publicUrl, runWithAdmission, door });
   await readCookies(app);
 
   app.addHook('onRequest', async (request, reply) => {
+    if (!config.dashboard && !sessions.isCommand(request)) return reply.callNotFound();
     setPageHeaders(reply);
     refuseMalformedUrl(request);
     requireOwnName(request, place);
+    return undefined;
   });
   app.setErrorHandler(sendError);
+  serveGraphQL(app, sessions, options);
+  serveStreams(app, createRightOf(sessions, options), options);
+  if (!config.dashboard) return;
 
   app.get('/dashboard/config.json', { schema: { hide: true } }, async (request) => ({
     sso: config.oidc !== null,
@@ -81,8 +91,6 @@ export const dashboardPlugin: FastifyPluginAsync<DashboardOptions> = async (app,
     publicUrl: config.publicUrl,
     requireOpen,
   });
-  serveGraphQL(app, sessions, options);
-  serveStreams(app, createRightOf(sessions, options), options);
   if (config.oidc !== null) {
     const { serveOidc } = await import('./oidc.js');
     const originOf = (request: FastifyRequest) => originIn(request, config);
@@ -113,14 +121,17 @@ function serveGraphQL(app: FastifyInstance, sessions: Sessions, options: Dashboa
     // Before the body is read.
     onRequest: async (request) => {
       requireOpen();
-      const session = await sessions.identify(request);
-      if (!isForeign(request)) return;
-      await sessions.limits.refusal(session.operator);
-      await services.operators.recordRefusal(operatorOf(session), request.id, 'request from another site');
+      const asker = await sessions.identify(request);
+      // A command may take as long as it takes.
+      if (asker.session === null) endTimeLimit(request);
+      if (asker.session === null || !isForeign(request)) return;
+      await sessions.limits.refusal(asker);
+      await services.operators.recordRefusal(asker.operator, request.id, 'request from another site');
       refuseForeign(request);
     },
     handler: async (request, reply) => {
       const parameters = readParameters(request.body);
+      if (sessions.isCommand(request)) return answerCommand(request, parameters);
       // Reading the document comes in its turn too. Only then is it known what the operation costs, and so its weight in the queue.
       const prepared = await sessions.run(request, async () => prepare(parameters, sessions.queueOf(request)));
       const execute = async () => {
@@ -143,6 +154,32 @@ function serveGraphQL(app: FastifyInstance, sessions: Sessions, options: Dashboa
         .send({ errors: [{ message, extensions: extensionsOf(failure, {}) }] });
     },
   });
+
+  /** Answers a command, in the queue of commands: with status 200 wherever its document was executed. */
+  async function answerCommand(request: FastifyRequest, { query, variables = {} }: Parameters) {
+    requireValid(query);
+    return sessions.run(request, async () => {
+      const { operator } = await sessions.require(request);
+      const place = {
+        status: options.status,
+        dashboardUrl: dashboardUrlOf(request, options.config),
+        report: (failure: AppError) => reportFailure(failure, request, 'A resolver failed for a command.'),
+      };
+      try {
+        return { data: await executeDocument(query, variables, contextOfCommand(services, operator, place)) };
+      } catch (error) {
+        const { code, publicMessage, cause } = fromUnknown(error);
+        // The operator may see the reason of an internal error; a client of the API may not.
+        const message = code === 'INTERNAL_SERVER_ERROR' ? (cause as Error).message : publicMessage;
+        return { errors: [{ message, extensions: { code } }] };
+      }
+    });
+  }
+}
+
+function endTimeLimit(request: FastifyRequest): void {
+  request.until = Number.POSITIVE_INFINITY;
+  request.socket.setTimeout(0);
 }
 
 const NO_OPERATION = 'operationName: expected the name of one query or mutation of the document.';
@@ -184,11 +221,14 @@ function createRightOf(sessions: Sessions, { services, requireOpen, newsMs }: Da
     requireOpen();
     const { appId } = request.params as { appId: string };
     const question = { isUse: isTransfer };
-    const scopeOf = (session: ActiveSession) =>
-      services.projects[isTransfer ? 'getScope' : 'getEnabledScope'](appId, operatorOf(session));
-    const session = await sessions.identify(request, question);
-    refuseForeign(request);
-    const scope = await sessions.run(request, () => scopeOf(session));
+    const scopeOf = ({ operator }: Asker) =>
+      services.projects[isTransfer ? 'getScope' : 'getEnabledScope'](appId, operator);
+    const asker = await sessions.identify(request, question);
+    const { session, operator } = asker;
+    refuseForeignAsker(asker, request);
+    const scope = await sessions.run(request, () => scopeOf(asker));
+    // A person has one browser, and any number of commands.
+    const holder = session === null ? `command ${request.id}` : operator.name;
     const recordRefusal = () =>
       services.audit.recordRefusal(scope, request.id, permission === 'operate' ? 'import' : 'export');
     async function permit(): Promise<ProjectScope> {
@@ -197,21 +237,21 @@ function createRightOf(sessions: Sessions, { services, requireOpen, newsMs }: Da
       return now;
     }
     if (!scope.permits(permission)) {
-      await sessions.limits.refusal(session.operator);
+      await sessions.limits.refusal(asker);
       await recordRefusal();
     }
     scope.projectIdFor(permission);
-    if (isTransfer) await sessions.limits.change(session.operator);
+    if (isTransfer) await sessions.limits.change(asker);
     return {
       scope,
       recordRefusal,
       permitWithin: async (tx) =>
-        services.projects.requireStill(scope, operatorOf(await sessions.require(request, { tx })), permission),
+        services.projects.requireStill(scope, (await sessions.require(request, { tx })).operator, permission),
       terms: {
-        tenant: tenantOf(session),
+        tenant: sessions.queueOf(request),
         places: isTransfer ? transfers : followers,
-        holder: session.operator,
-        permission: `${session.id} ${appId} ${permission} ${use}`,
+        holder,
+        permission: `${session?.id ?? holder} ${appId} ${permission} ${use}`,
         permit,
         checkMs: isTransfer ? 0 : newsMs,
         endsAtClose: !isTransfer,
@@ -220,14 +260,9 @@ function createRightOf(sessions: Sessions, { services, requireOpen, newsMs }: Da
   };
 }
 
-/** The scopes of a request, each found once. */
-function createScopes({ projects }: Services, operator: DashboardContext['operator']) {
-  const scopes = new Map<string, Promise<ProjectScope>>();
-  return (appId: string): Promise<ProjectScope> => {
-    const known = scopes.get(appId) ?? projects.getScope(appId, operator);
-    scopes.set(appId, known);
-    return known;
-  };
+/** Where browsers reach the dashboard; null where there is none. */
+function dashboardUrlOf(request: FastifyRequest, config: Config): string | null {
+  return config.dashboard ? `${originIn(request, config)}/dashboard` : null;
 }
 
 async function contextOf(
@@ -237,17 +272,21 @@ async function contextOf(
   options: DashboardOptions,
 ): Promise<DashboardContext> {
   const { config, services, status } = options;
-  const session = await sessions.require(request);
-  const operator = operatorOf(session);
+  const asker = await sessions.require(request);
+  const { operator, session } = asker;
   return {
-    session,
+    browser: session && {
+      session,
+      passkeySite: () => siteOf(config.publicUrl, request),
+      forgetSession: () => sessions.forget(request, reply),
+    },
     operator,
     services,
     status,
-    request,
     requestId: request.id,
-    passkeySite: () => siteOf(config.publicUrl, request),
-    dashboardUrl: `${originIn(request, config)}/dashboard`,
+    until: request.until,
+    isAwaited: () => isAwaited(request),
+    dashboardUrl: dashboardUrlOf(request, config),
     report: (failure) => reportFailure(failure, request, 'A resolver of the dashboard failed.'),
     scopeOf: createScopes(services, operator),
     async renew() {
@@ -256,10 +295,9 @@ async function contextOf(
       return contextOf(request, reply, sessions, options);
     },
     count: {
-      change: () => sessions.limits.change(session.operator),
-      refusal: () => sessions.limits.refusal(session.operator),
+      change: () => sessions.limits.change(asker),
+      refusal: () => sessions.limits.refusal(asker),
     },
-    forgetSession: () => sessions.forget(request, reply),
   };
 }
 

@@ -2,16 +2,17 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Services } from '../context.js';
 import { cursor } from '../domain/filters.js';
 import { parse } from '../domain/parse.js';
-import type { OpenProject } from '../domain/projects.js';
+import type { DeletedPart, OpenProject, ProjectScope } from '../domain/projects.js';
 import { type LoginMethod, MAX_BUCKETS, type SignUps } from '../domain/users.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
 import { instantOrNull, orNull, required, valuesOf, withDefault } from '../graphql/shared.js';
-import { APP_ID, builder, type DashboardContext, loginMethodEnum } from './builder.js';
+import { APP_ID, browserOf, builder, type DashboardContext, loginMethodEnum } from './builder.js';
 import { connectionType, readLimit } from './paging.js';
 
 export const projectType = builder.objectRef<OpenProject>('Project').implement({
   description: 'A project, with all that belongs to it.',
   fields: (t) => ({
+    id: t.exposeInt('id', { description: 'Its number: later projects have higher ones.' }),
     appId: t.exposeID('appId', { description: 'Its App ID.' }),
     name: t.exposeString('name', { description: 'Its name for people.' }),
     createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When it was created.' }),
@@ -68,7 +69,7 @@ const signUpsType = builder.objectRef<SignUps>('SignUps').implement({
 });
 
 const projectConnectionType = connectionType('ProjectConnection', projectType, {
-  description: 'A page of projects, newest first.',
+  description: 'A page of projects.',
   total: 'How many projects match, on all pages together.',
 });
 
@@ -77,15 +78,17 @@ const afterArgument = cursor('after', 'projects');
 builder.queryFields((t) => ({
   projects: t.field({
     type: projectConnectionType,
-    description: 'The projects of the operator, newest first.',
+    description: 'The projects of the operator, the newest first unless asked otherwise.',
     args: {
       search: t.arg.string({ description: 'Only those whose name or App ID contains this.' }),
       first: t.arg.int(withDefault(50, 'How many, 1 to 100.')),
-      after: t.arg.string({ description: 'A cursor: only projects after it.' }),
+      after: t.arg.string({ description: 'A cursor: only projects after it in this order.' }),
+      oldestFirst: t.arg.boolean(withDefault(false, 'The oldest projects first instead of the newest.')),
     },
-    resolve: async (_root, { search, first, after }, { services, operator }) => {
+    resolve: async (_root, { search, first, after, oldestFirst }, { services, operator }) => {
       const page = {
         search: search ?? null,
+        oldestFirst,
         after: after == null ? null : parse(afterArgument, after),
         limit: readLimit('first', first),
       };
@@ -112,6 +115,18 @@ const newProjectType = builder.objectRef<{ project: OpenProject; appSecret: stri
 
 const nameArgument = required('A name for people, 1 to 200 characters on one line.');
 
+const deletedPartType = builder.objectRef<DeletedPart>('DeletedPart').implement({
+  description: 'A part of the deletion of a project.',
+  fields: (t) => ({
+    users: t.exposeInt('users', { description: 'How many users went with it, removed ones included.' }),
+    done: t.exposeBoolean('isDone', { description: 'Whether the project is gone.' }),
+    busy: t.exposeBoolean('isBusy', { description: 'Whether an import of the project kept it waiting.' }),
+  }),
+});
+
+/** How long a part of a deletion takes. */
+const PART_MS = 1_000;
+
 /** How long a deletion is waited for. It goes on after that. */
 const DELETION_WAIT_MS = 4_000;
 
@@ -120,6 +135,35 @@ export async function openAgain({ services, operator }: DashboardContext, appId:
   const project = await services.projects.openProject(appId, operator);
   if (project !== null) return project;
   throw new AppError('NOT_FOUND', 'The project has been deleted.');
+}
+
+async function requireName(context: DashboardContext, appId: string, name: string): Promise<void> {
+  const project = await openAgain(context, appId);
+  if (project.name !== name) throw badInput('name', name, 'the name of the project');
+}
+
+/** A change of a project as a whole. */
+interface ProjectChange {
+  readonly project: OpenProject;
+  readonly changed: boolean;
+}
+
+const projectChangeType = builder.objectRef<ProjectChange>('ProjectChange').implement({
+  description: 'A project after a change.',
+  fields: (t) => ({
+    project: t.field({ type: projectType, description: 'The project.', resolve: ({ project }) => project }),
+    changed: t.exposeBoolean('changed', { description: 'Whether it was another way before.' }),
+  }),
+});
+
+/** Changes a project, and reads it again. */
+async function changeProject(
+  context: DashboardContext,
+  appId: string,
+  change: (lifecycle: Services['lifecycle'], scope: ProjectScope) => Promise<boolean>,
+): Promise<ProjectChange> {
+  const changed = await change(context.services.lifecycle, await context.scopeOf(appId));
+  return { project: await openAgain(context, appId), changed };
 }
 
 builder.mutationFields((t) => ({
@@ -134,43 +178,53 @@ builder.mutationFields((t) => ({
     },
   }),
   renameProject: t.field({
-    type: projectType,
+    type: projectChangeType,
     description: 'Gives a project another name. Needs ADMIN. NOT_FOUND; BAD_USER_INPUT.',
     args: { appId: t.arg.id(APP_ID), name: t.arg.string(nameArgument) },
-    resolve: async (_root, { appId, name }, context) => {
-      await context.services.lifecycle.renameProject(await context.scopeOf(appId), name, context.requestId);
-      return openAgain(context, appId);
-    },
+    resolve: (_root, { appId, name }, context) =>
+      changeProject(context, appId, (lifecycle, scope) => lifecycle.renameProject(scope, name, context.requestId)),
   }),
   disableProject: t.field({
-    type: projectType,
+    type: projectChangeType,
     description: 'Refuses the credentials of a project, within a second. Its data is kept. Needs ADMIN. NOT_FOUND.',
     args: { appId: t.arg.id(APP_ID) },
-    resolve: async (_root, { appId }, context) => {
-      await context.services.lifecycle.disableProject(await context.scopeOf(appId), context.requestId);
-      return openAgain(context, appId);
-    },
+    resolve: (_root, { appId }, context) =>
+      changeProject(context, appId, (lifecycle, scope) => lifecycle.disableProject(scope, context.requestId)),
   }),
   enableProject: t.field({
-    type: projectType,
+    type: projectChangeType,
     description: 'Accepts the credentials of a project again. Needs ADMIN. NOT_FOUND.',
     args: { appId: t.arg.id(APP_ID) },
-    resolve: async (_root, { appId }, context) => {
-      await context.services.lifecycle.enableProject(await context.scopeOf(appId), context.requestId);
-      return openAgain(context, appId);
-    },
+    resolve: (_root, { appId }, context) =>
+      changeProject(context, appId, (lifecycle, scope) => lifecycle.enableProject(scope, context.requestId)),
   }),
   limitProject: t.field({
-    type: projectType,
+    type: projectChangeType,
     description:
       'Gives a project a limit of requests of its own, within a second. Needs ADMIN. NOT_FOUND; BAD_USER_INPUT.',
     args: {
       appId: t.arg.id(APP_ID),
       rate: t.arg.int({ description: 'Requests in a minute; null for what RATE_LIMIT says.' }),
     },
-    resolve: async (_root, { appId, rate }, context) => {
-      await context.services.lifecycle.limitProject(await context.scopeOf(appId), rate ?? null, context.requestId);
-      return openAgain(context, appId);
+    resolve: (_root, { appId, rate }, context) =>
+      changeProject(context, appId, (lifecycle, scope) =>
+        lifecycle.limitProject(scope, rate ?? null, context.requestId),
+      ),
+  }),
+  deletePartOfProject: t.field({
+    type: deletedPartType,
+    description:
+      'Deletes a part of a project, about as much as a second allows: to be asked again until it is done. The project is disabled first. Needs ADMIN. NOT_FOUND; BAD_USER_INPUT if the name is not that of the project.',
+    args: {
+      appId: t.arg.id(APP_ID),
+      name: t.arg.string(required('The name of the project, as a confirmation.')),
+      goesOn: t.arg.boolean(withDefault(false, 'Whether this is not the first part. It is not recorded again then.')),
+    },
+    resolve: async (_root, { appId, name, goesOn }, context) => {
+      const scope = await context.scopeOf(appId);
+      scope.projectIdFor('operate');
+      await requireName(context, appId, name);
+      return context.services.lifecycle.deletePart(scope, { ms: PART_MS, goesOn }, context.requestId);
     },
   }),
   deleteProject: t.boolean({
@@ -181,11 +235,11 @@ builder.mutationFields((t) => ({
       name: t.arg.string(required('The name of the project, as a confirmation.')),
     },
     resolve: async (_root, { appId, name }, context) => {
-      const { services, session, scopeOf, requestId, report } = context;
+      const { services, scopeOf, requestId, report } = context;
+      const { session } = browserOf(context);
       const scope = await scopeOf(appId);
       scope.projectIdFor('operate');
-      const project = await openAgain(context, appId);
-      if (project.name !== name) throw badInput('name', name, 'the name of the project');
+      await requireName(context, appId, name);
       const options: Parameters<Services['lifecycle']['deleteProject']>[1] = {
         progress: () => undefined,
         signal: new AbortController().signal,

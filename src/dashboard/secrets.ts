@@ -30,6 +30,7 @@ interface MadeSecret {
   readonly secret: Secret;
   readonly appSecret: string;
   readonly previousExpiresAt: string | null;
+  readonly otherLabels: readonly string[];
 }
 
 const newSecretType = builder.objectRef<MadeSecret>('NewSecret').implement({
@@ -41,13 +42,16 @@ const newSecretType = builder.objectRef<MadeSecret>('NewSecret').implement({
       'previousExpiresAt',
       instantOrNull('When the secrets that it replaces end; null if it replaces none.'),
     ),
+    otherLabels: t.exposeStringList('otherLabels', {
+      description: 'The labels of the secrets that stay as they were, after a rotation; empty where a secret is added.',
+    }),
   }),
 });
 
 const MAX_SECONDS = 36_500 * 86_400;
 
 export function readSeconds(name: string, seconds: number, least: number): number {
-  if (seconds >= least && seconds <= MAX_SECONDS) return seconds * 1_000;
+  if (Number.isInteger(seconds) && seconds >= least && seconds <= MAX_SECONDS) return seconds * 1_000;
   throw badInput(name, seconds, `a whole number of seconds from ${least} to ${MAX_SECONDS}`);
 }
 
@@ -59,7 +63,7 @@ builder.mutationFields((t) => ({
       appId: t.arg.id(APP_ID),
       label: t.arg.string(required('What people and the audit trail call it.')),
       scopes: t.arg({ type: [secretScopeEnum], required: true, description: 'What it permits, at least one.' }),
-      expiresInSeconds: t.arg.int({ description: 'When it ends, from now; without it never.' }),
+      expiresInSeconds: t.arg.float({ description: 'When it ends, from now; without it never.' }),
     },
     resolve: async (_root, args, { services, scopeOf, requestId }) => {
       const { label, scopes, expiresInSeconds } = args;
@@ -70,7 +74,12 @@ builder.mutationFields((t) => ({
       const distinct = SECRET_SCOPES.filter((each) => scopes.includes(each));
       const wanted = { label, scopes: distinct, expiresInMs };
       const { appSecret, id } = await services.secrets.addSecret(scope, wanted, requestId);
-      return { secret: await services.secrets.getSecret(scope, id), appSecret, previousExpiresAt: null };
+      return {
+        secret: await services.secrets.getSecret(scope, id),
+        appSecret,
+        previousExpiresAt: null,
+        otherLabels: [],
+      };
     },
   }),
   rotateSecret: t.field({
@@ -79,7 +88,7 @@ builder.mutationFields((t) => ({
     args: {
       appId: t.arg.id(APP_ID),
       label: t.arg.string(required('The label of the secret.')),
-      overlapSeconds: t.arg.int(
+      overlapSeconds: t.arg.float(
         withDefault(
           0,
           'How long the old secret still works; those before it end when they were to. 0 ends all at once.',
@@ -90,9 +99,8 @@ builder.mutationFields((t) => ({
       const scope = await scopeOf(appId);
       scope.projectIdFor('operate');
       const overlapMs = readSeconds('overlapSeconds', overlapSeconds, 0);
-      const made = await services.secrets.rotateSecret(scope, { label, overlapMs }, requestId);
-      const secret = await services.secrets.getSecret(scope, made.id);
-      return { secret, appSecret: made.appSecret, previousExpiresAt: made.previousExpiresAt };
+      const rotated = await services.secrets.rotateSecret(scope, { label, overlapMs }, requestId);
+      return { ...rotated, secret: await services.secrets.getSecret(scope, rotated.id) };
     },
   }),
   revokeSecret: t.field({

@@ -8,6 +8,7 @@ import { AppError } from '../errors.js';
 import { type RunWithAdmission, UNAUTHENTICATED } from '../http/admission.js';
 import { createFailureLimit, FAILURES_OF_ADDRESS } from '../http/authentication.js';
 import { clientNetwork } from '../http/client-address.js';
+import type { Door } from './door.js';
 
 /* How an operator logs in and stays so: a link's token becomes a session, and a cookie holds the token of the session. */
 
@@ -19,9 +20,16 @@ const MAX_KNOWN = 10_000;
 const noSession = () =>
   new AppError('UNAUTHENTICATED', 'There is no session: sign in by a link of `userdir dashboard`.');
 
-export function operatorOf({ operator, role, projects }: ActiveSession): Operator {
-  return { name: operator, role, projects };
+/** Who sends a request: an operator by a session or, where that is null, by a command on this machine. */
+export interface Asker {
+  readonly operator: Operator;
+  readonly session: ActiveSession | null;
 }
+
+const askerOf = (session: ActiveSession): Asker => {
+  const { operator: name, role, projects } = session;
+  return { operator: { name, role, projects }, session };
+};
 
 type SessionQuestion = Parameters<Services['operators']['findSession']>[1];
 type SessionOrigin = Parameters<Services['operators']['logIn']>[1];
@@ -33,23 +41,26 @@ const BY_PAGE = 'userdir-by-page';
 
 export type Sessions = ReturnType<typeof createSessions>;
 
-/** The queue of an operator. No App ID looks like it. */
-export const tenantOf = ({ operatorId }: Pick<ActiveSession, 'operatorId'>) => `operator ${operatorId}`;
+/** The queue of an operator, and that of commands. No App ID looks like them. */
+const tenantOf = ({ operatorId }: Pick<ActiveSession, 'operatorId'>) => `operator ${operatorId}`;
+const COMMANDS = 'commands';
 
 export interface SessionsOptions {
   readonly operators: Services['operators'];
   /** Where browsers reach the service, if the settings say it. */
   readonly publicUrl: string | null;
   readonly runWithAdmission: RunWithAdmission;
+  /** The door for commands on this machine; null where there is none. */
+  readonly door: Door | null;
 }
 
-export function createSessions({ operators, publicUrl, runWithAdmission }: SessionsOptions) {
+export function createSessions({ operators, publicUrl, runWithAdmission, door }: SessionsOptions) {
   const countAttempt = createFailureLimit(MAX_FAILURES.ofAddress, 'from this address', 'attempts to sign in');
   const countInAll = createFailureLimit(MAX_FAILURES.inAll, 'from all addresses', 'attempts to sign in');
   /** What is recorded for ever, by the name of the operator: in a minute one can add so much to what others read, and no more. */
   const limits = {
-    change: createFailureLimit(300, 'of this operator', 'changes and transfers'),
-    refusal: createFailureLimit(20, 'of this operator', 'requests that were refused'),
+    change: ofSessions(createFailureLimit(300, 'of this operator', 'changes and transfers')),
+    refusal: ofSessions(createFailureLimit(20, 'of this operator', 'requests that were refused')),
     signIn: createFailureLimit(20, 'of this operator', 'sign-ins'),
   };
   const countFailure = createFailureLimit(FAILURES_OF_ADDRESS, 'from this address');
@@ -71,26 +82,30 @@ export function createSessions({ operators, publicUrl, runWithAdmission }: Sessi
   const tokenOf = (request: FastifyRequest) => request.cookies[cookieOf(request).name];
   const keyOf = (request: FastifyRequest) => operators.keyOf(tokenOf(request));
 
-  /** The queue of a request: that of its operator or, where none is known, that of strangers. */
-  const queueOf = (request: FastifyRequest) => tenants.get(keyOf(request) ?? '') ?? UNAUTHENTICATED;
+  /** The queue of a request: that of commands or of its operator or, where none is known, that of strangers. */
+  function queueOf(request: FastifyRequest): string {
+    if (door?.isAsked(request) && door.operatorOf(request) !== null) return COMMANDS;
+    return tenants.get(keyOf(request) ?? '') ?? UNAUTHENTICATED;
+  }
 
   function run<Result>(request: FastifyRequest, work: () => Promise<Result>, weight?: number): Promise<Result> {
     return runWithAdmission(queueOf(request), work, weight);
   }
 
   /**
-   * The session of a request that has just come. What cannot be a cookie of ours is refused at once. One that is not known waits with those of
+   * Who sends a request that has just come. What cannot be a cookie of ours is refused at once. One that is not known waits with those of
    * all strangers, for a statement that they share. UNAUTHENTICATED; RATE_LIMITED beyond the failures that an address may have.
    */
-  async function identify(request: FastifyRequest, question?: SessionQuestion): Promise<ActiveSession> {
-    const key = keyOf(request);
-    if (key === null) throw noSession();
+  async function identify(request: FastifyRequest, question?: SessionQuestion): Promise<Asker> {
+    const isCommand = door?.isAsked(request) === true;
+    const key = isCommand ? null : keyOf(request);
+    if (key === null && !isCommand) throw noSession();
     try {
-      if (!tenants.has(key)) await findTenant(key);
+      if (key !== null && !tenants.has(key)) await findTenant(key);
       return await run(request, () => require(request, question));
     } catch (error) {
       if (!(error instanceof AppError && error.code === 'UNAUTHENTICATED')) throw error;
-      tenants.delete(key);
+      if (key !== null) tenants.delete(key);
       await countFailure(clientNetwork(request));
       throw error;
     }
@@ -110,12 +125,13 @@ export function createSessions({ operators, publicUrl, runWithAdmission }: Sessi
     return search;
   }
 
-  /** The session of a request as it is now, also as a transaction sees it, or UNAUTHENTICATED. */
-  async function require(request: FastifyRequest, question?: SessionQuestion): Promise<ActiveSession> {
+  /** Who sends a request, by what is known now, also as a transaction sees it, or UNAUTHENTICATED. */
+  async function require(request: FastifyRequest, question?: SessionQuestion): Promise<Asker> {
+    if (door?.isAsked(request)) return askerByToken(door, request);
     const isUse = request.headers[BY_PAGE] === undefined;
     const session = await operators.findSession(tokenOf(request), { isUse, ...question });
     if (session === null) throw noSession();
-    return session;
+    return askerOf(session);
   }
 
   function begin(request: FastifyRequest, reply: FastifyReply, { token }: BegunSession): void {
@@ -158,6 +174,8 @@ export function createSessions({ operators, publicUrl, runWithAdmission }: Sessi
     limits,
     cookieOf,
     queueOf,
+    /** Whether a request, which was let in, is of a command. */
+    isCommand: (request: FastifyRequest) => door?.isAsked(request) === true,
     run,
     identify,
     require,
@@ -172,6 +190,22 @@ export function createSessions({ operators, publicUrl, runWithAdmission }: Sessi
       const { token } = (request.body ?? {}) as { token?: unknown };
       return enter(request, reply, (caller) => operators.logIn(token, caller));
     },
+  };
+}
+
+function askerByToken(door: Door, request: FastifyRequest): Asker {
+  const operator = door.operatorOf(request);
+  if (operator !== null) return { operator, session: null };
+  throw new AppError(
+    'UNAUTHENTICATED',
+    'Only a command on the machine of the service may send a token, and the right one.',
+  );
+}
+
+/** A limit for those who have a session. */
+function ofSessions(count: (operator: string) => Promise<void>) {
+  return async ({ session, operator }: Asker): Promise<void> => {
+    if (session !== null) await count(operator.name);
   };
 }
 
@@ -229,6 +263,11 @@ export function isForeign({ method, headers }: FastifyRequest): boolean {
   if (site !== undefined) return !(site === 'same-origin' || (isRead && site === 'none'));
   if (headers.origin !== undefined) return !isOwnOrigin(headers.origin, headers.host);
   return !isRead;
+}
+
+/** Refuses what a page of another site may have sent. A command is no browser. */
+export function refuseForeignAsker({ session }: Asker, request: FastifyRequest): void {
+  if (session !== null) refuseForeign(request);
 }
 
 export function refuseForeign(request: FastifyRequest): void {

@@ -1,5 +1,6 @@
 import { VERSION } from '../config/build.js';
 import { requirePermission } from '../domain/operators.js';
+import { AppError } from '../errors.js';
 import { orNull, valuesOf } from '../graphql/shared.js';
 import type { Admission } from '../http/admission.js';
 import { builder, type Check, type Figure, type StatusSource } from './builder.js';
@@ -54,7 +55,8 @@ builder.queryField('status', (t) =>
     description: 'How the service is, with all its projects. Not for an operator who is limited to some.',
     resolve: (_root, _args, { status, operator }) => {
       requirePermission(operator, 'oversee');
-      return status;
+      if (status !== null) return status;
+      throw new AppError('CONFLICT', 'Only a server has a status, and none runs here.');
     },
   }),
 );

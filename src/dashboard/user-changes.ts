@@ -39,8 +39,7 @@ const ACTIONS = {
   removeUsers: {
     permission: 'remove',
     description: 'Removes users. They can be restored until they are erased.',
-    act: ({ services, requestId, request: { until } }, scope, id) =>
-      services.users.removeUser(scope, id, requestId, null, until),
+    act: ({ services, requestId, until }, scope, id) => services.users.removeUser(scope, id, requestId, null, until),
   },
   restoreUsers: {
     permission: 'restore',
@@ -115,18 +114,11 @@ builder.mutationField('updateUser', (t) =>
       input: t.arg({ type: updateInput, required: true, description: 'What to change.' }),
     },
     resolve: async (_root, { appId, id, input }, context) => {
-      const { services, scopeOf, requestId, request } = context;
+      const { services, scopeOf, requestId, until } = context;
       const scope = await scopeOf(appId);
       scope.projectIdFor('edit');
       const changes = parseUserChanges(input, camelCase);
-      const user = await services.users.updateUser(
-        scope,
-        parse(userId('id'), id),
-        changes,
-        requestId,
-        null,
-        request.until,
-      );
+      const user = await services.users.updateUser(scope, parse(userId('id'), id), changes, requestId, null, until);
       return within(await openAgain(context, appId))(user);
     },
   }),

@@ -16,7 +16,6 @@ import { checksumAddress, parseAddress } from '../domain/wallets.js';
 import { costs } from '../engine/cost.js';
 import { AppError, badInput } from '../errors.js';
 import { instantOrNull, orNull, required, valuesOf, withDefault } from '../graphql/shared.js';
-import { isAwaited } from '../http/connections.js';
 import { builder, loginMethodEnum, networkEnum, walletTypeEnum } from './builder.js';
 import { connectionType, DEFAULT_PAGE, readLimit } from './paging.js';
 import { projectType } from './projects.js';
@@ -280,7 +279,7 @@ builder.objectFields(projectType, (t) => ({
       first: t.arg.int(withDefault(DEFAULT_PAGE, 'At most how many, 1 to 100.')),
       after: t.arg.string({ description: 'A cursor: only those after it in this order.' }),
     },
-    resolve: async (project, { filter, state: given, oldestFirst, first, after }, { services, request }) => {
+    resolve: async (project, { filter, state: given, oldestFirst, first, after }, { services, isAwaited }) => {
       const state = readStateFilter(given);
       if (state === null) throw badInput('state', given, 'at least one condition');
       const limit = readLimit('first', first);
@@ -288,7 +287,7 @@ builder.objectFields(projectType, (t) => ({
       let end = after == null ? null : parse(cursors.after, after);
       const users: User[] = [];
       const endsAt = performance.now() + SCAN.ms;
-      const goesOn = () => users.length < limit && performance.now() < endsAt && isAwaited(request);
+      const goesOn = () => users.length < limit && performance.now() < endsAt && isAwaited();
       for (let windows = 0; windows < SCAN.windows && goesOn(); windows += 1) {
         const found = await services.users.scanWindow(project.scope, selected, state, {
           ...(oldestFirst

@@ -55,9 +55,17 @@ export async function readLockFile(path: string) {
     if (typeof holder?.pid !== 'number') throw new Error('It names no process.');
     return { path, holder, signature: `${text} ${mtimeMs}` };
   } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    const { code = '' } = cause as NodeJS.ErrnoException;
+    if (code === 'ENOENT') return null;
+    if (code === 'EACCES') throw ofAnotherUser(path, cause);
     throw new Error(`${path} cannot be read; delete it if no userdir runs on this directory.`, { cause });
   }
+}
+
+/** Why a file of the data directory cannot be used, where it is readable for its owner only. */
+export function ofAnotherUser(path: string, cause: unknown): Error {
+  const advice = 'run the command as the system user who runs the server, or set DATA_DIR to another directory';
+  return new Error(`${path} belongs to another system user: ${advice}.`, { cause });
 }
 
 export type Heartbeat = ReturnType<typeof startHeartbeat>;

@@ -8,6 +8,7 @@ import {
   judgeByPid,
   type LockFile,
   type LockHolder,
+  ofAnotherUser,
   readLockFile,
   startHeartbeat,
 } from './lock-holder.js';
@@ -126,7 +127,9 @@ export async function lockDataDir(
   }
 
   async function lockNumbers(): Promise<number[]> {
-    const names = await readdir(dataDir);
+    const names = await readdir(dataDir).catch((cause: NodeJS.ErrnoException) => {
+      throw cause.code === 'EACCES' ? ofAnotherUser(dataDir, cause) : cause;
+    });
     return names.flatMap((name) => LOCK_FILE.exec(name)?.[1] ?? []).map(Number);
   }
 

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import type * as models from '../db/generated/prisma/client.js';
 import { type AuditAction, SecretScope } from '../db/generated/prisma/enums.js';
-import { AppError, type ErrorCode } from '../errors.js';
+import { AppError, type ErrorCode, show } from '../errors.js';
 import { INPUT_LIMITS, isTooLong } from './input-limits.js';
 import type { AsRead } from './users.js';
 
@@ -57,6 +57,13 @@ export type ProjectRow = Readonly<
 
 export interface ProjectSummary extends ProjectRow {
   readonly totalUser: number;
+}
+
+/** What became of a part of a deletion. */
+export interface DeletedPart {
+  readonly users: number;
+  readonly isDone: boolean;
+  readonly isBusy: boolean;
 }
 
 /** A project with an operator's right to act on it. */
@@ -252,4 +259,8 @@ export type AuditQuestion = { readonly [Name in keyof AuditFilter]?: string | nu
 /** An entry with the keys of `userdir audit --json`. */
 export function entryJson({ id, at, actor, requestId, action, userId: user_id, details }: AuditEntry) {
   return { id, at, actor, request_id: requestId, action, user_id, details };
+}
+
+export function noProject(appId: string): AppError {
+  return new AppError('NOT_FOUND', `There is no project with the App ID ${show(appId)}.`);
 }

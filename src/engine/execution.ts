@@ -1,10 +1,8 @@
-import SchemaBuilder, { BasePlugin, type PothosOutputFieldConfig, type SchemaTypes } from '@pothos/core';
 import {
   type DocumentNode,
   type ExecutionResult,
   execute,
   GraphQLError,
-  type GraphQLFieldResolver,
   Kind,
   type OperationDefinitionNode,
 } from 'graphql';
@@ -17,6 +15,7 @@ import type { KnownOperation, ReadDocument } from './documents.js';
 import { BAD_REQUEST, blameArgumentOfVariable, type ErrorTerms, nameKeys, toGraphQLErrors } from './errors.js';
 import { beyond, fragmentsOf, LIMITS, limitExceeded } from './limits.js';
 import { requireWrittenValues } from './nodes.js';
+import type { Resolver, WrapResolver } from './wrap-resolvers.js';
 
 /** The parameters of a GraphQL request, from a body or a URL. */
 export interface Parameters {
@@ -254,33 +253,6 @@ export function countCosts(
     };
   };
 }
-
-/** Gives a field another resolver around its own, or its own one. */
-// biome-ignore lint/suspicious/noExplicitAny: resolvers of all schemas.
-type Resolver = GraphQLFieldResolver<any, any>;
-export type WrapResolver = (resolve: Resolver, field: PothosOutputFieldConfig<SchemaTypes>) => Resolver;
-
-declare global {
-  export namespace PothosSchemaTypes {
-    export interface Plugins<Types extends SchemaTypes> {
-      wrapResolvers: WrapResolvers<Types>;
-    }
-    export interface SchemaBuilderOptions<Types extends SchemaTypes> {
-      /** Is asked for each field when the schema is built. */
-      wrapResolver?: WrapResolver;
-    }
-  }
-}
-
-/** A plugin of Pothos: one place where a schema wraps its resolvers. */
-class WrapResolvers<Types extends SchemaTypes> extends BasePlugin<Types> {
-  override wrapResolve(resolve: Resolver, field: PothosOutputFieldConfig<Types>): Resolver {
-    return this.builder.options.wrapResolver?.(resolve, field as never) ?? resolve;
-  }
-}
-
-export const wrapResolvers = 'wrapResolvers' as const;
-SchemaBuilder.registerPlugin(wrapResolvers, WrapResolvers);
 
 /** The `extensions` of a query that a lost value would widen. Mutations need none. */
 export const NEEDS_VALUES = { needsValues: true };

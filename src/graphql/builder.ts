@@ -2,14 +2,15 @@ import SchemaBuilder from '@pothos/core';
 import DirectivesPlugin from '@pothos/plugin-directives';
 import PrismaPlugin from '@pothos/plugin-prisma';
 import type { Services } from '../context.js';
-import type PrismaTypes from '../db/generated/pothos.js';
+import { getDatamodel, type default as PrismaTypes } from '../db/generated/pothos.js';
 import type { Admit } from '../domain/changes.js';
 import type { ProjectScope } from '../domain/projects.js';
 import type { Account, User } from '../domain/users.js';
 import type { EngineContext, Outcome } from '../engine/cost.js';
-import { countCosts, isLarge, type PreparedRequest, wrapForEngine, wrapResolvers } from '../engine/execution.js';
+import { countCosts, isLarge, type PreparedRequest, wrapForEngine } from '../engine/execution.js';
+import { wrapResolvers } from '../engine/wrap-resolvers.js';
 import type { AppError } from '../errors.js';
-import { addEnums, prisma } from './shared.js';
+import { addEnums } from './shared.js';
 
 /** Who sent a request, and who is told of it while it is executed. */
 export interface Requester {
@@ -93,7 +94,13 @@ export const builder = new SchemaBuilder<{
   defaultFieldNullability: false,
   plugins: [wrapResolvers, PrismaPlugin, DirectivesPlugin],
   wrapResolver: wrapForEngine,
-  prisma,
+  prisma: {
+    dmmf: getDatamodel(),
+    // Resolvers ask services, which batch and keep to the project; a field that wants its own query is a mistake.
+    client: (): never => {
+      throw new Error('A resolver may not query the database; ask a service.');
+    },
+  },
 });
 
 builder.queryType({

@@ -1,18 +1,8 @@
 import type { SchemaTypes } from '@pothos/core';
-import { getDatamodel } from '../db/generated/pothos.js';
 import { CHANGE_MEANINGS, type ChangeType } from '../domain/changes.js';
 import type { LoginMethod, Network, WalletType } from '../domain/users.js';
 
 /* What the public schema and that of the operators have in common. */
-
-/** What the builders give to Pothos's plugin for Prisma. */
-export const prisma = {
-  dmmf: getDatamodel(),
-  // Resolvers ask services, which batch and keep to the project; a field that wants its own query is a mistake.
-  client: (): never => {
-    throw new Error('A resolver may not query the database; ask a service.');
-  },
-};
 
 /** Options of a field that may be null. */
 export const orNull = (description: string) => ({ nullable: true, description }) as const;

@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import { BlockList, isIPv4, isIPv6 } from 'node:net';
 import ipaddr from 'ipaddr.js';
 
@@ -61,6 +62,14 @@ export function clientNetwork(addresses: Addresses): string {
   if (!isIPv6(address)) return address;
   const groups = ipaddr.IPv6.parse(address).parts.slice(0, NETWORK_GROUPS);
   return groups.map((group) => group.toString(16)).join(':');
+}
+
+/** Headers that proxies add. */
+const PROXY_HEADER = /^(forwarded|via|x-real-ip|x-forwarded.*)$/;
+
+/** Tells whether a proxy has passed a request on. */
+export function isThroughProxy(headers: IncomingHttpHeaders): boolean {
+  return Object.keys(headers).some((name) => PROXY_HEADER.test(name));
 }
 
 /** Tells whether a client is on the machine of the service. */

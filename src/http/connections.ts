@@ -257,11 +257,15 @@ export function limitRequestTime(app: FastifyInstance, { timeoutMs, unreadMs }: 
   const open = createOpenRequests();
   function check(): void {
     endUnread();
-    const overdue = open.arrivedBefore(performance.now() - timeoutMs).map((reply) => {
-      // All before the first answer, with which another request may leave the queue.
-      reply.request.hasTimedOut = true;
-      return { reply, failure: failureOf(reply.request) };
-    });
+    const late = open.arrivedBefore(performance.now() - timeoutMs);
+    // A command has no time limit.
+    const overdue = late
+      .filter(({ request }) => request.until !== Number.POSITIVE_INFINITY)
+      .map((reply) => {
+        // All before the first answer, with which another request may leave the queue.
+        reply.request.hasTimedOut = true;
+        return { reply, failure: failureOf(reply.request) };
+      });
     for (const { reply, failure } of overdue) {
       const { request } = reply;
       open.remove(request);

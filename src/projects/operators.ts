@@ -21,9 +21,10 @@ import {
   requirePermission,
 } from '../domain/operators.js';
 import { LARGEST_ID, parse } from '../domain/parse.js';
+import { noProject } from '../domain/projects.js';
 import { AppError, COMMAND, show } from '../errors.js';
 import * as sql from './operators.sql.js';
-import { actorNameOf, noProject } from './projects.js';
+import { actorNameOf } from './projects.js';
 
 export type Operators = ReturnType<typeof createOperators>;
 

@@ -253,7 +253,7 @@ export function createPasskeys(db: Database, operators: Operators, randomBytes: 
       { id: sessionId }: ActiveSession,
       site: Site | null,
       { name, credential }: { readonly name: string; readonly credential: NewCredential },
-      requestId: string,
+      requestId: string | null,
     ): Promise<Passkey> {
       requireSite(site);
       requirePasskeyName(name);

@@ -72,13 +72,18 @@ export interface ProjectPage {
   readonly search: string | null;
   readonly after: Position | null;
   readonly limit: number;
+  /** By default the newest come first. */
+  readonly oldestFirst?: boolean;
 }
 
-/** The next `limit` projects after a position, newest first, whose name or App ID contains `search` (null: all), with their number. */
+/** The next `limit` projects after a position whose name or App ID contains `search` (null: all), with their number. */
 export function listProjectPage(
   db: Queryable,
-  { among, search, after, limit }: ProjectPage,
+  { among, search, after, limit, oldestFirst = false }: ProjectPage,
 ): Promise<({ total: number } & { [Column in keyof ProjectRow]: ProjectRow[Column] | null })[]> {
+  const [isAfter, beyond, order] = oldestFirst
+    ? [Prisma.sql`>`, '-infinity', Prisma.sql`p.created_at, p.id`]
+    : [Prisma.sql`<`, 'infinity', Prisma.sql`p.created_at DESC, p.id DESC`];
   const matches = Prisma.sql`
     (${search}::text IS NULL OR strpos(lower(p.name), lower(${search}::text)) > 0 OR strpos(p.app_id, ${search}::text) > 0)
     AND (${among}::int[] IS NULL OR p.id = ANY (${among}::int[]))`;
@@ -88,11 +93,11 @@ export function listProjectPage(
     LEFT JOIN LATERAL (
       SELECT * FROM projects p
       WHERE ${matches}
-        AND (p.created_at, p.id) < (${after?.createdAt ?? 'infinity'}::timestamptz, ${after?.id ?? 0}::bigint)
-      ORDER BY p.created_at DESC, p.id DESC
+        AND (p.created_at, p.id) ${isAfter} (${after?.createdAt ?? beyond}::timestamptz, ${after?.id ?? 0}::bigint)
+      ORDER BY ${order}
       LIMIT ${limit}::bigint
     ) AS p ON true
-    ORDER BY p.created_at DESC, p.id DESC`);
+    ORDER BY ${order}`);
 }
 
 /** Lets no other transaction change a project, its secrets or its webhooks until this one ends. */

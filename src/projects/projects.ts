@@ -3,7 +3,6 @@ import { LRUCache } from 'lru-cache';
 import { createBackground, type OnFailure } from '../db/background.js';
 import { createBatchedRead } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
-import type { Position } from '../domain/filters.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
 import { type Operator, PERMISSIONS_OF_ROLE, requirePermission, THE_OPERATOR } from '../domain/operators.js';
 import {
@@ -13,8 +12,9 @@ import {
   hashSecret,
   hashSecretAsText,
   makeSecret,
-  OPERATOR,
+  noProject,
   type OpenProject,
+  OPERATOR,
   type Permission,
   type ProjectRow,
   type ProjectScope,
@@ -24,7 +24,7 @@ import {
   SECRET_SCOPES,
   type SecretScope,
 } from '../domain/projects.js';
-import { AppError, badInput, show } from '../errors.js';
+import { AppError, badInput } from '../errors.js';
 import * as sql from './projects.sql.js';
 import { findSecrets, markSecretUsed, type SecretRow } from './secrets.sql.js';
 
@@ -155,17 +155,17 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
       now.projectIdFor(permission);
     },
 
-    /** A page of the operator's projects, newest first, whose name or App ID contains a text, and the number of all that do. */
+    /** A page of the operator's projects whose name or App ID contains a text, and the number of all that do. */
     async openProjects(
       operator: Operator,
-      { search, after, limit }: { search: string | null; after: Position | null; limit: number },
+      { search, limit, ...page }: Omit<sql.ProjectPage, 'among'>,
     ): Promise<{ projects: OpenProject[]; total: number; hasNext: boolean }> {
       if (search !== null && isTooLong('projectName', search))
         throw badInput('search', search, `text of ${atMost('projectName')}`);
       const rows = await sql.listProjectPage(db.replicaReads, {
         among: operator.projects,
         search: search?.trim() || null,
-        after,
+        ...page,
         limit: limit + 1,
       });
       const projects = rows.flatMap((row) => (row.id === null ? [] : (open(row as ProjectRow, operator) ?? [])));
@@ -230,10 +230,6 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
 function projectDisabled(): AppError {
   const message = 'The project is disabled. Its data is kept, and its operator can enable it.';
   return new RefusedCredentials('project_disabled', message, 'PROJECT_DISABLED');
-}
-
-export function noProject(appId: string): AppError {
-  return new AppError('NOT_FOUND', `There is no project with the App ID ${show(appId)}.`);
 }
 
 /** The cache has the hash of a secret, never the secret. */

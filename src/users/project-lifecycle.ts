@@ -1,8 +1,14 @@
 import type { Database } from '../db/database.js';
 import type { Project } from '../db/generated/prisma/client.js';
 import { inBatches, type Queryable } from '../db/statements.js';
-import { type Actor, type AuditAction, type ProjectScope, requireProjectName } from '../domain/projects.js';
-import { badInput } from '../errors.js';
+import {
+  type Actor,
+  type AuditAction,
+  type DeletedPart,
+  type ProjectScope,
+  requireProjectName,
+} from '../domain/projects.js';
+import { AppError, badInput } from '../errors.js';
 import { pruneChanges } from '../feed/changes.sql.js';
 import { recordAction } from '../projects/audit.sql.js';
 import * as sql from '../projects/projects.sql.js';
@@ -40,6 +46,32 @@ export function createProjectLifecycle(db: Database, totals: Totals, onChanged: 
       await recordAction(tx, actor, action, changed.details ?? {});
       return true;
     });
+  }
+
+  /** Deletes what the project has, in transactions of bounded size. Yields after each how many users it has deleted. */
+  async function* deleteRows(scope: ProjectScope, actor: Actor, options: Waiting): AsyncGenerator<number> {
+    const alone = <Result>(work: (tx: Queryable) => Promise<Result>, waiting: Waiting = options) =>
+      withoutImport(db, actor.projectId, waiting, work);
+    let all = 0;
+    for (const table of sql.LARGE_TABLES) {
+      for (let deleted = BATCH_SIZE; deleted > 0; ) {
+        deleted = await alone((tx) => sql.deleteRows(tx, actor.projectId, table, BATCH_SIZE));
+        const users = table.name === 'users' ? deleted : 0;
+        all += users;
+        yield users;
+      }
+      if (table.name === 'users') await totals.fold(scope);
+    }
+    // The rest of the changes goes with the project.
+    await inBatches((limit) => alone((tx) => pruneChanges(tx, actor.projectId, 0, limit)));
+    // Permitted before, and not at the end: the right of an operator who is limited to the project goes with it.
+    const { permit, ...unasked } = options;
+    await alone(async (tx) => {
+      await permit?.(tx);
+      await sql.deleteProject(tx, actor);
+    }, unasked);
+    onChanged();
+    if (all > BATCH_SIZE) await db.vacuum();
   }
 
   return {
@@ -87,31 +119,48 @@ export function createProjectLifecycle(db: Database, totals: Totals, onChanged: 
      */
     async deleteProject(scope: ProjectScope, options: DeletionOptions, requestId: string | null = null) {
       const actor = scope.actorFor('operate', requestId);
-      const alone = <Result>(work: (tx: Queryable) => Promise<Result>, waiting: Waiting = options) =>
-        withoutImport(db, actor.projectId, waiting, work);
       await change(actor, 'delete', ({ disabledAt }) => ({ data: { disabledAt: disabledAt ?? new Date() } }));
       onChanged();
       let users = 0;
-      for (const table of sql.LARGE_TABLES) {
-        for (let deleted = BATCH_SIZE; deleted > 0; ) {
-          deleted = await alone((tx) => sql.deleteRows(tx, actor.projectId, table, BATCH_SIZE));
-          if (table.name !== 'users') continue;
-          users += deleted;
-          options.progress(users);
-        }
-        if (table.name === 'users') await totals.fold(scope);
+      for await (const deleted of deleteRows(scope, actor, options)) {
+        users += deleted;
+        if (deleted > 0) options.progress(users);
       }
-      // The rest of the changes goes with the project.
-      await inBatches((limit) => alone((tx) => pruneChanges(tx, actor.projectId, 0, limit)));
-      // Permitted before, and not at the end: the right of an operator who is limited to the project goes with it.
-      const { permit, ...unasked } = options;
-      await alone(async (tx) => {
-        await permit?.(tx);
-        await sql.deleteProject(tx, actor);
-      }, unasked);
-      onChanged();
-      if (users > BATCH_SIZE) await db.vacuum();
       return users;
+    },
+
+    /**
+     * Deletes as much of the project as it can in about `ms`, as deleteProject does, and tells how many users that were. A part that `goesOn`
+     * with a deletion is not recorded again. `isBusy`: an import of the project keeps it waiting.
+     */
+    async deletePart(
+      scope: ProjectScope,
+      { ms, goesOn }: { readonly ms: number; readonly goesOn: boolean },
+      requestId: string | null = null,
+    ): Promise<DeletedPart> {
+      const actor = scope.actorFor('operate', requestId);
+      await change(actor, 'delete', ({ disabledAt }) =>
+        goesOn && disabledAt !== null ? undefined : { data: { disabledAt: disabledAt ?? new Date() } },
+      );
+      onChanged();
+      const endsAt = performance.now() + ms;
+      let users = 0;
+      let isBusy = false;
+      const onWait = () => {
+        isBusy = true;
+      };
+      const waiting = { waitMs: ms, onWait, signal: new AbortController().signal };
+      try {
+        for await (const deleted of deleteRows(scope, actor, waiting)) {
+          users += deleted;
+          if (performance.now() > endsAt) return { users, isDone: false, isBusy };
+        }
+      } catch (error) {
+        if (isBusy && error instanceof AppError && error.code === 'UNAVAILABLE')
+          return { users, isDone: false, isBusy };
+        throw error;
+      }
+      return { users, isDone: true, isBusy };
     },
   };
 }

@@ -50,7 +50,7 @@ const DECISIONS: Record<string, 'of a project' | 'of all projects' | 'of the ope
   ...of('of all projects', ['status', 'operators', 'operatorLog', 'createProject']),
   ...of('of all projects', ['addOperator', 'updateOperator', 'removeOperator', 'createLoginLink']),
   ...of('of a project', ['project', 'renameProject', 'disableProject', 'enableProject', 'limitProject']),
-  ...of('of a project', ['deleteProject', 'addSecret', 'rotateSecret', 'revokeSecret']),
+  ...of('of a project', ['deleteProject', 'deletePartOfProject', 'addSecret', 'rotateSecret', 'revokeSecret']),
   ...of('of a project', ['removeUsers', 'restoreUsers', 'banUsers', 'unbanUsers', 'updateUser']),
   ...of('of a project', ['banIdentity', 'unbanIdentity']),
   ...of('of a project', ['addWebhook', 'rotateWebhookSecret', 'testWebhook', 'updateWebhook', 'replayWebhook']),
@@ -83,7 +83,7 @@ async function readRootFields(): Promise<RootField[]> {
     if (type.kind === 'INPUT_OBJECT') return '{}';
     if (name === 'appId') return '$appId';
     // A name that is given differs from field to field, so that no project is deleted.
-    return { Int: '1', Boolean: 'false', String: `"${field}"` }[type.name as string] ?? '"1"';
+    return { Int: '1', Float: '1', Boolean: 'false', String: `"${field}"` }[type.name as string] ?? '"1"';
   };
   return [__schema.queryType, __schema.mutationType, __schema.subscriptionType].flatMap((root: Json) =>
     (root === null ? [] : typeOf(root.name).fields).map(({ name, args, type }: Json) => {

@@ -135,7 +135,7 @@ describe.each(ENDS)('an operator who is %s', (what, endOf, code) => {
       return created;
     });
     const answer = await who.graphql(
-      `mutation ($appId: ID!) { createProject(name: "first") { appSecret } renameProject(appId: $appId, name: "after") { name } }`,
+      `mutation ($appId: ID!) { createProject(name: "first") { appSecret } renameProject(appId: $appId, name: "after") { changed } }`,
       { appId: project.appId },
     );
     expect(codesOf(answer)).toEqual([code]);

@@ -264,19 +264,19 @@ describe('mutations', () => {
       }).then(({ status }) => status);
     expect(await call()).toBe(200);
     const variables = { appId: project.appId };
-    await admin.ask('mutation ($appId: ID!) { renameProject(appId: $appId, name: "Renamed") { name } }', variables);
+    await admin.ask('mutation ($appId: ID!) { renameProject(appId: $appId, name: "Renamed") { changed } }', variables);
     const disabled = await admin.ask(
-      'mutation ($appId: ID!) { disableProject(appId: $appId) { disabledAt } }',
+      'mutation ($appId: ID!) { disableProject(appId: $appId) { changed project { disabledAt } } }',
       variables,
     );
-    expect(disabled.disableProject.disabledAt).toMatch(/Z$/);
+    expect(disabled.disableProject).toEqual({ changed: true, project: { disabledAt: expect.stringMatching(/Z$/) } });
     expect(await call()).toBe(401);
-    await admin.ask('mutation ($appId: ID!) { enableProject(appId: $appId) { disabledAt } }', variables);
+    await admin.ask('mutation ($appId: ID!) { enableProject(appId: $appId) { changed } }', variables);
     expect(await call()).toBe(200);
     const LIMIT =
-      'mutation ($appId: ID!, $rate: Int) { limitProject(appId: $appId, rate: $rate) { requestsPerMinute } }';
+      'mutation ($appId: ID!, $rate: Int) { limitProject(appId: $appId, rate: $rate) { project { requestsPerMinute } } }';
     const limited = await admin.ask(LIMIT, { ...variables, rate: 600 });
-    expect(limited.limitProject).toEqual({ requestsPerMinute: 600 });
+    expect(limited.limitProject).toEqual({ project: { requestsPerMinute: 600 } });
     expect(codesOf(await admin.graphql(LIMIT, { ...variables, rate: 0 }))).toEqual(['BAD_USER_INPUT']);
     const { audit } = await ask(viewer, project, 'audit { nodes { actor action requestId } }');
     expect(audit.nodes.map(({ action }: Json) => action)).toEqual(['limit', 'enable', 'disable', 'rename', 'create']);
@@ -433,11 +433,12 @@ describe('roles', () => {
     unbanIdentity: ['support', 'appId: $appId, authMethod: "google", authValue: "1"'],
     updateUser: ['support', 'appId: $appId, id: "1", input: { externalId: "x" }', 'id'],
     createProject: ['admin', 'name: "x"', 'appSecret'],
-    renameProject: ['admin', 'appId: $appId, name: "x"', 'name'],
-    disableProject: ['admin', 'appId: $appId', 'name'],
-    enableProject: ['admin', 'appId: $appId', 'name'],
-    limitProject: ['admin', 'appId: $appId, rate: 60', 'name'],
+    renameProject: ['admin', 'appId: $appId, name: "x"', 'changed'],
+    disableProject: ['admin', 'appId: $appId', 'changed'],
+    enableProject: ['admin', 'appId: $appId', 'changed'],
+    limitProject: ['admin', 'appId: $appId, rate: 60', 'changed'],
     deleteProject: ['admin', 'appId: $appId, name: "Test"'],
+    deletePartOfProject: ['admin', 'appId: $appId, name: "Test"', 'done'],
     addSecret: ['admin', 'appId: $appId, label: "x", scopes: [READ]', 'appSecret'],
     rotateSecret: ['admin', 'appId: $appId, label: "main"', 'appSecret'],
     revokeSecret: ['admin', 'appId: $appId, id: "1"', 'live'],

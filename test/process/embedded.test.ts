@@ -239,12 +239,13 @@ describe.runIf(inject('engine') === 'embedded')('in a data directory that other 
       const server = await startServer(database.env, ['sh', '-c', shell, process.execPath, CLI]);
       await userdirJson(database.env, ['project', 'list']);
       const names = readdirSync(dataDir);
-      expect(names).toEqual(expect.arrayContaining(['control.sock', 'demo.json', 'lock.1', 'pgdata', 'spool']));
+      expect(names).toEqual(expect.arrayContaining(['control.sock', 'demo.json', 'lock.1', 'pgdata', 'command.json']));
       for (const name of names) {
         expect([name, (await stat(join(dataDir, name))).mode & 0o077]).toEqual([name, 0]);
       }
       await server.stop();
-      expect(existsSync(join(dataDir, 'control.sock'))).toBe(false);
+      expect(readdirSync(dataDir)).not.toContain('control.sock');
+      expect(readdirSync(dataDir)).not.toContain('command.json');
       await database.drop();
     });
   }

@@ -22,7 +22,7 @@ export const CHECKOUT: readonly string[] = [
 
 /** What `git clone` makes: nothing is installed, generated or built. */
 export async function cloneCheckout(to: string): Promise<void> {
-  const generated = ['src/db/generated', 'src/dashboard/pages/generated'].map((path) => join(ROOT, path));
+  const generated = ['src/db/generated'].map((path) => join(ROOT, path));
   for (const name of CHECKOUT) {
     await cp(join(ROOT, name), join(to, name), { recursive: true, filter: (path) => !generated.includes(path) });
   }

@@ -1,23 +1,10 @@
 import { signal } from '@preact/signals';
-import type { initGraphQLTada, ResultOf, TadaDocumentNode } from 'gql.tada';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { introspection } from './generated/introspection.js';
+import { graphql, type Document as Operation, type ResultOf } from '#dist/cli/graphql.js';
 
 /** Operations: how they are sent, how a screen asks them, and who asks. */
 
-type Tada = initGraphQLTada<{
-  introspection: introspection;
-  disableMasking: true;
-  scalars: { DateTime: string; Date: string; ID: string };
-}>;
-
-/** An operation of the operator schema, with the types of its variables and its answer. At run time it is its text. */
-export const graphql = ((source: string, fragments: readonly string[] = []) =>
-  [source, ...fragments].join('\n')) as unknown as Tada;
-
-export type { ResultOf, VariablesOf } from 'gql.tada';
-
-type Operation<Result, Variables> = TadaDocumentNode<Result, Variables>;
+export { graphql, type ResultOf, type VariablesOf } from '#dist/cli/graphql.js';
 
 export const ME = graphql(`query Me { me { name role sessionId expiresAt idleMinutes version can } }`);
 

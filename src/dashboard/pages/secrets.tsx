@@ -17,7 +17,7 @@ const SECRETS = graphql(`
 
 const ADD = graphql(`
   mutation AddSecret(
-    $appId: ID!, $label: String!, $scopes: [SecretScope!]!, $expiresInSeconds: Int
+    $appId: ID!, $label: String!, $scopes: [SecretScope!]!, $expiresInSeconds: Float
   ) {
     made: addSecret(
       appId: $appId, label: $label, scopes: $scopes, expiresInSeconds: $expiresInSeconds
@@ -26,7 +26,7 @@ const ADD = graphql(`
 `);
 
 const ROTATE = graphql(`
-  mutation RotateSecret($appId: ID!, $label: String!, $overlapSeconds: Int!) {
+  mutation RotateSecret($appId: ID!, $label: String!, $overlapSeconds: Float!) {
     made: rotateSecret(appId: $appId, label: $label, overlapSeconds: $overlapSeconds) { appSecret }
   }
 `);

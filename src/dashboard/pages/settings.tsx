@@ -8,13 +8,13 @@ import { SameByApiDetails } from './recipes.js';
 import { type CurrentProject, Header, useCurrentProject, useTitle } from './screen.js';
 
 const RENAME = graphql(
-  `mutation RenameProject($appId: ID!, $name: String!) { renameProject(appId: $appId, name: $name) { name } }`,
+  `mutation RenameProject($appId: ID!, $name: String!) { renameProject(appId: $appId, name: $name) { changed } }`,
 );
 const LIMIT = graphql(
-  `mutation LimitProject($appId: ID!, $rate: Int) { limitProject(appId: $appId, rate: $rate) { requestsPerMinute } }`,
+  `mutation LimitProject($appId: ID!, $rate: Int) { limitProject(appId: $appId, rate: $rate) { changed } }`,
 );
-const DISABLE = graphql(`mutation DisableProject($appId: ID!) { disableProject(appId: $appId) { disabledAt } }`);
-const ENABLE = graphql(`mutation EnableProject($appId: ID!) { enableProject(appId: $appId) { disabledAt } }`);
+const DISABLE = graphql(`mutation DisableProject($appId: ID!) { disableProject(appId: $appId) { changed } }`);
+const ENABLE = graphql(`mutation EnableProject($appId: ID!) { enableProject(appId: $appId) { changed } }`);
 const DELETE = graphql(
   `mutation DeleteProject($appId: ID!, $name: String!) { deleteProject(appId: $appId, name: $name) }`,
 );

@@ -1,0 +1,226 @@
+import { readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { type IncomingMessage, request } from 'node:http';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { pipeline } from 'node:stream/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Config } from '../config/config.js';
+import type { Services } from '../context.js';
+import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
+import { ofAnotherUser } from '../db/lock-holder.js';
+import type { Operator } from '../domain/operators.js';
+import { AppError, type ErrorCode } from '../errors.js';
+import type { Document } from './graphql.js';
+import { withAdvice, writeNotice } from './terminal.js';
+
+/*
+ * The operators' schema for a command: in its own process or, while a server holds the embedded database, in that server. A server says in a
+ * file of the data directory where it is, and by which token it knows the commands of its system user.
+ */
+
+/** Asks the operators' schema. Throws the AppError of what failed. */
+export type Ask = <Result, Variables>(document: Document<Result, Variables>, variables: Variables) => Promise<Result>;
+
+/** Sends a request to the server: for what is a stream, and no document. */
+export type Send = (path: string, options?: SendOptions) => Promise<IncomingMessage>;
+
+export interface SendOptions {
+  readonly method?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string | AsyncIterable<Buffer>;
+}
+
+export interface Door {
+  readonly ask: Ask;
+  /** The database behind the door: the services in this process, or the server that has them. */
+  reach(): Promise<Reached>;
+  close(): Promise<void>;
+}
+
+export type Reached = InProcess | AtServer;
+
+interface InProcess {
+  readonly services: Services;
+  readonly ask: Ask;
+}
+
+interface AtServer {
+  readonly services: null;
+  readonly ask: Ask;
+  readonly send: Send;
+}
+
+export interface DoorOptions {
+  readonly config: Config;
+  readonly operator: Operator;
+  /** The name of this process in the lock of the data directory. */
+  readonly command: string;
+  readonly dashboardUrl: string | null;
+  readonly signal: AbortSignal;
+  readonly onLost: (error: Error) => void;
+}
+
+/** A server that took the data directory a moment ago may still be starting; one that is closing leaves it soon. */
+const SERVER_WAIT_MS = 30_000;
+const RETRY_MS = 200;
+
+/** The server that holds the data directory has not taken a request, because it is starting or closing. */
+class NotListeningError extends Error {
+  constructor(cause?: unknown) {
+    super('The server that holds the data directory does not accept commands now. Try again, or stop it.', { cause });
+  }
+}
+
+/** Opens nothing before it is asked. */
+export async function createDoor(options: DoorOptions): Promise<Door> {
+  const { config, operator, command, dashboardUrl, signal, onLost } = options;
+  // Loaded here, because it takes time, and other commands do without it.
+  const { createContext } = await import('../context.js');
+  const context = createContext(config, {
+    command: `userdir ${command}`,
+    lockWaitMs: LOCK_WAIT_MS,
+    onLost,
+    onDoubt: writeNotice,
+    // To somebody who looks on, every step of a migration.
+    onRestored: writeNotice,
+    onMigrating: (sentence, isDetail) => (isDetail && !process.stderr.isTTY ? undefined : writeNotice(sentence)),
+  });
+  let reached: Promise<Reached> | null = null;
+
+  async function openHere(): Promise<InProcess> {
+    await context.lockDataDirectory();
+    // While the database answers, the schema is loaded.
+    const [{ contextOfCommand, executeDocument }] = await Promise.all([loadSchema(), context.open({ signal })]);
+    signal.throwIfAborted();
+    const { services } = context;
+    const report = () => undefined;
+    const ask = (document: unknown, variables: unknown) =>
+      executeDocument(
+        String(document),
+        variables as Record<string, unknown>,
+        contextOfCommand(services, operator, { status: null, dashboardUrl, report }),
+      );
+    return { services, ask: ask as Ask };
+  }
+
+  async function find(): Promise<Reached> {
+    try {
+      return await openHere();
+    } catch (error) {
+      if (!(error instanceof DataDirLockedError && error.holder.controlSocket !== undefined)) throw withAdvice(error);
+      return atServer(await readCommandFile(error.dataDir), operator, signal);
+    }
+  }
+
+  /** Runs work at the door. What no server has taken is tried again, where it can be reached then. */
+  async function within<Result>(work: (where: Reached) => Promise<Result>): Promise<Result> {
+    const deadline = Date.now() + SERVER_WAIT_MS;
+    for (;;) {
+      try {
+        reached ??= find();
+        return await work(await reached);
+      } catch (error) {
+        if (!(error instanceof NotListeningError) || Date.now() >= deadline) throw error;
+        reached = null;
+      }
+      await sleep(RETRY_MS, undefined, { signal });
+    }
+  }
+
+  return {
+    ask: (document, variables) => within(({ ask }) => ask(document, variables)),
+    reach: () => within(async (where) => where),
+    close: () => context.close(),
+  };
+}
+
+/** The schema as one file, which src/dashboard/bundle.js makes. */
+async function loadSchema(): Promise<typeof import('../dashboard/execute.js')> {
+  const file = '../dashboard/execute-bundle.js';
+  return import(file);
+}
+
+function atServer({ url, token }: CommandFile, { name }: Operator, signal: AbortSignal): AtServer {
+  const own = { authorization: `Bearer ${token}`, 'userdir-operator': name };
+
+  async function send(path: string, { method = 'GET', headers = {}, body = '' }: SendOptions = {}) {
+    // A connection of its own: that it is made is what the body waits for.
+    const outgoing = request(url + path, { method, agent: false, headers: { ...headers, ...own }, signal });
+    const answered = new Promise<IncomingMessage>((resolve, reject) => {
+      outgoing.once('response', resolve);
+      outgoing.once('error', reject);
+    });
+    answered.catch(() => undefined);
+    outgoing.flushHeaders();
+    await Promise.race([
+      new Promise((resolve) => outgoing.once('socket', (socket) => socket.once('connect', resolve))),
+      answered,
+    ]).catch((cause: NodeJS.ErrnoException) => {
+      throw cause.code === 'ECONNREFUSED' ? new NotListeningError(cause) : cause;
+    });
+    if (typeof body === 'string') outgoing.end(body);
+    // An answer may come before all is sent. It says more than the broken pipe.
+    else pipeline(body, outgoing).catch(() => undefined);
+    const answer = await answered.catch(serverEnded);
+    // It has another token by now, or does not serve yet, or not any more.
+    if (answer.statusCode === 401 || answer.statusCode === 503) throw new NotListeningError();
+    return answer;
+  }
+
+  async function ask(document: unknown, variables: unknown) {
+    const answer = await send('/dashboard/graphql', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ query: String(document), variables }),
+    });
+    const body = await text(answer).catch(serverEnded);
+    if (answer.statusCode === 400 || answer.statusCode === 404) throw new Error(OTHER_VERSION, { cause: body });
+    const { data, errors = [] } = JSON.parse(body) as Answer;
+    const [error] = errors;
+    if (error === undefined) return data;
+    throw new AppError(error.extensions.code, error.message, { cause: new Error(error.message) });
+  }
+
+  return { services: null, ask: ask as Ask, send };
+}
+
+interface Answer {
+  readonly data?: unknown;
+  readonly errors?: readonly { readonly message: string; readonly extensions: { readonly code: ErrorCode } }[];
+}
+
+const OTHER_VERSION = 'The running server is of another version than the command. Restart it.';
+
+function serverEnded(cause: unknown): never {
+  if ((cause as Error).name === 'AbortError') throw cause;
+  throw new Error('The running server ended before the operation was done.', { cause });
+}
+
+/** What a server writes for commands, when it can answer them. */
+export interface CommandFile {
+  readonly url: string;
+  readonly token: string;
+}
+
+const pathIn = (dataDir: string) => join(dataDir, 'command.json');
+
+/** Nobody ever reads a part of it. */
+export async function writeCommandFile(dataDir: string, file: CommandFile): Promise<void> {
+  const draft = `${pathIn(dataDir)}.new`;
+  await writeFile(draft, JSON.stringify(file), { mode: 0o600 });
+  await rename(draft, pathIn(dataDir));
+}
+
+export async function removeCommandFile(dataDir: string): Promise<void> {
+  await rm(pathIn(dataDir), { force: true });
+}
+
+async function readCommandFile(dataDir: string): Promise<CommandFile> {
+  try {
+    return JSON.parse(await readFile(pathIn(dataDir), 'utf8'));
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT') throw new NotListeningError(error);
+    throw code === 'EACCES' ? ofAnotherUser(pathIn(dataDir), error) : error;
+  }
+}

@@ -1,0 +1,51 @@
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import type { FastifyRequest } from 'fastify';
+import { type Operator, operatorName, THE_OPERATOR } from '../domain/operators.js';
+import { AppError } from '../errors.js';
+import { isThroughProxy, readAddress } from '../http/client-address.js';
+
+/** The name of who runs a command. Who has the token is believed. */
+export const OPERATOR_HEADER = 'userdir-operator';
+
+/**
+ * The door of a server for commands on its machine, while it holds the embedded database: who has the token, which is in a file that only the
+ * system user of the server can read, acts as an admin of all projects.
+ */
+export interface Door {
+  readonly token: string;
+  /** Whether a request brings a token, right or wrong. */
+  isAsked(request: FastifyRequest): boolean;
+  /** Who is let in; null if the token is wrong, or the request comes from elsewhere. */
+  operatorOf(request: FastifyRequest): Operator | null;
+}
+
+const TOKEN_BYTES = 32;
+const BEARER = /^bearer +(\S+) *$/i;
+
+export function createDoor(): Door {
+  const token = randomBytes(TOKEN_BYTES).toString('base64url');
+  const expected = digest(token);
+  return {
+    token,
+    isAsked: ({ headers }) => BEARER.test(headers.authorization ?? ''),
+    operatorOf(request) {
+      const { headers } = request;
+      const [, presented = ''] = BEARER.exec(headers.authorization ?? '') ?? [];
+      if (!timingSafeEqual(digest(presented), expected) || !isFromHere(request)) return null;
+      const { success, data, error } = NAME.safeParse(headers[OPERATOR_HEADER]);
+      if (success) return { ...THE_OPERATOR, name: data };
+      throw new AppError('BAD_USER_INPUT', String(error.issues[0]?.message));
+    },
+  };
+}
+
+const NAME = operatorName(OPERATOR_HEADER);
+
+/** Of equal length, so that they can be compared in constant time. */
+const digest = (text: string) => createHash('sha256').update(text).digest();
+
+/** Whether the connection begins on this machine, and no proxy stands in between. */
+function isFromHere({ headers, socket }: FastifyRequest): boolean {
+  const [remote, local] = [readAddress(socket.remoteAddress), readAddress(socket.localAddress)];
+  return remote !== null && (remote === local || /^127\.|^::1$/.test(remote)) && !isThroughProxy(headers);
+}
