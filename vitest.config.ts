@@ -16,14 +16,16 @@ interface Kind {
 
 const EVERY_ENGINE: readonly Engine[] = process.env['TEST_DATABASE_URL'] ? ['embedded', 'postgres'] : ['embedded'];
 const SLOW = { testTimeout: 240_000, hookTimeout: 240_000 };
-/** What they test is the same on every engine: the service as a program of an operating system, its terminal, its log. */
-const OF_NO_ENGINE = ['test/unit/**', 'test/process/{completion,observability,terminal}.test.ts'];
-/** Commands answer the same on both engines: process/commands.test.ts tries each on both, and these look closer on one, PostgreSQL if it is there. */
+/** What they test is the same on every engine. The handlers of `closing` are more where the database is embedded. */
+const OF_NO_ENGINE = ['test/unit/**', 'test/process/closing.test.ts'];
+/**
+ * Commands answer the same on both engines: process/commands.test.ts tries each on both, and these look closer on one, PostgreSQL if it is there,
+ * where a process starts sooner. The service as a program of an operating system, its terminal, its log and its shutdown have no engine.
+ */
 const OF_ONE_ENGINE = [
-  'test/process/{audit,bans,changes,documents,find-users,long-lists}.test.ts',
-  'test/process/{operators,project-lifecycle,releases,secrets,wallet-verify,webhooks}.test.ts',
+  'test/process/{audit,bans,changes,documents,exit-codes,find-users,hostile-shapes,import-export,long-lists}.test.ts',
+  'test/process/{observability,operators,project-lifecycle,releases,secrets,shutdown,terminal,wallet-verify,webhooks}.test.ts',
 ];
-const JOURNEYS = ['test/browser/dashboard-journeys.test.ts'];
 /** What compares times is not run beside anything else. */
 const COMPARES_TIMES = ['test/contract/authentication-time.test.ts'];
 
@@ -39,9 +41,7 @@ const kinds: Record<string, Kind> = {
   // Databases of earlier releases.
   upgrade: { include: ['test/upgrade/**/*.test.ts'], test: SLOW },
   // What they look at is the same on every engine.
-  browser: { include: ['test/browser/**/*.test.ts'], exclude: JOURNEYS, engines: ['embedded'], test: SLOW },
-  // What operators do in a browser, down to the database.
-  journeys: { include: JOURNEYS, test: SLOW },
+  browser: { include: ['test/browser/**/*.test.ts'], engines: ['embedded'], test: SLOW },
   clients: { include: ['test/clients/*.test.ts'], engines: ['embedded'], test: SLOW },
   // Long histories, storms and large tables, as `fast`: files that take more than some three seconds.
   slow: { include: [SLOW_FILES], test: { isolate: false } },

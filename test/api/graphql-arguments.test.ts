@@ -13,7 +13,8 @@ import {
 import { beforeAll, describe, expect, test } from 'vitest';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
-import { codesOf, explained } from '../support/graphql.js';
+import { explained } from '../support/graphql.js';
+import { jsonPost } from '../support/rest.js';
 
 const app = useTestApp();
 let project: TestProject;
@@ -111,13 +112,8 @@ describe('extensions.argument', () => {
     [undefined, 'query ($i: Boolean!) { userCount @include(if: $i) }', { i: 'x' }],
   ])('is %s for a variable of %s', async (argument, query, variables) => {
     const operationName = query.startsWith('query A') ? 'B' : undefined;
-    const response = await fetch(`${app.url}/graphql`, {
-      method: 'POST',
-      headers: { ...project.credentials, 'content-type': 'application/json' },
-      body: JSON.stringify({ query, variables, operationName }),
-    });
-    const { errors } = (await response.json()) as Json;
-    expect(errors.map(({ extensions }: Json) => extensions)).toEqual([
+    const { body } = await project.rest('/graphql', jsonPost({ query, variables, operationName }));
+    expect(body.errors.map(({ extensions }: Json) => extensions)).toEqual([
       { ...explained('BAD_USER_INPUT'), ...(argument !== undefined && { argument }) },
     ]);
   });
@@ -193,16 +189,11 @@ describe('extensions.argument', () => {
     ],
   ])('an operation that is not there: %s', async (message, query, operationName) => {
     for (const accept of ['application/json', 'application/graphql-response+json']) {
-      const response = await fetch(`${app.url}/graphql`, {
-        method: 'POST',
-        headers: { ...project.credentials, 'content-type': 'application/json', accept },
-        body: JSON.stringify({ query, operationName }),
-      });
-      const { data, errors } = (await response.json()) as Json;
-      expect([response.status, data, errors]).toEqual([
+      const init = jsonPost({ query, operationName });
+      const answer = await project.rest('/graphql', { ...init, headers: { ...init.headers, accept } });
+      expect([answer.status, answer.body]).toEqual([
         400,
-        undefined,
-        [{ message, extensions: explained('BAD_USER_INPUT') }],
+        { errors: [{ message, extensions: explained('BAD_USER_INPUT') }] },
       ]);
     }
   });
@@ -338,17 +329,6 @@ describe('userByIdentity', () => {
     await project.graphql('mutation ($id: ID!) { deleteUser(id: $id) { id } }', found.data.userByIdentity);
     expect(await find('github', 'cGFzc2tleQ')).toBe(null);
   });
-
-  test('takes one statement for many identities', async () => {
-    const fields = Array.from(
-      { length: 20 },
-      (_, n) =>
-        `u${n}: userByIdentity(authMethod: "${n % 2 ? 'passkey' : 'email'}", authValue: "${n}@example.com") { id }`,
-    );
-    app.statements.length = 0;
-    await project.graphql(`{ ${fields.join(' ')} }`);
-    expect(app.statements.filter((sql) => !/app_secrets/.test(sql))).toHaveLength(1);
-  });
 });
 
 test('email is the folded login email, whatever gave it, and null without one', async () => {
@@ -382,18 +362,4 @@ test('email is the folded login email, whatever gave it, and null without one', 
   // REST has the fields of its contract.
   const { body } = await emails.rest('/server/users?limit=1');
   expect(Object.keys(body.result.users[0])).not.toContain('email');
-});
-
-test('a key that was used for another request has a code of its own', async () => {
-  const remove = (id: string) =>
-    project.graphql('mutation ($id: ID!) { deleteUser(id: $id, idempotencyKey: "once") { id } }', { id });
-  const { data } = await project.graphql('{ users(first: 2) { nodes { id } } }');
-  const [one, other] = data.users.nodes;
-  expect((await remove(one.id)).errors).toBeUndefined();
-  expect(codesOf(await remove(other.id))).toEqual(['IDEMPOTENCY_KEY_REUSED']);
-  const { status, headers } = await project.rest(`/server/users/${other.id}`, {
-    method: 'DELETE',
-    headers: { 'idempotency-key': 'once' },
-  });
-  expect([status, headers.get('userdir-error-code')]).toEqual([409, 'IDEMPOTENCY_KEY_REUSED']);
 });

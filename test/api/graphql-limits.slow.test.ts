@@ -2,8 +2,9 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { getIntrospectionQuery } from 'graphql';
 import { beforeAll, expect, test } from 'vitest';
-import { type GraphQLAnswer, type Json, type TestProject, useTestApp } from '../support/app.js';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { codesOf, explained } from '../support/graphql.js';
+import { jsonPost } from '../support/rest.js';
 
 /** Malicious documents: each is refused, and the service keeps working. */
 
@@ -82,11 +83,8 @@ test.each([
 
 test('a document with too many operations is refused, also when operationName selects one', async () => {
   const query = many(51, (n) => `query Q${n} { userCount }`);
-  const headers = { ...project.credentials, 'content-type': 'application/json' };
-  const body = JSON.stringify({ query, operationName: 'Q7' });
-  const response = await fetch(`${app.url}/graphql`, { method: 'POST', headers, body });
-  const { errors } = (await response.json()) as GraphQLAnswer;
-  expect(errors?.map(({ message }) => message)).toEqual(['operations: got 51, expected at most 50.']);
+  const { body } = await project.rest('/graphql', jsonPost({ query, operationName: 'Q7' }));
+  expect(body.errors.map(({ message }: Json) => message)).toEqual(['operations: got 51, expected at most 50.']);
 });
 
 test('a chain of fragments that each spread the next one twice is executed quickly', async () => {
@@ -96,15 +94,11 @@ test('a chain of fragments that each spread the next one twice is executed quick
 });
 
 test.each([9, 1_000, 100_000])('variables nested %i levels deep are BAD_USER_INPUT', async (depth) => {
-  const response = await fetch(`${app.url}/graphql`, {
-    method: 'POST',
-    headers: { ...project.credentials, 'content-type': 'application/json' },
+  const answer = await project.rest('/graphql', {
+    ...jsonPost(null),
     body: `{"query": "query ($ids: [ID!]!) { usersByIds(ids: $ids) { id } }", "variables": {"ids": ${wrap('[', depth, '', ']')}}}`,
   });
-  expect(response.status).toBe(400);
-  expect(codesOf((await response.json()) as { errors: { message: string; extensions: { code: string } }[] })).toEqual([
-    'BAD_USER_INPUT',
-  ]);
+  expect([answer.status, codesOf(answer.body)]).toEqual([400, ['BAD_USER_INPUT']]);
 });
 
 test('the introspection query of common tools is well within the limits', async () => {
@@ -112,12 +106,9 @@ test('the introspection query of common tools is well within the limits', async 
     ...{ inputValueDeprecation: true, oneOf: true, schemaDescription: true },
     ...{ specifiedByUrl: true, directiveIsRepeatable: true },
   });
-  const response = await fetch(`${app.url}/graphql`, {
-    method: 'POST',
-    headers: { ...project.credentials, 'content-type': 'application/json', 'userdir-cost': '1' },
-    body: JSON.stringify({ query }),
-  });
-  const { data, errors, extensions } = (await response.json()) as Json;
+  const init = jsonPost({ query });
+  const headers = { ...init.headers, 'userdir-cost': '1' };
+  const { data, errors, extensions } = (await project.rest('/graphql', { ...init, headers })).body;
   expect(errors).toBeUndefined();
   expect(extensions.cost.requested).toBeLessThan(9_000);
   expect(data.__schema.types.length).toBeGreaterThan(10);

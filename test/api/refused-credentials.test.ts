@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { beforeAll, expect, test, vi } from 'vitest';
 import { REFUSAL_REASONS, type RefusalReason } from '#dist/domain/projects.js';
 import { type TestProject, useTestApp } from '../support/app.js';
+import { basic } from '../support/rest.js';
 
 /** What the log and the metrics say of callers who are refused, so that support can answer why. */
 const app = useTestApp({ env: { METRICS_PORT: '0' } });
@@ -17,7 +18,6 @@ beforeAll(async () => {
 
 const UNKNOWN = `app_${'0'.repeat(24)}`;
 const headers = (appId: string, appSecret: string) => ({ 'service-app-id': appId, 'service-app-secret': appSecret });
-const basic = (text: string) => ({ authorization: `Basic ${Buffer.from(text).toString('base64')}` });
 
 /** For each reason the headers that are refused, and the App ID that is logged. */
 const REFUSED: Record<RefusalReason, () => [sent: Record<string, string>, logged?: string]> = {

@@ -18,6 +18,15 @@ const PATIENCE = { timeout: 60_000, interval: 10 };
 const QUICK: Partial<DeliveryLimits> = { pollMs: 50, renewMs: 100, closeMs: 100, retryDelayMs: () => 20 };
 const deliveries: { close(): Promise<void> }[] = [];
 
+/** An answer that comes when it is released. */
+function held(status = 204) {
+  let release = () => {};
+  const answer: Answer = (response) => {
+    release = () => response.writeHead(status).end();
+  };
+  return { answer, release: () => release() };
+}
+
 /** Delivers as a server does, until the test ends. */
 function deliver(limits: Partial<DeliveryLimits> = {}, exchangeMs = 10_000) {
   const sender = createWebhookSender({ allowPrivate: true, exchangeMs });
@@ -337,10 +346,8 @@ test('a replay sends again what comes after a cursor, also while a message is in
   await receiver.until(() => receiver.at(hook.path).length === 7);
   expect(receiver.at(hook.path).map(({ userId }) => userId)).toEqual([...ids, ...ids.slice(1)]);
 
-  let release: () => void = () => undefined;
-  receiver.answer(hook.path, (response) => {
-    release = () => response.writeHead(204).end();
-  });
+  const { answer, release } = held();
+  receiver.answer(hook.path, answer);
   const late = await login(project);
   await receiver.until(() => receiver.at(hook.path).length === 8);
   await webhooks().replayWebhook(hook.scope, { id: hook.id, after });
@@ -443,12 +450,8 @@ test('what a dead process has leased is taken over when the lease has ended; a l
   expect(receiver.usersAt(hook.path)).toEqual([id]);
 
   // It is renewed while a message is in flight.
-  let release: () => void = () => undefined;
-  const slow = await add(project, {
-    answer: (response) => {
-      release = () => response.writeHead(204).end();
-    },
-  });
+  const { answer, release } = held();
+  const slow = await add(project, { answer });
   for (let count = 0; count < 2; count += 1) deliver({ leaseMs: 20_000, renewMs: 100 });
   await login(project);
   await receiver.until(() => receiver.at(slow.path).length === 1);
@@ -661,12 +664,8 @@ describe('attempts', () => {
 
   test('a process whose lease has ended records nothing; one whose place was moved records what it has sent', async () => {
     const project = await app.createProject();
-    let release: () => void = () => undefined;
-    const hook = await add(project, {
-      answer: (response) => {
-        release = () => response.writeHead(204).end();
-      },
-    });
+    const { answer, release } = held();
+    const hook = await add(project, { answer });
     await login(project);
     deliver({ renewMs: 600_000, turnMs: 600_000 });
     await receiver.until(() => receiver.at(hook.path).length === 1);
@@ -739,10 +738,8 @@ test('an operator sends one message again: signed anew, as an attempt of its own
   await run(`UPDATE webhooks SET resend_after = now() + interval '1 hour' WHERE id = $1`, [hook.id]);
   await expect(resend()).rejects.toMatchObject({ code: 'RATE_LIMITED' });
   await run('UPDATE webhooks SET resend_after = NULL WHERE id = $1', [hook.id]);
-  let release: () => void = () => undefined;
-  receiver.answer(hook.path, (response) => {
-    release = () => response.writeHead(500).end();
-  });
+  const { answer, release } = held(500);
+  receiver.answer(hook.path, answer);
   const slow = resend();
   await receiver.until(() => receiver.at(hook.path).length === 5);
   await expect(resend()).rejects.toMatchObject({ code: 'RATE_LIMITED' });
@@ -757,12 +754,8 @@ test('an operator sends one message again: signed anew, as an attempt of its own
 
 test('paused by an operator nothing is sent, also by a turn that is under way; resumed, it goes on from its place', async () => {
   const project = await app.createProject();
-  let release: () => void = () => undefined;
-  const hook = await add(project, {
-    answer: (response) => {
-      release = () => response.writeHead(204).end();
-    },
-  });
+  const { answer, release } = held();
+  const hook = await add(project, { answer });
   // A turn is one message.
   deliver({ turnMs: -1, changesPerRead: 2 });
   const ids = await loginMany(project, 3);
@@ -823,12 +816,8 @@ test('another URL, types and description keep the place and the secret', async (
 
 test('a turn that fails does not make an endpoint wait that an operator has resumed meanwhile', async () => {
   const project = await app.createProject();
-  let release: () => void = () => undefined;
-  const hook = await add(project, {
-    answer: (response) => {
-      release = () => response.writeHead(410).end();
-    },
-  });
+  const { answer, release } = held(410);
+  const hook = await add(project, { answer });
   deliver({ retryDelayMs: () => 3_600_000 });
   await login(project);
   await receiver.until(() => receiver.at(hook.path).length === 1);

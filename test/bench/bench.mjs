@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util';
 import { checkAnswers, checkWrites, cursorsOf } from './agreement.mjs';
 import { prepareData, withClient } from './data.mjs';
 import { measureDepth, measureStartup, measureTallies } from './figures.mjs';
-import { measureFirstImport, measureImport } from './import.mjs';
+import { measureFirstImport } from './import.mjs';
 import { findGenerator, load } from './load.mjs';
 import { keepAwake } from './machine.mjs';
 import { settled, startMeters } from './meters.mjs';
@@ -39,8 +39,7 @@ const HELP = `npm run bench -- [options]
   --awake              keep the processors of a virtual machine from sleeping, which distorts the figures of one connection
   --out FILE           also write everything as JSON
   --smoke              tiny data, short measurements: does it all still work?
-  --only FIGURE        instead of the comparison: startup, depth (--sizes LIST), import or first-import (--lines N), tallies, overload or
-                       growth (--sizes LIST, --embedded for the embedded database)
+  --only FIGURE        instead of the comparison: startup, depth (--sizes LIST), first-import (--lines N), tallies or overload
 `;
 
 const { values: given } = parseArgs({
@@ -65,7 +64,6 @@ const { values: given } = parseArgs({
     only: { type: 'string' },
     sizes: { type: 'string' },
     lines: { type: 'string' },
-    embedded: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   },
 });
@@ -80,7 +78,6 @@ const defaults = given.smoke
       connections: '16',
       servers: 'ours,a,b',
       sizes: '1000,2000',
-      growthSizes: '400,3000',
       lines: '2000',
     }
   : {
@@ -91,7 +88,6 @@ const defaults = given.smoke
       connections: '1,16,64',
       servers: 'ours,ours+,a,b,c,d',
       sizes: '10000,1000000',
-      growthSizes: '3000,300000,3000000',
       lines: '200000',
     };
 
@@ -112,8 +108,6 @@ const options = {
   reuse: given.reuse,
   smoke: given.smoke,
   sizes: numbers(given.sizes ?? defaults.sizes),
-  growthSizes: numbers(given.sizes ?? defaults.growthSizes),
-  isEmbedded: given.embedded,
   lines: Number(given.lines ?? defaults.lines),
   log,
 };
@@ -285,7 +279,7 @@ async function runComparison(generator) {
       invalid.length === 0 ? 'Smoke: every server starts, agrees and answers.' : 'Smoke: requests failed under load.',
     );
     // The other figures start and load servers like the code above, so a smoke test skips them.
-    for (const figure of [measureImport, measureTallies]) await figure({ options, cleanup, print, median });
+    for (const figure of [measureFirstImport, measureTallies]) await figure({ options, cleanup, print, median });
     return { results };
   }
   const reached = verdicts(results, options.connections);
@@ -303,10 +297,7 @@ async function runComparison(generator) {
 const FIGURES = {
   startup: measureStartup,
   depth: measureDepth,
-  import: measureImport,
   'first-import': measureFirstImport,
-  // Imports a file of TypeScript, which Node.js 20 does not read.
-  growth: async (bench) => (await import('./growth.mjs')).measureGrowth(bench),
   tallies: measureTallies,
   overload: measureOverload,
 };

@@ -19,89 +19,6 @@ const COLUMNS = {
   bans: 'project_id, auth_method, auth_value, auth_value_key, created_at',
 };
 
-/**
- * An import of users with one or two accounts by the command, from the start of its process to its end, and beside it psql's \copy
- * of the same rows in one transaction. Both write into copies of one migrated database, so both meet its indexes, keys and triggers.
- */
-export async function measureImport({ options, cleanup, print, median }) {
-  const name = `userdir_bench_import_${randomBytes(4).toString('hex')}`;
-  const template = await createDatabase(options.serverUrl, name, cleanup);
-  const { app_id: appId } = await userdir(template, ['project', 'create', '--name', 'Import']);
-  const directory = await mkdtemp(join(tmpdir(), 'userdir-bench-import-'));
-  cleanup.push(() => rm(directory, { recursive: true, force: true }));
-  const file = join(directory, 'users.ndjson');
-  await writeLines(file, options.lines);
-
-  /** Runs `work` on a new copy of the template. The checkpoint is there so that nothing pays for what was written before. */
-  const onCopy = async (work) => {
-    const copy = `${name}_copy`;
-    cleanup.push(() => dropDatabase(options.serverUrl, copy));
-    await withClient(options.serverUrl, (client) => client.query(`CREATE DATABASE "${copy}" TEMPLATE "${name}"`));
-    await withClient(options.serverUrl, (client) => client.query('CHECKPOINT'));
-    try {
-      return await work(databaseUrl(options.serverUrl, copy));
-    } finally {
-      await cleanup.pop()();
-    }
-  };
-  const importOnce = (isFirst) =>
-    onCopy(async (url) => {
-      const measured = await whileWatched(url, () => importFile(url, appId, file));
-      await expectUsers(url, options.lines);
-      if (isFirst) await psql(url, copies('TO', directory));
-      return measured;
-    });
-  const copyOnce = () =>
-    onCopy(async (url) => {
-      const measured = await whileWatched(url, () => timed(() => psql(url, copies('FROM', directory))));
-      await expectUsers(url, options.lines);
-      return measured;
-    });
-
-  const rounds = [];
-  for (let round = 0; round < options.rounds; round += 1) {
-    // The first import makes the rows for COPY. From then on each goes first in turn.
-    const importFirst = round % 2 === 0;
-    const early = importFirst ? await importOnce(round === 0) : null;
-    const copied = await copyOnce();
-    const imported = early ?? (await importOnce(false));
-    rounds.push({ imported, copied, ratio: copied.seconds / imported.seconds });
-  }
-  const of = (pick) => median(rounds.map(pick));
-  const row = (title, pick) => {
-    const [seconds, cpu] = [of((round) => pick(round).seconds), of((round) => pick(round).databaseCpuSeconds)];
-    print(`| ${title} | ${(options.lines / seconds).toFixed(0)} | ${seconds.toFixed(1)} | ${cpu.toFixed(1)} |`);
-  };
-  const memory = [0, 1, 2, 3].map((nth) => of(({ imported }) => imported.peakRssMiBByQuarter[nth]).toFixed(0));
-  print(
-    `| ${options.lines} users with accounts, medians of ${rounds.length} | users/s | seconds | CPU of PostgreSQL, s |`,
-  );
-  print('|---|---:|---:|---:|');
-  row('userdir user import', ({ imported }) => imported);
-  row('psql \\copy', ({ copied }) => copied);
-  print(`\nThe import ÷ \\copy: ${of(({ ratio }) => ratio).toFixed(2)} (to reach: 0.7)`);
-  print(`Each round: ${rounds.map(({ ratio }) => ratio.toFixed(2)).join(', ')}`);
-  print(`CPU of the command: ${of(({ imported }) => imported.cpuSeconds).toFixed(1)} s`);
-  print(`Peak RSS in each quarter of the time: ${memory.join(', ')} MiB`);
-  return { import: rounds };
-}
-
-/** Adds to the result of `work` the CPU time of the sessions of a database, to a tenth of a second. */
-async function whileWatched(url, work) {
-  const spent = new Map();
-  return withClient(url, async (client) => {
-    const look = async () => {
-      const { rows } = await client.query(
-        'SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()',
-      );
-      for (const { pid } of rows) spent.set(pid, cpuSeconds(pid) ?? spent.get(pid) ?? 0);
-    };
-    const timer = setInterval(() => look().catch(() => undefined), 100);
-    const result = await work().finally(() => clearInterval(timer));
-    return { ...result, databaseCpuSeconds: [...spent.values()].reduce((sum, seconds) => sum + seconds, 0) };
-  });
-}
-
 async function importFile(url, appId, file, more = []) {
   const startedAt = performance.now();
   const args = [COMMAND, 'user', 'import', '--project', appId, '--json', ...more, file];
@@ -140,26 +57,13 @@ async function expectUsers(url, expected) {
   if (rows[0].users !== expected) throw new Error(`${rows[0].users} of ${expected} users arrived.`);
 }
 
-async function writeLines(file, lines, lineOf = simpleLine) {
+async function writeLines(file, lines, lineOf) {
   const out = createWriteStream(file);
   for (let line = 0; line < lines; line += 1) {
     if (!out.write(`${JSON.stringify(lineOf(line))}\n`)) await once(out, 'drain');
   }
   out.end();
   await once(out, 'close');
-}
-
-function simpleLine(line) {
-  const accounts = [{ network: 'stellar', public_key: stellarAddress() }];
-  if (line % 5 > 2) accounts.push({ network: 'ethereum', public_key: `0x${randomBytes(20).toString('hex')}` });
-  const createdAt = new Date(Date.UTC(2024, 0, 1) + line * 60_000).toISOString();
-  return {
-    auth_method: 'email',
-    auth_value: `person.${line}@example.com`,
-    created_at: createdAt,
-    login_count: 1,
-    accounts,
-  };
 }
 
 /** How much of an import is written when it is looked at. */

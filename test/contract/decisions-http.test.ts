@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { stellarAddress } from '../support/addresses.js';
 import { type TestProject, useTestApp } from '../support/app.js';
-import { expectError, jsonPost, SIX_ROUTES, sendRaw } from '../support/rest.js';
+import { basic, expectError, jsonPost, SIX_ROUTES, sendRaw } from '../support/rest.js';
 
 /** Decisions of this service where the contract (docs/spec.md) is silent: the HTTP rows of docs/decisions/rest.md. */
 
@@ -10,10 +10,6 @@ let empty: TestProject;
 beforeAll(async () => {
   empty = await app.createProject();
 });
-
-function basic(appId: string, appSecret: string): { authorization: string } {
-  return { authorization: `Basic ${Buffer.from(`${appId}:${appSecret}`).toString('base64')}` };
-}
 
 async function call(path: string, init: RequestInit = {}) {
   const answer = await fetch(app.url + path, init);
@@ -24,28 +20,28 @@ describe('a request with both credential schemes', () => {
   const status = async (headers: Record<string, string>) => (await call('/server/users', { headers })).status;
 
   test('passes with correct headers: a wrong Basic is ignored', async () => {
-    expect(await status({ ...empty.credentials, ...basic('x', 'y') })).toBe(200);
+    expect(await status({ ...empty.credentials, ...basic('x:y') })).toBe(200);
   });
   test('is 401 with wrong headers: a correct Basic is ignored', async () => {
-    const right = basic(empty.appId, empty.appSecret);
+    const right = basic(`${empty.appId}:${empty.appSecret}`);
     expect(await status(right)).toBe(200);
     expect(await status({ ...empty.credentials, 'service-app-secret': 'wrong', ...right })).toBe(401);
   });
   test.each(['service-app-id', 'service-app-secret'])('uses the headers even if only one is sent: %s', async (name) => {
-    const right = basic(empty.appId, empty.appSecret);
+    const right = basic(`${empty.appId}:${empty.appSecret}`);
     expect(await status({ [name]: empty.credentials[name] ?? '', ...right })).toBe(401);
     expect(await status({ [name]: '', ...right })).toBe(401);
   });
   test('acts on the project of the headers', async () => {
     const other = await app.createProject();
     await other.addUsers({ auth_method: 'google', auth_value: 'one' });
-    const headers = { ...other.credentials, ...basic(empty.appId, empty.appSecret) };
+    const headers = { ...other.credentials, ...basic(`${empty.appId}:${empty.appSecret}`) };
     expect((await call('/server/users/count', { headers })).body.result.total_user).toBe(1);
   });
   test('accepts the scheme name in any case, and refuses an empty App Secret', async () => {
-    const { authorization } = basic(empty.appId, empty.appSecret);
+    const { authorization } = basic(`${empty.appId}:${empty.appSecret}`);
     expect(await status({ authorization: authorization.replace('Basic', 'bASIC') })).toBe(200);
-    expect(await status(basic(empty.appId, ''))).toBe(401);
+    expect(await status(basic(`${empty.appId}:`))).toBe(401);
   });
 });
 
@@ -80,7 +76,7 @@ describe('401', () => {
   });
 
   test('with WWW-Authenticate: Basic realm="userdir"', async () => {
-    for (const headers of [{}, { ...empty.credentials, 'service-app-secret': 'wrong' }, basic('a', 'b')]) {
+    for (const headers of [{}, { ...empty.credentials, 'service-app-secret': 'wrong' }, basic('a:b')]) {
       const answer = await call('/server/users', { headers });
       expect([answer.status, answer.headers.get('www-authenticate')]).toEqual([401, 'Basic realm="userdir"']);
     }

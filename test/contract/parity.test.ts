@@ -2,6 +2,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { codesOf, explained } from '../support/graphql.js';
+import { basic } from '../support/rest.js';
 
 /**
  * Each request is sent over REST and over GraphQL: both give the same answer, errors included. The answers
@@ -465,7 +466,7 @@ describe('wrong credentials', () => {
       'wrong headers beside a right Basic',
       () => ({
         'service-app-id': project.appId,
-        authorization: `Basic ${Buffer.from(`${project.appId}:${project.appSecret}`).toString('base64')}`,
+        ...basic(`${project.appId}:${project.appSecret}`),
       }),
     ],
   ])('%s', async (_, credentials) => {

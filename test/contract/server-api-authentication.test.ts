@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type TestProject, useTestApp } from '../support/app.js';
-import { expectError, SIX_ROUTES } from '../support/rest.js';
+import { basic, expectError, SIX_ROUTES } from '../support/rest.js';
 
 /** The REST contract, sentence by sentence: "Authentication". */
 
@@ -10,10 +10,6 @@ let other: TestProject;
 beforeAll(async () => {
   [project, other] = await Promise.all([app.createProject(), app.createProject()]);
 });
-
-function basic(appId: string, appSecret: string): { authorization: string } {
-  return { authorization: `Basic ${Buffer.from(`${appId}:${appSecret}`).toString('base64')}` };
-}
 
 async function call(headers: Record<string, string>, path = '/server/users', init: RequestInit = {}) {
   const answer = await fetch(app.url + path, { ...init, headers: { ...(init.headers as object), ...headers } });
@@ -30,7 +26,7 @@ describe('two equivalent schemes are accepted, on every route', () => {
     'HTTP Basic, the App ID as user name and the App Secret as password: $route',
     async ({ path, init }) => {
       const byHeaders = await call(project.credentials, path, init);
-      expect(await call(basic(project.appId, project.appSecret), path, init)).toEqual(byHeaders);
+      expect(await call(basic(`${project.appId}:${project.appSecret}`), path, init)).toEqual(byHeaders);
     },
   );
 });
@@ -55,7 +51,7 @@ describe('1. missing or invalid App ID or App Secret returns 401 with an error b
       }),
     ],
     ['the two swapped', () => ({ 'service-app-id': project.appSecret, 'service-app-secret': project.appId })],
-    ['a wrong secret by Basic', () => basic(project.appId, 'wrong')],
+    ['a wrong secret by Basic', () => basic(`${project.appId}:wrong`)],
     ['Basic without a colon', () => ({ authorization: `Basic ${Buffer.from(project.appId).toString('base64')}` })],
     ['Basic that is no Base64', () => ({ authorization: `Basic ${project.appId}:${project.appSecret}` })],
     ['Basic with nothing', () => ({ authorization: 'Basic' })],
@@ -76,12 +72,15 @@ describe('1. missing or invalid App ID or App Secret returns 401 with an error b
 describe('3. credentials are per project', () => {
   test('the App Secret of one project is refused for another', async () => {
     expectError(await call({ ...project.credentials, 'service-app-secret': other.appSecret }), 401);
-    expectError(await call(basic(other.appId, project.appSecret)), 401);
+    expectError(await call(basic(`${other.appId}:${project.appSecret}`)), 401);
   });
 
   test('each request acts on the project of its own credentials', async () => {
     await project.addUsers({ auth_method: 'google', auth_value: 'one' });
-    const [own, theirs] = await Promise.all([call(project.credentials), call(basic(other.appId, other.appSecret))]);
+    const [own, theirs] = await Promise.all([
+      call(project.credentials),
+      call(basic(`${other.appId}:${other.appSecret}`)),
+    ]);
     expect([own.body, theirs.body]).toMatchObject([{ result: { total_user: 1 } }, { result: { total_user: 0 } }]);
   });
 });

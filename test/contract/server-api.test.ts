@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
-import { expectError, idOf, jsonPost, SIX_ROUTES, verify } from '../support/rest.js';
+import { expectError, idOf, SIX_ROUTES, verify } from '../support/rest.js';
 
 /**
  * The REST contract, sentence by sentence: everything in docs/spec.md except its endpoints, which are in
@@ -290,13 +290,5 @@ describe('Versioning', () => {
     // Outside the contract there is a route of this name for many wallets, which refuses the request for one.
     const isTaken = path === '/server/wallets/verify';
     expectError(await project.rest(path.replace('/server', ''), init), isTaken ? 400 : 404);
-  });
-});
-
-describe('Requests', () => {
-  test('requests are JSON', async () => {
-    const project = await projectWithUsers();
-    const { status, body } = await project.rest('/server/wallets/verify', jsonPost({ address: stellarAddress(1) }));
-    expect([status, body.result.exists]).toEqual([200, true]);
   });
 });

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type Cluster, createCluster, hasPostgres } from '../support/cluster.js';
 import { type Credentials, type RunningServer, startServer, userdirJson } from '../support/command.js';
+import { queryPostgres } from '../support/engines.js';
 import { countLost } from '../support/writers.js';
 import { missingPrograms, type NodeName, startPatroni } from './patroni.js';
 
@@ -21,8 +21,8 @@ const LIMIT = { timeout: 60_000, interval: 25 };
 
 /** What a request answers while there is no primary. */
 const AWAY = /^503 1 /;
-/** Between two requests that fail. */
-const PAUSE_MS = 20;
+/** Between two turns of a client, which leaves some of the machine to the standbys. */
+const PAUSE_MS = 50;
 /** How old a list may be: DATABASE_REPLICA_MAX_LAG_MS and a quarter of a second, as documented, and the time of a request. */
 const MAX_AGE_MS = 2_000;
 
@@ -55,7 +55,6 @@ async function startService(settings: Record<string, string>) {
     outcomes.longestMs = Math.max(outcomes.longestMs, performance.now() - startedAt);
     if (response.status !== 200 || body.errors) {
       outcomes.errors.push(`${response.status} ${response.headers.get('retry-after')} ${path} ${JSON.stringify(body)}`);
-      await sleep(PAUSE_MS);
     }
     return { body, startedAt, known };
   }
@@ -126,7 +125,10 @@ async function startService(settings: Record<string, string>) {
     ids = [];
     let isOver = false;
     const clients = Array.from({ length: CLIENTS }, async (_, client) => {
-      for (let number = 0; !isOver; number += 1) await turn(`${performance.now()}-${client}-${number}`);
+      for (let number = 0; !isOver; number += 1) {
+        await turn(`${performance.now()}-${client}-${number}`);
+        await sleep(PAUSE_MS);
+      }
     });
     const finished = Promise.all(clients);
     const done = await Promise.race([work(), finished.then(() => 'never')]).finally(() => {
@@ -159,11 +161,7 @@ describe.skipIf(!hasPostgres)('a service with one standby', () => {
     await primary?.drop();
   });
 
-  async function onStandby(text: string): Promise<void> {
-    const client = new pg.Client(standby.url);
-    await client.connect();
-    await client.query(text).finally(() => client.end());
-  }
+  const onStandby = (text: string) => queryPostgres(standby.url, text);
 
   const FAULTS: [name: string, begin: () => unknown, end: () => unknown][] = [
     ['dies', () => standby.kill(), () => standby.start()],
@@ -214,11 +212,8 @@ describe.skipIf(missingPrograms.length > 0)('a service with two standbys under P
   beforeAll(async () => {
     patroni = await startPatroni();
     await patroni.healthy();
-    const client = new pg.Client(patroni.url);
-    await client.connect();
-    await client.query(`CREATE ROLE userdir LOGIN PASSWORD 'change-me-4'`);
-    await client.query(`CREATE DATABASE userdir OWNER userdir TEMPLATE template0 ENCODING 'UTF8'`);
-    await client.end();
+    await queryPostgres(patroni.url, `CREATE ROLE userdir LOGIN PASSWORD 'change-me-4'`);
+    await queryPostgres(patroni.url, `CREATE DATABASE userdir OWNER userdir TEMPLATE template0 ENCODING 'UTF8'`);
     service = await startService(settings(patroni.replicaUrl));
   });
   afterAll(async () => {

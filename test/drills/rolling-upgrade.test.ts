@@ -3,7 +3,6 @@ import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { Json } from '../support/app.js';
 import { type Balancer, HAPROXY, SHUTDOWN_DELAY_MS, startBalancer } from '../support/balancer.js';
@@ -20,6 +19,7 @@ import {
   userdir,
   userdirJson,
 } from '../support/command.js';
+import { queryPostgres } from '../support/engines.js';
 import { startFollower, startReaders, startStream } from '../support/readers.js';
 import { type Receiver, startReceiver } from '../support/receiver.js';
 import { makeRelease, type Release } from '../support/release.js';
@@ -29,7 +29,7 @@ import { startLoad } from '../support/writers.js';
 
 const canRun = hasPostgres && existsSync(HAPROXY) && existsSync('/usr/bin/socat');
 /** By hand, UPGRADE_USERS=10000000. */
-const { UPGRADE_USERS = '100000' } = process.env;
+const { UPGRADE_USERS = '30000' } = process.env;
 /** Load before a step, and after it. */
 const STEADY_MS = 2_000;
 /** A thousand users take a second at most. */
@@ -118,11 +118,7 @@ describe.skipIf(!canRun)('two processes behind HAProxy', () => {
     return JSON.parse(stdout);
   }
 
-  async function query(text: string): Promise<Json[]> {
-    const client = new pg.Client({ connectionString: cluster.url });
-    await client.connect();
-    return (await client.query(text).finally(() => client.end())).rows;
-  }
+  const query = (text: string) => queryPostgres(cluster.url, text);
 
   async function migrate(command: Command): Promise<Step[]> {
     const child = spawnUserdir(settings, ['migrate'], lookingOn(command));

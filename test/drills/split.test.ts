@@ -3,7 +3,6 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { Json } from '../support/app.js';
 import { HAPROXY } from '../support/balancer.js';
@@ -19,6 +18,7 @@ import {
   userdir,
   userdirJson,
 } from '../support/command.js';
+import { queryPostgres } from '../support/engines.js';
 import { startFollower } from '../support/readers.js';
 import { type Receiver, startReceiver } from '../support/receiver.js';
 import { graphql, startLoad } from '../support/writers.js';
@@ -30,7 +30,7 @@ const SCRIPT = join(ROOT, 'docs/split/split.sh');
 const STEADY_MS = 2_000;
 /** The first key of the lock of an import (users/transfers.sql.ts). */
 const IMPORT_LOCK = 1_968_399_460;
-const IMPORTED = 200_000;
+const IMPORTED = 60_000;
 const PATIENCE = { timeout: 120_000, interval: 100 };
 /** The project that stays, and the one that goes to the second side. */
 const NAMES = ['stays', 'goes'] as const;
@@ -103,11 +103,7 @@ describe.skipIf(missingPrograms.length > 0 || !existsSync('/usr/bin/socat'))('a 
     return balanced;
   }
 
-  async function query(side: 0 | 1, text: string): Promise<Json[]> {
-    const client = new pg.Client({ connectionString: databaseUrl(side) });
-    await client.connect();
-    return (await client.query(text).finally(() => client.end())).rows;
-  }
+  const query = (side: 0 | 1, text: string) => queryPostgres(databaseUrl(side), text);
 
   const createdSince = async (side: 0 | 1, name: Name, newest: number) =>
     (

@@ -9,7 +9,7 @@ import { parseConfig } from '#dist/config/config.js';
 import { createContext } from '#dist/context.js';
 import { BIN, type Cluster, createCluster, hasPostgres } from '../support/cluster.js';
 import { type Credentials, type RunningServer, recordLogin, startServer, userdirJson } from '../support/command.js';
-import { copyTemplate, type TestDatabase } from '../support/engines.js';
+import { copyTemplate, queryPostgres, type TestDatabase } from '../support/engines.js';
 
 /**
  * A reader polls the feed while the server that publishes, PostgreSQL or both are killed. It gets every committed change once. CRASHES
@@ -45,15 +45,9 @@ function createReader(project: Credentials) {
 }
 const idOf = (cursor: string) => Number(Buffer.from(cursor, 'base64url').toString().split('.')[1]);
 
-async function onDatabase<Row>(url: string, sql: string, values: unknown[] = []): Promise<Row[]> {
-  const client = new pg.Client(url);
-  client.on('error', () => undefined);
-  await client.connect();
-  return (await client.query(sql, values).finally(() => client.end().catch(() => undefined))).rows;
-}
 const committed = async (url: string, appId: string) =>
   (
-    await onDatabase<{ id: string }>(
+    await queryPostgres<{ id: string }>(
       url,
       'SELECT c.id FROM changes c JOIN projects p ON p.id = c.project_id WHERE p.app_id = $1 ORDER BY c.id',
       [appId],
@@ -225,7 +219,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('on PostgreSQL', 
     await add(server.url, 'lost');
     await vi.waitUntil(() => late.poll(server.url).then(() => late.seen.length === 2), PATIENCE);
     await server.stop();
-    await onDatabase(cluster.url, 'CREATE DATABASE restored');
+    await queryPostgres(cluster.url, 'CREATE DATABASE restored');
     const url = Object.assign(new URL(cluster.url), { pathname: '/restored' }).href;
     run('pg_restore', `--dbname=${url}`, join(folder, 'dump'));
     rmSync(folder, { recursive: true });
@@ -240,7 +234,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('on PostgreSQL', 
     expect(late.refused).toEqual([410]);
     // No ID of a lost user is given to another one, and no change has the place of a lost one.
     const { rows: users } = {
-      rows: await onDatabase<{ id: string }>(url, 'SELECT id FROM users ORDER BY id DESC LIMIT 2'),
+      rows: await queryPostgres<{ id: string }>(url, 'SELECT id FROM users ORDER BY id DESC LIMIT 2'),
     };
     expect(users.map(({ id }) => id)).toEqual(['10000000002', '10000000001']);
     expect(Math.min(...early.seen.slice(1).map(idOf))).toBeGreaterThan(10_000_000_000);
@@ -259,13 +253,13 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('on PostgreSQL', 
     // Once it was noticed, it is the same database.
     const next = await startServer({ ...settings, DATABASE_URL: url });
     await add(next.url, 'd');
-    expect(await onDatabase(url, 'SELECT max(id) AS id FROM users')).toEqual([{ id: '10000000003' }]);
+    expect(await queryPostgres(url, 'SELECT max(id) AS id FROM users')).toEqual([{ id: '10000000003' }]);
     await next.stop();
     // An operator says so of what cannot be told from a restart.
     await userdirJson({ ...settings, DATABASE_URL: url }, ['restored']);
     const third = await startServer({ ...settings, DATABASE_URL: url });
     await add(third.url, 'e');
-    expect(await onDatabase(url, 'SELECT max(id) AS id FROM users')).toEqual([{ id: '20000000001' }]);
+    expect(await queryPostgres(url, 'SELECT max(id) AS id FROM users')).toEqual([{ id: '20000000001' }]);
     await third.stop();
   });
 
@@ -296,7 +290,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('on PostgreSQL', 
     await cluster.start();
     await vi.waitUntil(() => oldest().then(Boolean, () => false), PATIENCE);
     expect(await oldest()).toMatchObject(forgotten);
-    await onDatabase(cluster.url, `ROLLBACK PREPARED 'forgotten'`);
+    await queryPostgres(cluster.url, `ROLLBACK PREPARED 'forgotten'`);
     expect(await oldest()).toBe(null);
     await context.close();
     await server.stop();

@@ -17,7 +17,7 @@ import {
   userdir,
   userdirJson,
 } from '../support/command.js';
-import { copyTemplate, type TestDatabase } from '../support/engines.js';
+import { copyTemplate, queryPostgres, type TestDatabase } from '../support/engines.js';
 import { startProxy, type Target, type TcpProxy } from '../support/proxy.js';
 
 /**
@@ -393,11 +393,8 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('a database that 
   }
 
   test('and dies is replaced by the standby with every acknowledged user', async () => {
-    const count = async (from: Cluster) => {
-      const client = new pg.Client(from.url);
-      await client.connect();
-      return (await client.query('SELECT count(*)::int AS users FROM users').finally(() => client.end())).rows[0].users;
-    };
+    const count = async ({ url }: Cluster) =>
+      (await queryPostgres(url, 'SELECT count(*)::int AS users FROM users'))[0].users;
     const registering = register('a');
     await vi.waitUntil(async () => (await count(primary)) > 1, { timeout: 20_000 });
     await primary.kill();

@@ -2,13 +2,12 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { parseConfig } from '#dist/config/config.js';
 import { createContext } from '#dist/context.js';
-import type { Json } from '../support/app.js';
 import { BIN, type Cluster, createCluster, hasPostgres } from '../support/cluster.js';
 import { userdir, userdirJson } from '../support/command.js';
+import { queryPostgres } from '../support/engines.js';
 
 /** Every documented dump and restore (docs/operating.md), if this machine has PostgreSQL's programs. */
 describe.runIf(inject('engine') === 'postgres' && hasPostgres)('totals are exact, and no ID is given again,', () => {
@@ -25,13 +24,8 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('totals are exact
     return file;
   };
 
-  async function query(url: string, sql: string): Promise<Json[]> {
-    const client = new pg.Client({ connectionString: url });
-    await client.connect();
-    return (await client.query(sql).finally(() => client.end())).rows;
-  }
   async function makeDatabase(name: string): Promise<string> {
-    await query(cluster.url, `CREATE DATABASE ${name}`);
+    await queryPostgres(cluster.url, `CREATE DATABASE ${name}`);
     const url = new URL(cluster.url);
     url.pathname = `/${name}`;
     return url.href;
@@ -74,14 +68,14 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('totals are exact
     await transfers.addUsers(scope, emails(0, 2_500), () => undefined);
     await totals.fold(scope);
     // And some deltas that are not folded yet.
-    const [first] = await query(source, 'SELECT min(id)::int AS id FROM users');
+    const [first] = await queryPostgres(source, 'SELECT min(id)::int AS id FROM users');
     await users.removeUser(scope, first.id, null);
     await transfers.addUsers(scope, emails(2_500, 3), () => undefined);
     await bans.ban(scope, { authMethod: 'email', authValue: 'eve@example.com', authValueKey: 'eve@example.com' });
     await directory.close();
     // The first command after that notes where the database runs.
     await userdirJson(settingsOf(source), ['project', 'list']);
-    const [{ deltas, slices }] = await query(
+    const [{ deltas, slices }] = await queryPostgres(
       source,
       'SELECT (SELECT count(*)::int FROM tally_deltas) AS deltas, (SELECT count(*)::int FROM tally_slices) AS slices',
     );
@@ -101,7 +95,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('totals are exact
     await userdirJson(settings, ['user', 'import', '--project', appId], one);
     expect(await userdirJson(settings, ['totals', 'check'])).toMatchObject({ differences: [] });
     expect(await userdirJson(settings, ['project', 'list'])).toMatchObject([{ total_user: 2_503 }]);
-    expect((await query(url, 'SELECT max(id) AS id FROM users'))[0].id).toBe('10000000001');
+    expect((await queryPostgres(url, 'SELECT max(id) AS id FROM users'))[0].id).toBe('10000000001');
   }
 
   test('after a dump of everything', async () => {
@@ -123,9 +117,9 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('totals are exact
   });
 
   test('after the same restore as plain SQL by a role without superuser rights', async () => {
-    await query(cluster.url, 'CREATE ROLE restorer LOGIN');
+    await queryPostgres(cluster.url, 'CREATE ROLE restorer LOGIN');
     const target = await makeDatabase('by_a_role');
-    await query(target, 'GRANT ALL ON SCHEMA public TO restorer');
+    await queryPostgres(target, 'GRANT ALL ON SCHEMA public TO restorer');
     const asRole = new URL(target);
     asRole.username = 'restorer';
     await userdirJson(settingsOf(asRole.href), ['migrate']);

@@ -102,30 +102,26 @@ async function firing(
       /(?:\{(.*)\})?$/,
       (_, labels) => `{${labels === undefined ? '' : `${labels},`}job="userdir",instance="a:9464"}`,
     );
-  const fires = (alertname: string, value: number) => ({
+  const fires = (alertname: string) => ({
     expr: `count(ALERTS{alertname="${alertname}", alertstate="firing"}) > bool 0 or vector(0)`,
     eval_time: `${MINUTES}m`,
-    exp_samples: [{ labels: '{}', value }],
+    exp_samples: [{ labels: '{}', value: 0 }],
   });
   const input_series = [...series].map(([id, values]) => ({ series: ofJob(id), values }));
-  const evaluates = async (alertname: string, value: number) => {
-    const file = join(folder, `${alertname}-${value}.json`);
-    const tests = [{ interval: '1m', input_series, promql_expr_test: [fires(alertname, value)] }];
-    await writeFile(
-      file,
-      JSON.stringify({ rule_files: [join(FOLDER, 'alerts.yaml')], evaluation_interval: '1m', tests }),
-    );
-    return run(PROMTOOL, ['test', 'rules', file]).then(
-      () => true,
-      ({ stderr, stdout }) => {
-        if (/exp:/.test(stdout + stderr)) return false;
-        throw new Error(stdout + stderr);
-      },
-    );
-  };
-  const found: string[] = [];
-  for (const alertname of alertnames) if (await evaluates(alertname, 1)) found.push(alertname);
+  // No alert is said to fire: promtool then names those that do.
+  const tests = [{ interval: '1m', input_series, promql_expr_test: alertnames.map(fires) }];
+  const file = join(folder, 'tests.json');
+  await writeFile(
+    file,
+    JSON.stringify({ rule_files: [join(FOLDER, 'alerts.yaml')], evaluation_interval: '1m', tests }),
+  );
+  const told = await run(PROMTOOL, ['test', 'rules', file]).then(
+    () => '',
+    ({ stderr, stdout }) => stdout + stderr,
+  );
   await rm(folder, { recursive: true });
+  const found = [...told.matchAll(/expr: "count\(ALERTS\{alertname=\\?"(\w+)/g)].map(([, name = '']) => name);
+  if (told !== '' && found.length === 0) throw new Error(told);
   return found;
 }
 

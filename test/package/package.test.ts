@@ -48,20 +48,9 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
       (await readdir(join(ROOT, folder), { recursive: true, withFileTypes: true }))
         .filter((entry) => entry.isFile())
         .map((entry) => relative(ROOT, join(entry.parentPath, entry.name)));
-    const others = [
-      'CHANGELOG.md',
-      'README.md',
-      'dist/**/*.js',
-      'dist/build.json',
-      'dist/dashboard/pages',
-      'dist/db/empty-database.tgz',
-      'dist/graphql/explorer.html.gz',
-      'dist/guides/guides.json.gz',
-      'npm-shrinkwrap.json',
-      'package.json',
-      'schema.graphql',
-      'subgraph.graphql',
-    ];
+    const others = `CHANGELOG.md README.md dist/**/*.js dist/build.json dist/dashboard/pages dist/db/empty-database.tgz
+      dist/graphql/explorer.html.gz dist/guides/guides.json.gz npm-shrinkwrap.json package.json
+      schema.graphql subgraph.graphql`.split(/\s+/);
     const expected = [...others, ...(await filesOf('prisma/migrations')), ...(await filesOf('docs'))];
     expect([...packed].sort()).toEqual(expected.sort());
     const size = release.files.reduce((sum, file) => sum + file.size, 0);
@@ -131,7 +120,6 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
       const { code, stdout, stderr } = await userdir('serve');
       expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
       expect(stderr).toMatch(/^userdir: the build has not ended\. Run .*npm run build.*\n$/);
-      await failIn('src/dashboard/pages/main.tsx', runVersion);
       expect((await runVersion()).stdout).toMatch(SHOWN);
       expect(await findingOfBuild()).toMatchObject({ status: 'passed' });
     });

@@ -1,7 +1,7 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { access, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { access, cp, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -10,26 +10,21 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { createProgram } from '#dist/cli/program.js';
 import { SETTINGS } from '#dist/config/settings.js';
 import { AppError, ERROR_CODES } from '#dist/errors.js';
-import { cloneCheckout, ROOT } from '../support/checkout.js';
+import { copyCheckout, ROOT } from '../support/checkout.js';
 import { type RunningServer, startServer } from '../support/command.js';
 import { createEmptyDatabase, type TestDatabase } from '../support/engines.js';
 import { type Example, type Page, readPage, requireShown } from '../support/examples.js';
 
 /**
- * Runs every code block of the README and the guides unchanged, in page order, in a fresh clone with a new demo project, and compares the
- * output with the page. The first block of the README, on either engine, builds what the others use. `npm test` is left to
- * .ci/run, and the measurements of docs/benchmarks.md take minutes. test/clients runs the `ts` and `py` blocks.
+ * Runs every code block of the README and the guides unchanged, in page order, in a checkout with a new demo project, and compares the
+ * output with the page. `npm test`, and what `npm ci` and the build do in a fresh clone, is left to .ci/run; package.test.ts builds anew.
+ * The measurements of docs/benchmarks.md take minutes. test/clients runs the `ts` and `py` blocks.
  */
 
-// The blocks of one engine install. Those of the other, for production, show that they would install what builds, and use what is here.
-const INSTALLED =
-  inject('engine') === 'postgres'
-    ? `ci) command npm ci --dry-run | grep '^add vite ' && ln -s '${ROOT}/node_modules' . ;;`
-    : '';
-const NPM = `npm() { case $1 in test) ;; ${INSTALLED} *) command npm "$@" ;; esac; }`;
+// An installation would install what builds, also for production. What is here is used.
+const CI = `rm node_modules && command npm ci --dry-run | grep '^add vite ' && ln -s '${ROOT}/node_modules' .`;
+const NPM = `npm() { case $1 in test) ;; ci) ${CI} ;; *) command npm "$@" ;; esac; }`;
 const README = 'README.md';
-/** To install and build takes as long as the registry and the machine. */
-const INSTALL_TIMEOUT_MS = 900_000;
 const PAGES = [
   README,
   ...(await readdir(join(ROOT, 'docs'))).filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`),
@@ -57,7 +52,8 @@ let url: string | undefined;
 
 beforeAll(async () => {
   checkout = await mkdtemp(join(tmpdir(), 'userdir-readme-'));
-  await cloneCheckout(checkout);
+  await copyCheckout(checkout);
+  await cp(join(ROOT, 'dist'), join(checkout, 'dist'), { recursive: true, preserveTimestamps: true });
   database = await createEmptyDatabase();
   env = {
     PATH: process.env['PATH'] ?? '',
@@ -137,44 +133,36 @@ describe.runIf(inject('engine') === 'embedded')('without PostgreSQL', () => {
       url = undefined;
     });
 
-    test.each(examplesOf(page, false))(
-      '%s',
-      async (_name, example) => {
-        const output = example.kind === 'graphql' ? await ask(example) : await run(example);
-        requireShown(output, example);
-        if (/curl/.test(example.code) || example.kind === 'graphql') expect(example.answer).toBeDefined();
-        if (!serves(example)) return;
-        const [, appId = '', appSecret = ''] = /export APP_ID=(\S+) APP_SECRET=(\S+)/.exec(output) ?? [];
-        Object.assign(env, { APP_ID: appId, APP_SECRET: appSecret });
-        url = /Start here +(http:\S+)/.exec(output)?.[1];
-        expect((await fetch(`${url}/readyz`)).status).toBe(200);
-      },
-      INSTALL_TIMEOUT_MS,
-    );
+    test.each(examplesOf(page, false))('%s', async (_name, example) => {
+      const output = example.kind === 'graphql' ? await ask(example) : await run(example);
+      requireShown(output, example);
+      if (/curl/.test(example.code) || example.kind === 'graphql') expect(example.answer).toBeDefined();
+      if (!serves(example)) return;
+      const [, appId = '', appSecret = ''] = /export APP_ID=(\S+) APP_SECRET=(\S+)/.exec(output) ?? [];
+      Object.assign(env, { APP_ID: appId, APP_SECRET: appSecret });
+      url = /Start here +(http:\S+)/.exec(output)?.[1];
+      expect((await fetch(`${url}/readyz`)).status).toBe(200);
+    });
   });
 });
 
 describe.runIf(inject('engine') === 'postgres')('with PostgreSQL', () => {
-  test.each(runnable.flatMap((page) => examplesOf(page, true)))(
-    '%s',
-    async (_name, example) => {
-      if (example.code.includes('$NEW_DATABASE_URL')) {
-        const made = await createEmptyDatabase('postgres');
-        restored.push(made);
-        env['NEW_DATABASE_URL'] = made.env['DATABASE_URL'] ?? '';
-      }
-      const output = await run(example);
-      if (!serves(example)) {
-        expect(output).toMatch(/^Checked \d+ projects?: all agree\.$/m);
-        return;
-      }
-      expect(output).toContain('PostgreSQL');
-      expect(output).toMatch(/App Secret +uds_/);
-      const doctor = await run({ ...example, code: 'npm run -s userdir -- doctor\n' });
-      expect(doctor).toMatch(/✓ +build +complete/);
-    },
-    INSTALL_TIMEOUT_MS,
-  );
+  test.each(runnable.flatMap((page) => examplesOf(page, true)))('%s', async (_name, example) => {
+    if (example.code.includes('$NEW_DATABASE_URL')) {
+      const made = await createEmptyDatabase('postgres');
+      restored.push(made);
+      env['NEW_DATABASE_URL'] = made.env['DATABASE_URL'] ?? '';
+    }
+    const output = await run(example);
+    if (!serves(example)) {
+      expect(output).toMatch(/^Checked \d+ projects?: all agree\.$/m);
+      return;
+    }
+    expect(output).toContain('PostgreSQL');
+    expect(output).toMatch(/App Secret +uds_/);
+    const doctor = await run({ ...example, code: 'npm run -s userdir -- doctor\n' });
+    expect(doctor).toMatch(/✓ +build +complete/);
+  });
 });
 
 test('every link within the repository has a target', async () => {

@@ -3,7 +3,6 @@ import { chownSync, mkdtempSync, readdirSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { examineDatabase } from '#dist/cli/doctor-database.js';
 import { parseConfig } from '#dist/config/config.js';
@@ -11,6 +10,7 @@ import { createContext } from '#dist/context.js';
 import type { Json } from '../support/app.js';
 import { type Cluster, createCluster, hasPostgres, unprivilegedUser } from '../support/cluster.js';
 import { userdir, userdirJson } from '../support/command.js';
+import { queryPostgres } from '../support/engines.js';
 
 /** What doctor says of a PostgreSQL with settings of its own: passwords, certificates, autovacuum. */
 
@@ -84,13 +84,7 @@ describe.runIf(inject('engine') === 'embedded' && hasPostgres)('of a PostgreSQL 
   }
 
   async function administer(...statements: string[]): Promise<void> {
-    const client = new pg.Client({ connectionString: cluster.url });
-    await client.connect();
-    try {
-      for (const statement of statements) await client.query(statement);
-    } finally {
-      await client.end();
-    }
+    for (const statement of statements) await queryPostgres(cluster.url, statement);
   }
 
   /** Starts the server anew, with a certificate or without TLS. */

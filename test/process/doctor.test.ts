@@ -1,13 +1,12 @@
 import { chmod, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { syntheticUsers } from '#dist/cli/synthetic-users.js';
 import { parseConfig } from '#dist/config/config.js';
 import { type Context, createContext } from '#dist/context.js';
 import type { Json } from '../support/app.js';
 import { type Settings, userdir, useServer } from '../support/command.js';
-import { copyTemplate, type TestDatabase } from '../support/engines.js';
+import { copyTemplate, queryPostgres, type TestDatabase } from '../support/engines.js';
 
 const isEmbedded = inject('engine') === 'embedded';
 
@@ -132,12 +131,7 @@ describe('while no server runs,', () => {
     const url = () => new URL(database.env['DATABASE_URL'] as string);
     const name = () => url().pathname.slice(1);
 
-    /** Runs as superuser in a session that ignores the defaults of the database. */
-    async function administer(sql: string): Promise<void> {
-      const client = new pg.Client({ connectionString: url().href });
-      await client.connect();
-      await client.query(sql).finally(() => client.end());
-    }
+    const administer = (sql: string) => queryPostgres(url().href, sql);
 
     test('a role with read-only rights is reported', async () => {
       const role = `${name()}_reader`;
@@ -238,29 +232,33 @@ describe.runIf(isEmbedded)('without a database,', () => {
       'setting-names': { status: 'warning', found: expect.stringContaining('Did you mean DATABASE_URL?') },
     });
   });
-});
 
-test.each([
-  ['postgres://one,two/users', 'failed', 'DATABASE_URL has several hosts, and node-postgres connects to one'],
-  ['postgres:///users?host=one,two', 'failed', 'DATABASE_URL has several hosts, and node-postgres connects to one'],
-  ['postgres://127.0.0.1:1/users?target_session_attrs=read-write', 'failed', 'DATABASE_URL has target_session_attrs, '],
-  ['postgres://db.invalid/users', 'warning', 'DATABASE_URL: the connection to another machine is not encrypted'],
-  ['postgres://db.invalid/users?sslmode=no-verify', 'warning', 'DATABASE_URL: sslmode=no-verify does not verify '],
-  ['postgres://db.invalid/users?sslmode=require&uselibpqcompat=true', 'warning', 'sslmode=require does not verify '],
-  ['postgres://db.invalid/users?sslmode=verify-full', undefined, ''],
-  ['postgres://127.0.0.1:1/users', undefined, ''],
-])('doctor examines the URL %s', async (DATABASE_URL, status, found) => {
-  const findings = await examine({ DATABASE_URL });
-  expect(findings['database-url']?.status).toBe(status);
-  expect(findings['database-url']?.found ?? '').toContain(found);
-});
+  test.each([
+    ['postgres://one,two/users', 'failed', 'DATABASE_URL has several hosts, and node-postgres connects to one'],
+    ['postgres:///users?host=one,two', 'failed', 'DATABASE_URL has several hosts, and node-postgres connects to one'],
+    [
+      'postgres://127.0.0.1:1/users?target_session_attrs=read-write',
+      'failed',
+      'DATABASE_URL has target_session_attrs, ',
+    ],
+    ['postgres://db.invalid/users', 'warning', 'DATABASE_URL: the connection to another machine is not encrypted'],
+    ['postgres://db.invalid/users?sslmode=no-verify', 'warning', 'DATABASE_URL: sslmode=no-verify does not verify '],
+    ['postgres://db.invalid/users?sslmode=require&uselibpqcompat=true', 'warning', 'sslmode=require does not verify '],
+    ['postgres://db.invalid/users?sslmode=verify-full', undefined, ''],
+    ['postgres://127.0.0.1:1/users', undefined, ''],
+  ])('doctor examines the URL %s', async (DATABASE_URL, status, found) => {
+    const findings = await examine({ DATABASE_URL });
+    expect(findings['database-url']?.status).toBe(status);
+    expect(findings['database-url']?.found ?? '').toContain(found);
+  });
 
-test('doctor examines the URL of a standby too', async () => {
-  const DATABASE_REPLICA_URL = 'postgres://one,two/users';
-  const findings = await examine({ DATABASE_URL: 'postgres://127.0.0.1:1/users', DATABASE_REPLICA_URL });
-  expect(findings['database-url']).toMatchObject({
-    status: 'failed',
-    found: expect.stringContaining('DATABASE_REPLICA_URL has several hosts'),
-    advice: expect.stringContaining('leads to a standby'),
+  test('doctor examines the URL of a standby too', async () => {
+    const DATABASE_REPLICA_URL = 'postgres://one,two/users';
+    const findings = await examine({ DATABASE_URL: 'postgres://127.0.0.1:1/users', DATABASE_REPLICA_URL });
+    expect(findings['database-url']).toMatchObject({
+      status: 'failed',
+      found: expect.stringContaining('DATABASE_REPLICA_URL has several hosts'),
+      advice: expect.stringContaining('leads to a standby'),
+    });
   });
 });

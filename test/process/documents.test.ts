@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Credentials, call, startServer, userdir, userdirJson } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
 
@@ -22,8 +22,7 @@ async function ask(project: Credentials, body: object, at: string) {
   return { data: answer.body.data, code: answer.body.errors?.[0].extensions.code };
 }
 
-// The engine has no part in it.
-describe.runIf(inject('engine') === 'embedded')('DOCUMENTS_DIR', () => {
+describe('DOCUMENTS_DIR', () => {
   let database: TestDatabase;
   beforeAll(async () => {
     database = await copyTemplate();

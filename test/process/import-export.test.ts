@@ -68,55 +68,6 @@ describe('beside a running server,', () => {
   const namesIn = async (project: Credentials) =>
     (await listUsers(server.url, project)).map((user) => user.auth_value).sort();
 
-  test('every field of the format is imported', async () => {
-    const project = await createProject();
-    const users = [
-      {
-        auth_method: 'google',
-        auth_value: '1234',
-        email: 'Ada@Example.com',
-        wallet: ethereumAddress(1),
-        created_at: '2025-06-01T12:00:00.123+02:00',
-        last_login: '2025-06-02T00:00:00Z',
-        login_count: 7,
-        accounts: [
-          { network: 'stellar', public_key: stellarAddress(1) },
-          { network: 'ethereum', public_key: ethereumAddress(1) },
-        ],
-      },
-      { auth_method: 'wallet', auth_value: stellarAddress(2), created_at: '2025-05-01T00:00:00Z' },
-    ];
-    expect(await importLines(project, lines(users))).toEqual({
-      code: 0,
-      report: {
-        ...{ imported: 2, created: 2, updated: 0, unchanged: 0 },
-        ...{ skipped: 0, failed: 0, errors: [], error_kinds: [] },
-      },
-    });
-    expect(await listUsers(server.url, project)).toEqual([
-      {
-        auth_method: 'google',
-        auth_value: '1234',
-        wallet: ethereumAddress(1),
-        created_at: '2025-06-01T10:00:00.123Z',
-        last_login: '2025-06-02T00:00:00.000Z',
-        login_count: 7,
-        accounts: users[0]?.accounts,
-      },
-      {
-        auth_method: 'wallet',
-        auth_value: stellarAddress(2),
-        wallet: stellarAddress(2),
-        created_at: '2025-05-01T00:00:00.000Z',
-        last_login: null,
-        login_count: 0,
-        accounts: [{ network: 'stellar', public_key: stellarAddress(2) }],
-      },
-    ]);
-    const found = await call(server.url, project, '/server/users/search?email=ada@example.com');
-    expect(found.body.result.total_user).toBe(1);
-  });
-
   test('one invalid line in the middle rolls back the whole import', async () => {
     const project = await createProject();
     const input = emails(2_500).split('\n');

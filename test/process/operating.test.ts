@@ -5,11 +5,11 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import pg from 'pg';
 import { describe, expect, inject, test, vi } from 'vitest';
 import { SETTINGS } from '#dist/config/settings.js';
 import { ROOT } from '../support/checkout.js';
 import { CLI, call, recordLogin, spawnUserdir, startServer, userdir, userdirJson } from '../support/command.js';
+import { queryPostgres } from '../support/engines.js';
 import { headersOf } from '../support/writers.js';
 
 /** What docs/operating.md has in its `sql` and `ini` blocks. */
@@ -27,14 +27,9 @@ describe.runIf(inject('engine') === 'postgres')('the roles', () => {
     const urlOf = (role: string, database: string) =>
       Object.assign(new URL(server), { username: role, password: '', pathname: `/${database}` }).href;
     async function runSql(url: string, sql: string) {
-      const client = new pg.Client({ connectionString: url });
-      await client.connect();
       // A database cannot be created in the transaction that several statements would share.
-      try {
-        for (const statement of sql.split(';\n').filter((each) => each.trim() !== '')) await client.query(statement);
-      } finally {
-        await client.end();
-      }
+      for (const statement of sql.split(';\n').filter((each) => each.trim() !== ''))
+        await queryPostgres(url, statement);
     }
     const dataDir = await mkdtemp(join(tmpdir(), 'userdir-roles-'));
     const owner = { DATA_DIR: dataDir, DATABASE_URL: urlOf(`${name}_owner`, name) };

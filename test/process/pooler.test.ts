@@ -17,7 +17,7 @@ import {
   userdir,
   userdirJson,
 } from '../support/command.js';
-import { createEmptyDatabase, type TestDatabase } from '../support/engines.js';
+import { createEmptyDatabase, queryPostgres, type TestDatabase } from '../support/engines.js';
 import { startReceiver } from '../support/receiver.js';
 import { RETRYABLE, startLoad } from '../support/writers.js';
 
@@ -58,14 +58,11 @@ describe.runIf(inject('engine') === 'postgres' && hasPgBouncer())('behind PgBoun
   async function startBouncer(): Promise<void> {
     bouncer = spawn('pgbouncer', [join(folder, 'pgbouncer.ini')], { ...unprivilegedUser(), stdio: 'ignore' });
     await vi.waitUntil(
-      async () => {
-        const client = new pg.Client(env['DATABASE_URL']);
-        client.on('error', () => undefined);
-        return client.connect().then(
-          () => client.end().then(() => true),
+      () =>
+        queryPostgres(env['DATABASE_URL'], 'SELECT 1').then(
+          () => true,
           () => false,
-        );
-      },
+        ),
       { timeout: 30_000, interval: 100 },
     );
   }
@@ -115,9 +112,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPgBouncer())('behind PgBoun
     if (bouncer !== undefined) await stopBouncer();
     await admin?.end();
     await database?.drop();
-    const client = new pg.Client(process.env['TEST_DATABASE_URL']);
-    await client.connect();
-    await client.query(`DROP ROLE IF EXISTS ${role}`).finally(() => client.end());
+    await queryPostgres(process.env['TEST_DATABASE_URL'], `DROP ROLE IF EXISTS ${role}`);
     if (folder !== undefined) await rm(folder, { recursive: true, force: true });
   });
 

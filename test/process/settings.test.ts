@@ -1,10 +1,9 @@
 import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import pg from 'pg';
 import { expect, inject, test } from 'vitest';
 import { type Credentials, call, recordLogin, startServer, userdir, userdirJson } from '../support/command.js';
-import { copyTemplate, createEmptyDatabase } from '../support/engines.js';
+import { copyTemplate, createEmptyDatabase, queryPostgres } from '../support/engines.js';
 
 test.runIf(inject('engine') === 'embedded')(
   'in production the embedded database must be requested, and a misspelt setting is named',
@@ -76,9 +75,7 @@ test.runIf(inject('engine') === 'postgres')(
         /"id":"schema","status":"(\w+)"/,
       )?.[1];
     expect(await found()).toBe('failed');
-    const client = new pg.Client(env['DATABASE_URL']);
-    await client.connect();
-    await client.query('CREATE SCHEMA s1');
+    await queryPostgres(env['DATABASE_URL'], 'CREATE SCHEMA s1');
     expect(await found()).toBe('passed');
     await userdirJson(settings, ['migrate']);
     const project: Credentials = await userdirJson(settings, ['project', 'create', '--name', 'Test']);
@@ -86,11 +83,8 @@ test.runIf(inject('engine') === 'postgres')(
     await recordLogin(server.url, project, { authMethod: 'passkey', authValue: 'one' });
     expect((await call(server.url, project, '/server/users')).body.result.total_user).toBe(1);
     expect((await server.stop()).code).toBe(0);
-    const { rows } = await client.query(
-      "SELECT DISTINCT schemaname FROM pg_tables WHERE tablename IN ('users', 'projects')",
-    );
-    expect(rows).toEqual([{ schemaname: 's1' }]);
-    await client.end();
+    const schemas = "SELECT DISTINCT schemaname FROM pg_tables WHERE tablename IN ('users', 'projects')";
+    expect(await queryPostgres(env['DATABASE_URL'], schemas)).toEqual([{ schemaname: 's1' }]);
     await drop();
   },
 );

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { Agent, request } from 'node:http';
 import { connect } from 'node:net';
-import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { type Credentials, type RunningServer, startServer, userdirJson } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
 import { openEvents, subscribe } from '../support/events.js';
@@ -73,34 +73,28 @@ async function openConnection({ url }: RunningServer) {
   return connection;
 }
 
-// The engine has no part in what follows.
-const testOnce = test.runIf(inject('engine') === 'embedded');
+test('a request on a kept connection is answered when the service does not listen any more, and ends the connection; a silent one is ended and not reset', async () => {
+  const server = await start();
+  const connection = await openConnection(server);
+  const { socket: silent } = await openConnection(server);
+  const errors: Error[] = [];
+  silent.on('error', (error) => errors.push(error));
+  const silentEnded = once(silent, 'end');
+  // Three at once: the last answer ends the connection.
+  const ended = once(connection.socket, 'end');
+  server.process.kill('SIGTERM');
+  await server.logged('finishing the requests in flight');
+  connection.socket.write(ASK().repeat(3));
+  await ended;
+  expect(connection.answers()).toBe(3);
+  expect(connection.text.match(/connection: close/gi)).toHaveLength(1);
+  expect(connection.text.indexOf('onnection: close')).toBeGreaterThan(connection.text.lastIndexOf('HTTP/1.1 200'));
+  await silentEnded;
+  expect(errors).toEqual([]);
+  expect(await server.outcome).toMatchObject({ code: 0, signal: null });
+});
 
-testOnce(
-  'a request on a kept connection is answered when the service does not listen any more, and ends the connection; a silent one is ended and not reset',
-  async () => {
-    const server = await start();
-    const connection = await openConnection(server);
-    const { socket: silent } = await openConnection(server);
-    const errors: Error[] = [];
-    silent.on('error', (error) => errors.push(error));
-    const silentEnded = once(silent, 'end');
-    // Three at once: the last answer ends the connection.
-    const ended = once(connection.socket, 'end');
-    server.process.kill('SIGTERM');
-    await server.logged('finishing the requests in flight');
-    connection.socket.write(ASK().repeat(3));
-    await ended;
-    expect(connection.answers()).toBe(3);
-    expect(connection.text.match(/connection: close/gi)).toHaveLength(1);
-    expect(connection.text.indexOf('onnection: close')).toBeGreaterThan(connection.text.lastIndexOf('HTTP/1.1 200'));
-    await silentEnded;
-    expect(errors).toEqual([]);
-    expect(await server.outcome).toMatchObject({ code: 0, signal: null });
-  },
-);
-
-testOnce('the same signal again within a second counts as one, later it ends the service at once', async () => {
+test('the same signal again within a second counts as one, later it ends the service at once', async () => {
   const server = await start({ SHUTDOWN_DELAY_MS: '600000' });
   const connection = await openConnection(server);
   for (const _ of [1, 2]) server.process.kill('SIGTERM');

@@ -5,31 +5,16 @@ import { fileURLToPath } from 'node:url';
 export const ROOT: string = fileURLToPath(new URL('../..', import.meta.url));
 
 /** All files that a build and `npm pack` read. */
-export const CHECKOUT: readonly string[] = [
-  '.npmrc',
-  'package.json',
-  'package-lock.json',
-  'prisma',
-  'prisma.config.ts',
-  'docs',
-  'CHANGELOG.md',
-  'README.md',
-  'schema.graphql',
-  'subgraph.graphql',
-  'src',
-  'tsconfig.json',
-];
+export const CHECKOUT: readonly string[] =
+  `.npmrc package.json package-lock.json prisma prisma.config.ts docs CHANGELOG.md README.md
+  schema.graphql subgraph.graphql src tsconfig.json`.split(/\s+/);
 
-/** What `git clone` makes: nothing is installed, generated or built. */
-export async function cloneCheckout(to: string): Promise<void> {
-  const generated = ['src/db/generated'].map((path) => join(ROOT, path));
-  for (const name of CHECKOUT) {
-    await cp(join(ROOT, name), join(to, name), { recursive: true, filter: (path) => !generated.includes(path) });
-  }
-}
-
-/** A checkout after `npm ci` without a build. A test can build there while other tests use the main build. */
+/** A checkout after `npm ci`, of which nothing is generated. A test can build there while other tests use the main build. */
 export async function copyCheckout(to: string): Promise<void> {
-  await cloneCheckout(to);
+  const generated = join(ROOT, 'src/db/generated');
+  for (const name of CHECKOUT) {
+    const filter = (path: string) => path !== generated;
+    await cp(join(ROOT, name), join(to, name), { recursive: true, preserveTimestamps: true, filter });
+  }
   await symlink(join(ROOT, 'node_modules'), join(to, 'node_modules'));
 }

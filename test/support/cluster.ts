@@ -7,7 +7,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import pg from 'pg';
+import { queryPostgres } from './engines.js';
 
 const DEBIAN = '/usr/lib/postgresql';
 /** The programs that the tests run. A machine may have only some of them on its PATH. */
@@ -93,13 +93,10 @@ async function startCluster(
 
   async function comesUp(started: ChildProcess): Promise<boolean> {
     while (started.exitCode === null) {
-      const client = new pg.Client({ connectionString: url });
-      client.on('error', () => undefined);
-      const answers = await client.connect().then(
+      const answers = await queryPostgres(url, 'SELECT 1').then(
         () => true,
         () => false,
       );
-      await client.end().catch(() => undefined);
       if (answers) return true;
       await sleep(50);
     }
@@ -114,12 +111,6 @@ async function startCluster(
     server = null;
   }
 
-  async function query(text: string): Promise<void> {
-    const client = new pg.Client({ connectionString: url });
-    await client.connect();
-    await client.query(text).finally(() => client.end());
-  }
-
   await start();
   return {
     url,
@@ -131,12 +122,14 @@ async function startCluster(
       const standby = await createStandbyOf(url);
       if (!isSynchronous) return standby;
       // From now on, the primary acknowledges a commit only after the standby has applied it.
-      await query("ALTER SYSTEM SET synchronous_standby_names = '*'");
-      await query('ALTER SYSTEM SET synchronous_commit = remote_apply');
-      await query('SELECT pg_reload_conf()');
+      await queryPostgres(url, "ALTER SYSTEM SET synchronous_standby_names = '*'");
+      await queryPostgres(url, 'ALTER SYSTEM SET synchronous_commit = remote_apply');
+      await queryPostgres(url, 'SELECT pg_reload_conf()');
       return standby;
     },
-    promote: () => query('SELECT pg_promote()'),
+    async promote() {
+      await queryPostgres(url, 'SELECT pg_promote()');
+    },
     async drop() {
       await kill();
       await rm(directory, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });

@@ -8,6 +8,7 @@ import pg from 'pg';
 import { inject } from 'vitest';
 import { parseConfig } from '#dist/config/config.js';
 import { createContext } from '#dist/context.js';
+import type { Json } from './app.js';
 
 /**
  * The two engines that every test runs on. Each run creates one migrated template (setup.ts), and each test app gets a
@@ -104,9 +105,18 @@ function serverUrl(): string {
   return url;
 }
 
-async function onServer(sql: string): Promise<{ datname: string }[]> {
-  const client = new pg.Client(serverUrl());
+const onServer = (sql: string) => queryPostgres<{ datname: string }>(serverUrl(), sql);
+
+/** The rows of a statement on a connection of its own. */
+export async function queryPostgres<Row extends pg.QueryResultRow = Json>(
+  url: string | undefined,
+  sql: string,
+  values: unknown[] = [],
+): Promise<Row[]> {
+  const client = new pg.Client(url);
+  client.on('error', () => undefined);
   await client.connect();
-  const { rows } = await client.query(sql).finally(() => client.end());
+  // Without values several statements may stand in one text.
+  const { rows } = await client.query<Row>(sql, values.length > 0 ? values : undefined).finally(() => client.end());
   return rows;
 }

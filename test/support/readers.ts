@@ -5,7 +5,7 @@ import { createTimes, headersOf } from './writers.js';
 
 /** Clients of a project that read again and again, through whatever happens. */
 
-/** Between two attempts, after a failure. */
+/** Between two questions of a client. */
 const PAUSE_MS = 20;
 /** Between two pages of changes, where there are no more. */
 const POLL_MS = 50;
@@ -39,10 +39,8 @@ export function startReaders(url: string, project: Credentials, questions: reado
       const question = questions[turn % questions.length] as Question;
       const failure = await ask(question).catch(String);
       if (failure === null) answers += 1;
-      else {
-        failures.set(failure, (failures.get(failure) ?? 0) + 1);
-        await sleep(PAUSE_MS);
-      }
+      else failures.set(failure, (failures.get(failure) ?? 0) + 1);
+      await sleep(PAUSE_MS);
     }
   });
   return {

@@ -22,6 +22,11 @@ export function jsonPost(body: unknown): { method: string; headers: Record<strin
   return { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) };
 }
 
+/** The header of HTTP Basic for `APP_ID:APP_SECRET`. */
+export const basic = (credentials: string) => ({
+  authorization: `Basic ${Buffer.from(credentials).toString('base64')}`,
+});
+
 /** Wallet verification with any JSON value as its body. */
 export function verify(project: TestProject, body: unknown): Promise<RestAnswer> {
   return project.rest('/server/wallets/verify', jsonPost(body));

@@ -23,23 +23,13 @@ function batched(answer: (keys: readonly string[]) => Row[], wait: () => Promise
       return answer(keys);
     },
     answer: (rows: Row[]) => rows.map(({ value }) => ({ value })),
-    groupKey: (key) => (key.startsWith('other') ? 'other' : ''),
+    groupKey: () => '',
   });
   return { read, reads };
 }
 
 /** One row for each key, numbered from 1 as WITH ORDINALITY does. */
 const echo = (keys: readonly string[]) => keys.map((value, index) => ({ value, keyIndex: index + 1 }));
-
-test('keys that are requested later in the same tick join the read', async () => {
-  const { read, reads } = batched(echo);
-  const later = async () => {
-    await Promise.resolve();
-    return read('b');
-  };
-  await Promise.all([read('a'), later()]);
-  expect(reads).toEqual([['a', 'b']]);
-});
 
 test('a key in a later tick starts a new read, and nothing is cached', async () => {
   const { read, reads } = batched(echo);
@@ -58,26 +48,6 @@ test('each key gets its own rows for any order of the answer, and several rows k
   expect(await Promise.all([read('1'), read('2')])).toEqual([
     [{ value: 'first' }],
     [{ value: 'second, first row' }, { value: 'second, second row' }],
-  ]);
-});
-
-test('equal keys of one tick are read once, and each request gets the rows', async () => {
-  const { read, reads } = batched(echo);
-  expect(await Promise.all([read('a'), read('b'), read('a')])).toEqual([
-    [{ value: 'a' }],
-    [{ value: 'b' }],
-    [{ value: 'a' }],
-  ]);
-  expect(reads).toEqual([['a', 'b']]);
-});
-
-test('keys of another group go into a separate read', async () => {
-  const { read, reads } = batched(echo);
-  const keys = ['a', 'other a', 'b', 'other b'];
-  expect(await Promise.all(keys.map(read))).toEqual(keys.map((value) => [{ value }]));
-  expect(reads).toEqual([
-    ['a', 'b'],
-    ['other a', 'other b'],
   ]);
 });
 
@@ -273,15 +243,6 @@ describe('keys with a large weight', () => {
     const heavy = ['h0', 'h1', 'h2', 'h3', 'h4'].map((name) => ({ projectId: 1, name, weight: 400 }));
     await Promise.all([...heavy, { projectId: 2, name: 'light', weight: 10 }].map(ask));
     expect(statements).toEqual([['light', 'h0', 'h1'], ['h2', 'h3'], ['h4']]);
-  });
-
-  test('are answered as soon as their own statement ends', async () => {
-    const { ask } = questions((asked) =>
-      asked.some(({ name }) => name === 'never') ? new Promise<void>(() => undefined) : undefined,
-    );
-    const light = ask({ projectId: 2, name: 'light', weight: 600 });
-    void ask({ projectId: 1, name: 'never', weight: 900 });
-    expect(await light).toBe('light');
   });
 
   test('of many groups have at most two statements in flight', async () => {

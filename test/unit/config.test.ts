@@ -264,18 +264,9 @@ describe('TRUST_PROXY', () => {
     expect(parseConfig({ TRUST_PROXY: text }).trustProxy).toEqual(value);
   });
 
-  test.each([
-    '101',
-    '-1',
-    '10.0.0.0/33',
-    '10.0.0.0/8/8',
-    'fd00::/129',
-    '10.0.0.1,',
-    'proxy.local',
-    'a,b',
-    '::ffff:10.0.0.1',
-    'fe80::1%eth0',
-  ])('%s is invalid', (text) => {
+  test.each(
+    `101 -1 10.0.0.0/33 10.0.0.0/8/8 fd00::/129 10.0.0.1, proxy.local a,b ::ffff:10.0.0.1 fe80::1%eth0`.split(/\s+/),
+  )('%s is invalid', (text) => {
     expect(faultsOf({ TRUST_PROXY: text })).toEqual([`TRUST_PROXY must be ${TRUST_PROXY_FORM}.`]);
   });
 });

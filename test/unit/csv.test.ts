@@ -179,23 +179,14 @@ describe('what a spreadsheet would change', () => {
     for (const delimiter of [';', '|', '\t']) expect(lineOf(`x${delimiter}y`)).toContain(`,"x${delimiter}y",`);
   });
 
-  test.each([
-    '108204567890123456789',
-    '123456789012',
-    '007',
-    '1E5',
-    '2e10',
-    '3-4',
-    '2026-01-31',
-    '12:30',
-    '1.50',
-    '5%',
-    '1/2',
-  ])('%s is text in an export, and the same again after an import', async (value) => {
-    expect(lineOf(value)).toContain(`,'${value},`);
-    const { users: found } = await convert(`${CSV_HEAD}${lineOf(value)}`);
-    expect(found.get(2)).toMatchObject({ auth_value: value });
-  });
+  test.each(`108204567890123456789 123456789012 007 1E5 2e10 3-4 2026-01-31 12:30 1.50 5% 1/2`.split(/\s+/))(
+    '%s is text in an export, and the same again after an import',
+    async (value) => {
+      expect(lineOf(value)).toContain(`,'${value},`);
+      const { users: found } = await convert(`${CSV_HEAD}${lineOf(value)}`);
+      expect(found.get(2)).toMatchObject({ auth_value: value });
+    },
+  );
 
   test.each(['7', '0', '12345678901', 'abc-1', '2026-01-31T12:00:00.000Z', 'ada@example.com'])(
     '%s stays as it is',

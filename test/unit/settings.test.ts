@@ -109,20 +109,7 @@ describe('a variable that looks like a setting', () => {
   test('is not reported if it is a setting, is empty, or is a common variable of other programs', () => {
     expect(findMisspelt(Object.fromEntries(SETTINGS.map((name) => [name, 'x'])))).toEqual([]);
     expect(findMisspelt({ DATABSE_URL: '' })).toEqual([]);
-    const others = [
-      'PATH',
-      'HOME',
-      'HOSTNAME',
-      'HOSTTYPE',
-      'LANG',
-      'PWD',
-      'SHELL',
-      'TERM',
-      'USER',
-      'TZ',
-      'CI',
-      'EDITOR',
-    ];
+    const others = 'PATH HOME HOSTNAME HOSTTYPE LANG PWD SHELL TERM USER TZ CI EDITOR'.split(' ');
     others.push('XDG_DATA_DIRS', 'NODE_OPTIONS', 'NODE_PATH', 'REDIS_PORT', 'REDIS_SERVICE_HOST', 'PGHOST', 'PGPORT');
     others.push(
       'DATABASE_NAME',

@@ -34,16 +34,9 @@ const EXCEPTIONS = {
     'error',
     {
       exceptions: {
-        types: [
-          'AddressReport',
-          'Ban',
-          'ChangeEvent',
-          'PageInfo',
-          'UserPage',
-          'UsersByPrefix',
-          'WalletVerdict',
-          'WalletVerification',
-        ],
+        types: `AddressReport Ban ChangeEvent PageInfo UserPage UsersByPrefix WalletVerdict WalletVerification`.split(
+          /\s+/,
+        ),
         suffixes: ['Payload', 'Connection', 'Edge'],
       },
     },
