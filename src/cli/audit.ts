@@ -1,12 +1,11 @@
 import type { Command } from 'commander';
-import { positionOf } from '../domain/filters.js';
-import { type AuditEntry, entryJson } from '../domain/projects.js';
 import { jsonOption, newestOption, option, parseSince, projectOption } from './arguments.js';
-import { type OperationContext, readPages } from './operation.js';
+import { graphql } from './graphql.js';
+import { requireProject } from './project.js';
 import type { CommandContext } from './run.js';
 
-export function addAuditCommand(program: Command, { list }: CommandContext): void {
-  list(program, {
+export function addAuditCommand(program: Command, { rows }: CommandContext): void {
+  rows(program, {
     name: 'audit',
     description: 'list the audit trail: removals, bans, imports, purges and changes of secrets, oldest first',
     examples: ['audit --project app_1 --since 24h', 'audit --project app_1 --limit 20 --json'],
@@ -16,8 +15,22 @@ export function addAuditCommand(program: Command, { list }: CommandContext): voi
       newestOption(),
       jsonOption(),
     ],
-    params: ({ project, since = null, limit }) => ({ project, since, limit }),
-    read: readEntries,
+    variables: ({ project, since = null, limit }) => ({ project, since, newest: limit }),
+    limit: ({ limit }) => limit,
+    document: graphql(`query ListAudit($project: ID!, $since: DateTime, $newest: Int!, $first: Int!, $after: String) {
+      project(appId: $project) {
+        newestOfAudit(since: $since, newest: $newest, first: $first, after: $after) {
+          nodes { id at actor request_id: requestId action user_id: userId details } pageInfo { endCursor hasNextPage }
+        }
+      }
+    }`),
+    page: (data, { project }) => requireProject(data.project, project).newestOfAudit,
+    row: ({ id, user_id, details, ...entry }) => ({
+      id: Number(id),
+      ...entry,
+      user_id: user_id === null ? null : Number(user_id),
+      details: JSON.parse(details),
+    }),
     head: ['At', 'Actor', 'Action', 'User', 'Details', 'Request'],
     cells: ({ at, actor, action, user_id, details, request_id }) => [
       at,
@@ -29,17 +42,4 @@ export function addAuditCommand(program: Command, { list }: CommandContext): voi
     ],
     none: 'The audit trail has no entries.',
   });
-}
-
-async function* readEntries(
-  { services, operator }: OperationContext,
-  params: { project: string; since: string | null; limit: number },
-) {
-  const { audit, projects } = services;
-  const scope = await projects.getScope(params.project, operator);
-  const start = await audit.findStart(scope, params.since === null ? null : new Date(params.since), params.limit);
-  const pages = readPages<AuditEntry>(params.limit, (last, limit) =>
-    audit.listEntries(scope, last === undefined ? start : positionOf(last), limit),
-  );
-  for await (const page of pages) yield page.map(entryJson);
 }

@@ -97,7 +97,8 @@ export async function createDoor(options: DoorOptions): Promise<Door> {
     const ask = (document: unknown, variables: unknown) =>
       executeDocument(
         String(document),
-        variables as Record<string, unknown>,
+        // As they would be sent: without what is undefined.
+        JSON.parse(JSON.stringify(variables)),
         contextOfCommand(services, operator, { status: null, dashboardUrl, report }),
       );
     return { services, ask: ask as Ask };

@@ -1,17 +1,37 @@
 import { Argument, type Command } from 'commander';
-import { type KnownOperator, OPERATOR_ROLES, type OperatorLogEntry, type OperatorRole } from '../domain/operators.js';
+import { OPERATOR_ROLES, type OperatorRole } from '../domain/operators.js';
 import { COMMAND } from '../errors.js';
-import type { OperatorChanges } from '../projects/operators.js';
-import { jsonOption, newestOption, option, required, requireOneOf } from './arguments.js';
-import { type Io, type OperationContext, readPages } from './operation.js';
-import { addPasskeyCommands } from './operator-passkeys.js';
+import { jsonOption, newestOption, numberArgument, option, required, requireOneOf } from './arguments.js';
+import { graphql, type ResultOf } from './graphql.js';
+import type { Tools } from './rows.js';
 import type { CommandContext } from './run.js';
 import { listTable } from './terminal.js';
+
+const OPERATOR = graphql(`fragment OperatorRow on Operator { name role projects { appId } }`);
+
+const ADD = graphql(
+  `mutation AddOperator($name: String!, $role: OperatorRole!, $appIds: [ID!]) {
+    addOperator(name: $name, role: $role, appIds: $appIds) { ...OperatorRow }
+  }`,
+  [OPERATOR],
+);
+
+const UPDATE = graphql(
+  `mutation UpdateOperator($name: String!, $input: UpdateOperatorInput!) {
+    updateOperator(name: $name, input: $input) { ...OperatorRow }
+  }`,
+  [OPERATOR],
+);
+
+const REMOVE = graphql(`mutation RemoveOperator($name: String!) { removeOperator(name: $name) }`);
 
 const ROLE: Parameters<typeof option> = [
   '--role <ROLE>',
   'viewer reads; support also edits, removes and bans users; admin does everything',
 ];
+
+/** A role as the schema names it. */
+const roleOf = (role: OperatorRole) => role.toUpperCase() as Uppercase<OperatorRole>;
 
 /** May be given several times. */
 const projectsOption = () =>
@@ -19,28 +39,30 @@ const projectsOption = () =>
     (appId, before: readonly string[] = []) => [...before, appId],
   );
 
-const operatorJson = ({ name, role, projects }: KnownOperator) => ({
+const operatorJson = ({ name, role, projects }: ResultOf<typeof OPERATOR>) => ({
   name,
-  role,
+  role: role.toLowerCase() as OperatorRole,
   projects: projects === null ? null : projects.map(({ appId }) => appId),
 });
 
 const inWords = (projects: readonly string[] | null) =>
   projects === null ? 'in all projects' : `in ${projects.join(', ') || 'no project'}`;
 
+const ADMINS = graphql(`query Admins { operators { role projects { appId } } }`);
+
 /** Warns after the last admin of all projects is gone: nobody can then add or change operators in the dashboard. */
-async function warnWithoutAdmin({ services, operator }: OperationContext, io: Io): Promise<void> {
-  const all = await services.operators.listOperators(operator);
-  if (all.some(({ role, projects }) => role === 'admin' && projects === null)) return;
-  io.notice(
+async function warnWithoutAdmin({ ask, notice }: Tools): Promise<void> {
+  const { operators } = await ask(ADMINS, {});
+  if (operators.some(({ role, projects }) => role === 'ADMIN' && projects === null)) return;
+  notice(
     `No admin of all projects is left: nobody can change operators in the dashboard. To make one, run ${COMMAND} operator update NAME --role admin --all-projects, or ${COMMAND} operator add NAME --role admin`,
   );
 }
 
 export function addOperatorCommands(program: Command, context: CommandContext): void {
-  const { define, list } = context;
+  const { row, rows, act } = context;
   const parent = program.command('operator').description('say who may use the dashboard, and see what they did there');
-  define(parent, {
+  row(parent, {
     name: 'operator add',
     description: 'add a person who may use the dashboard',
     examples: [
@@ -54,14 +76,13 @@ export function addOperatorCommands(program: Command, context: CommandContext): 
       projectsOption(),
       jsonOption(),
     ],
-    run: async ({ services, operator }, params: { name: string; role: OperatorRole; project?: string[] }) => {
-      const { name, role, project: appIds = null } = params;
-      return operatorJson(await services.operators.addOperator(operator, name, role, { appIds }));
-    },
+    variables: (name: string, { role, project = null }) => ({ name, role: roleOf(role), appIds: project }),
+    document: ADD,
+    pick: ({ addOperator }) => operatorJson(addOperator),
     print: ({ name, role, projects }) =>
       `Added ${name} as ${role} ${inWords(projects)}. Make a link to sign in: ${COMMAND} dashboard --operator ${name}`,
   });
-  define(parent, {
+  act(parent, {
     name: 'operator update',
     description: 'change the role, the name or the projects of a person, from their next request on',
     examples: [
@@ -77,28 +98,32 @@ export function addOperatorCommands(program: Command, context: CommandContext): 
       option('--all-projects', 'limit the person to no project').conflicts('project'),
       jsonOption(),
     ],
-    params: (operator: string, { name, role, project, allProjects }, command: Command) => ({
-      operator,
-      changes: requireOneOf(command, { name, role, appIds: allProjects ? null : project }) as OperatorChanges,
+    variables: (operator: string, { name, role, project, allProjects }, command: Command) => ({
+      name: operator,
+      input: requireOneOf(command, { name, role: role && roleOf(role), appIds: allProjects ? null : project }),
     }),
-    run: async (context, { operator, changes }, io) => {
-      const changed = await context.services.operators.updateOperator(context.operator, operator, changes);
-      await warnWithoutAdmin(context, io);
-      return operatorJson(changed);
+    act: async (tools, variables) => {
+      const { updateOperator } = await tools.ask(UPDATE, variables);
+      await warnWithoutAdmin(tools);
+      return operatorJson(updateOperator);
     },
     print: ({ name, role, projects }) => `${name} is ${role} ${inWords(projects)}.`,
   });
-  define(parent, {
+  row(parent, {
     name: 'operator list',
     description: 'list the people who may use the dashboard',
     examples: ['operator list', 'operator list --json'],
     takes: [jsonOption()],
-    run: async ({ services, operator }) =>
-      (await services.operators.listOperators(operator)).map((each) => ({
+    document: graphql(
+      `query ListOperators { operators { ...OperatorRow source created_at: createdAt last_seen_at: lastSeenAt } }`,
+      [OPERATOR],
+    ),
+    pick: ({ operators }) =>
+      operators.map(({ source, created_at, last_seen_at, ...each }) => ({
         ...operatorJson(each),
-        source: each.source,
-        created_at: each.createdAt,
-        last_seen_at: each.lastSeenAt,
+        source,
+        created_at,
+        last_seen_at,
       })),
     print: (operators) =>
       listTable(operators, {
@@ -114,44 +139,73 @@ export function addOperatorCommands(program: Command, context: CommandContext): 
         none: `There is no operator yet. Add one: ${COMMAND} operator add NAME --role admin`,
       }),
   });
-  define(parent, {
+  act(parent, {
     name: 'operator remove',
     description: 'remove a person, whose sessions and passkeys end at once',
     examples: ['operator remove bob'],
     takes: [new Argument('<NAME>', 'the name of the person'), jsonOption()],
-    run: async (context, { name }: { name: string }, io) => {
-      await context.services.operators.removeOperator(context.operator, name);
-      await warnWithoutAdmin(context, io);
-      return { name };
+    variables: (name: string) => ({ name }),
+    act: async (tools, variables) => {
+      await tools.ask(REMOVE, variables);
+      await warnWithoutAdmin(tools);
+      return variables;
     },
     print: ({ name }) => `Removed ${name}.`,
   });
   addPasskeyCommands(parent, context);
-  list(parent, {
+  rows(parent, {
     name: 'operator log',
     description: 'list what was done beside the projects: logins, operators, refusals; oldest first',
     examples: ['operator log', 'operator log --limit 20 --json'],
     takes: [newestOption(), jsonOption()],
-    read: readLog,
+    variables: ({ limit }) => ({ newest: limit }),
+    limit: ({ limit }) => limit,
+    document: graphql(`query ListLog($newest: Int!, $first: Int!, $after: String) {
+      newestOfOperatorLog(newest: $newest, first: $first, after: $after) {
+        nodes { id at actor request_id: requestId action details } pageInfo { endCursor hasNextPage }
+      }
+    }`),
+    page: ({ newestOfOperatorLog }) => newestOfOperatorLog,
+    row: (entry) => ({ ...entry, id: Number(entry.id), details: JSON.parse(entry.details) }),
     head: ['At', 'Actor', 'Action', 'Details'],
     cells: ({ at, actor, action, details }) => [at, actor, action, JSON.stringify(details)],
     none: 'The log of the operators has no entries.',
   });
 }
 
-async function* readLog({ services, operator }: OperationContext, params: { limit: number }) {
-  const { operators } = services;
-  const start = await operators.findLogStart(operator, params.limit);
-  const pages = readPages<OperatorLogEntry>(params.limit, (last, limit) =>
-    operators.listLogAfter(operator, last?.id ?? start, limit),
-  );
-  for await (const page of pages)
-    yield page.map(({ id, at, actor, requestId, action, details }) => ({
-      id,
-      at,
-      actor,
-      request_id: requestId,
-      action,
-      details,
-    }));
+function addPasskeyCommands(parent: Command, { row }: CommandContext): void {
+  row(parent, {
+    name: 'operator passkeys',
+    description: 'list the passkeys with which operators sign in, of one or of all, the newest first',
+    examples: ['operator passkeys', 'operator passkeys ada --json'],
+    takes: [new Argument('[NAME]', 'the name of the person'), jsonOption()],
+    variables: (name: string | undefined) => ({ operator: name ?? null }),
+    document: graphql(`query ListPasskeys($operator: String) {
+      passkeys(operator: $operator) { id operator name host created_at: createdAt last_used_at: lastUsedAt }
+    }`),
+    pick: ({ passkeys }) => passkeys.map((passkey) => ({ ...passkey, id: Number(passkey.id) })),
+    print: (passkeys) =>
+      listTable(passkeys, {
+        head: ['ID', 'Operator', 'Name', 'Works at', 'Created', 'Last used'],
+        cells: (each) => [
+          String(each.id),
+          each.operator,
+          each.name,
+          each.host,
+          each.created_at,
+          each.last_used_at ?? 'never',
+        ],
+        none: 'There is no passkey. Operators add theirs in the dashboard.',
+      }),
+  });
+  row(parent, {
+    name: 'operator remove-passkey',
+    description: 'remove a passkey, whose sessions end at once',
+    examples: ['operator remove-passkey 7'],
+    takes: [numberArgument('<PASSKEY_ID>', 'the ID of the passkey, as `operator passkeys` shows it'), jsonOption()],
+    variables: (passkeyId: number) => ({ id: String(passkeyId) }),
+    document: graphql(`mutation RemovePasskey($id: ID!) { removePasskey(id: $id) { id name operator } }`),
+    pick: ({ removePasskey }) => ({ ...removePasskey, id: Number(removePasskey.id) }),
+    print: ({ id, name, operator }) => `Removed the passkey ${id} (${name}) of ${operator}.`,
+  });
 }

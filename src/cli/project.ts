@@ -43,7 +43,7 @@ export function addProjectCommands(program: Command, context: CommandContext): v
     document: graphql(`mutation CreateProject($name: String!) {
       createProject(name: $name) { project { id name app_id: appId } app_secret: appSecret }
     }`),
-    pick: ({ createProject: { project: made, app_secret } }) => ({ ...made, app_secret }),
+    pick: ({ createProject: { project: created, app_secret } }) => ({ ...created, app_secret }),
     print: (created) => `${credentials(created)}\n\n${KEEP_SECRET}`,
   });
   rows(project, {
@@ -69,7 +69,7 @@ export function addProjectCommands(program: Command, context: CommandContext): v
     examples: ['project show --project app_1'],
     takes,
     document: SHOW,
-    pick: (data, { project: appId }) => foundProject(data.project, appId),
+    pick: (data, { project: appId }) => requireProject(data.project, appId),
     print: projectFields,
   });
   row(project, {
@@ -145,7 +145,7 @@ async function deleteProject(
   { ask: askSchema, progress, notice, signal }: Tools,
   { project, isAsked }: { project: string; isAsked: boolean },
 ) {
-  const { id, name, total_user } = foundProject((await askSchema(SHOW, { project })).project, project);
+  const { id, name, total_user } = requireProject((await askSchema(SHOW, { project })).project, project);
   if (isAsked) await confirmDeletion(name, total_user);
   let users = 0;
   let busySince: number | null = null;
@@ -174,8 +174,8 @@ async function confirmDeletion(name: string, users: number): Promise<void> {
 }
 
 /** The project of an answer, or NOT_FOUND. */
-export function foundProject<Found>(found: Found | null, appId: string): Found {
-  if (found !== null) return found;
+export function requireProject<Project>(project: Project | null, appId: string): Project {
+  if (project !== null) return project;
   throw noProject(appId);
 }
 
@@ -226,7 +226,7 @@ function addSecretCommands(project: Command, { row }: CommandContext): void {
         secrets { id label scopes created_at: createdAt last_used_at: lastUsedAt expires_at: expiresAt live }
       }
     }`),
-    pick: (data, { project: appId }) => foundProject(data.project, appId).secrets.map(secretJson),
+    pick: (data, { project: appId }) => requireProject(data.project, appId).secrets.map(secretJson),
     print: (secrets) =>
       listTable(secrets, {
         head: ['ID', 'Label', 'Scopes', 'Created', 'Last used', 'Expires'],

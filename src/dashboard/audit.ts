@@ -1,4 +1,6 @@
 import type { Services } from '../context.js';
+import { cursor } from '../domain/filters.js';
+import { parse } from '../domain/parse.js';
 import {
   AUDIT_ACTIONS,
   AUDIT_WORDS,
@@ -9,7 +11,7 @@ import {
 } from '../domain/projects.js';
 import { orNull, withDefault } from '../graphql/shared.js';
 import { builder } from './builder.js';
-import { type Connection, connectionType, readLimit } from './paging.js';
+import { type Connection, connectionType, readLimit, readNewest } from './paging.js';
 import { projectType } from './projects.js';
 import { userType } from './users.js';
 
@@ -55,6 +57,7 @@ async function listPage(
   return { nodes: entries, hasNextPage: hasNext, hasPreviousPage: after != null };
 }
 
+const afterArgument = cursor('after', 'the audit trail');
 const AFTER = 'A cursor: only entries after it, which are older.';
 
 builder.objectFields(projectType, (t) => ({
@@ -72,6 +75,23 @@ builder.objectFields(projectType, (t) => ({
     },
     resolve: (project, { first, after, ...question }, { services }) =>
       listPage(services, project, question, { first, after }),
+  }),
+  newestOfAudit: t.field({
+    type: auditConnectionType,
+    description: 'The newest entries of the audit trail, the oldest of them first.',
+    args: {
+      since: t.arg({ type: 'DateTime', description: 'Not before this: a date or an RFC 3339 date-time.' }),
+      newest: t.arg.int(withDefault(1_000, 'How many entries on all pages together, if no more are added meanwhile.')),
+      first: t.arg.int(withDefault(50, 'How many, 1 to 100.')),
+      after: t.arg.string({ description: 'A cursor: only entries after it, which are newer.' }),
+    },
+    resolve: async ({ scope }, { since, newest, first, after }, { services: { audit } }) => {
+      const limit = readLimit('first', first);
+      const start =
+        after == null ? await audit.findStart(scope, since, readNewest(newest)) : parse(afterArgument, after);
+      const entries = await audit.listEntries(scope, start, limit + 1);
+      return { nodes: entries.slice(0, limit), hasNextPage: entries.length > limit, hasPreviousPage: after != null };
+    },
   }),
   auditActions: t.field({
     type: [actionType],

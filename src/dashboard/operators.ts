@@ -1,18 +1,19 @@
 import { VERSION } from '../config/build.js';
+import { cursor } from '../domain/filters.js';
 import {
   IDLE_MS,
   type KnownOperator,
   OPERATOR_WORDS,
-  type Operator,
   type OperatorLogEntry,
   type OperatorSession,
   permissionsOf,
   requirePermission,
 } from '../domain/operators.js';
+import { parse } from '../domain/parse.js';
 import { AppError, badInput } from '../errors.js';
 import { instantOrNull, orNull, required, withDefault } from '../graphql/shared.js';
 import { browserOf, builder, type DashboardContext, roleEnum } from './builder.js';
-import { readLimit } from './paging.js';
+import { connectionType, readLimit, readNewest } from './paging.js';
 
 const meType = builder.objectRef<DashboardContext>('Me').implement({
   description: 'The operator who asks, and what they may do.',
@@ -105,7 +106,30 @@ const logEntryType = builder.objectRef<OperatorLogEntry>('OperatorLogEntry').imp
   }),
 });
 
+const afterArgument = cursor('after', 'the log of operators');
+
+const logConnectionType = connectionType('OperatorLogConnection', logEntryType, {
+  description: 'A page of what was done beside the projects.',
+});
+
 builder.queryFields((t) => ({
+  newestOfOperatorLog: t.field({
+    type: logConnectionType,
+    description:
+      'The newest entries of what was done beside the projects, the oldest of them first. Needs an ADMIN of all projects.',
+    args: {
+      newest: t.arg.int(withDefault(1_000, 'How many entries on all pages together, if no more are added meanwhile.')),
+      first: t.arg.int(withDefault(50, 'How many entries, 1 to 100.')),
+      after: t.arg.string({ description: 'A cursor: only entries after it, which are newer.' }),
+    },
+    resolve: async (_root, { newest, first, after }, { services: { operators }, operator }) => {
+      const limit = readLimit('first', first);
+      const start =
+        after == null ? await operators.findLogStart(operator, readNewest(newest)) : parse(afterArgument, after).id;
+      const entries = await operators.listLogAfter(operator, start, limit + 1);
+      return { nodes: entries.slice(0, limit), hasNextPage: entries.length > limit, hasPreviousPage: after != null };
+    },
+  }),
   me: t.field({
     type: meType,
     description: 'The operator who asks.',
@@ -192,8 +216,9 @@ builder.mutationFields((t) => ({
       name: t.arg.string(nameArgument),
       input: t.arg({ type: updateInput, required: true, description: 'What to change.' }),
     },
-    resolve: (_root, { name, input }, { services, operator, requestId }) => {
-      refuseOneself(operator, name);
+    resolve: (_root, { name, input }, context) => {
+      const { services, operator, requestId } = context;
+      refuseOneself(context, name);
       const { appIds } = input;
       const changes = { name: input.name ?? undefined, role: input.role ?? undefined, appIds };
       return services.operators.updateOperator(operator, name, changes, requestId);
@@ -203,8 +228,9 @@ builder.mutationFields((t) => ({
     description:
       'Removes another operator, whose sessions end at once. Needs an ADMIN of all projects. NOT_FOUND; CONFLICT for oneself.',
     args: { name: t.arg.string(nameArgument) },
-    resolve: async (_root, { name }, { services, operator, requestId }) => {
-      refuseOneself(operator, name);
+    resolve: async (_root, { name }, context) => {
+      const { services, operator, requestId } = context;
+      refuseOneself(context, name);
       await services.operators.removeOperator(operator, name, requestId);
       return true;
     },
@@ -227,9 +253,9 @@ export function dashboardIsOff(): AppError {
 }
 
 /** So that an admin of all projects always remains. The command can remove anyone. Who is none lacks the permission, and that is recorded. */
-function refuseOneself(operator: Operator, name: string): void {
+function refuseOneself({ operator, browser }: DashboardContext, name: string): void {
   requirePermission(operator, 'govern');
-  if (name.toLowerCase() !== operator.name) return;
+  if (browser === null || name.toLowerCase() !== operator.name) return;
   throw new AppError('CONFLICT', 'You cannot change or remove yourself: ask another admin, or use the command.');
 }
 

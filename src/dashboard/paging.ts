@@ -14,6 +14,12 @@ export function readLimit(name: string, value: number): number {
   throw badInput(name, value, `a whole number from 1 to ${MAX_PAGE}`);
 }
 
+/** How many of the newest items, or BAD_USER_INPUT. */
+export function readNewest(value: number): number {
+  if (value >= 1) return value;
+  throw badInput('newest', value, 'a whole number from 1 on');
+}
+
 /** An item with its place in a list, newest first. */
 type Listed = { readonly id: number } & ({ readonly createdAt: string } | { readonly at: string });
 

@@ -18,8 +18,15 @@ const passkeyType = builder.objectRef<Passkey>('Passkey').implement({
 builder.queryFields((t) => ({
   passkeys: t.field({
     type: [passkeyType],
-    description: 'The passkeys of this operator, or for an ADMIN of all projects all, the newest first; at most 1,000.',
-    resolve: (_root, _args, { services, operator }) => services.passkeys.listPasskeys(operator),
+    description:
+      'The passkeys of this operator, or for an ADMIN of all projects all or those of one operator, the newest first; at most 1,000. NOT_FOUND.',
+    args: {
+      operator: t.arg.string({
+        description: 'Only those of the operator of this name. Needs an ADMIN of all projects.',
+      }),
+    },
+    resolve: (_root, { operator: name }, { services, operator }) =>
+      name == null ? services.passkeys.listPasskeys(operator) : services.passkeys.listPasskeysOf(operator, name),
   }),
 }));
 
@@ -50,13 +57,12 @@ builder.mutationFields((t) => ({
       return services.passkeys.add(operator, session, passkeySite(), { name, credential }, requestId);
     },
   }),
-  removePasskey: t.boolean({
+  removePasskey: t.field({
+    type: passkeyType,
     description:
       'Removes a passkey, whose sessions end at once: one’s own, or for an ADMIN of all projects any. NOT_FOUND.',
     args: { id: t.arg.id(required('The id of the passkey.')) },
-    resolve: async (_root, { id }, { services, operator, requestId }) => {
-      await services.passkeys.removePasskey(operator, readId('id', id), requestId);
-      return true;
-    },
+    resolve: (_root, { id }, { services, operator, requestId }) =>
+      services.passkeys.removePasskey(operator, readId('id', id), requestId),
   }),
 }));

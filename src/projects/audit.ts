@@ -20,8 +20,9 @@ const arguments_ = { userId: userId('userId'), since: dateBound('since', 'first'
 /** The audit trail. The statements that change something write its entries. */
 export function createAudit(db: Database) {
   return {
-    /** After which position the newest `limit` entries from `since` on begin; null: with the first of all. */
-    async findStart(scope: ProjectScope, since: Date | null, limit: number): Promise<Position | null> {
+    /** After which position the newest `limit` entries from an instant on begin; null: with the first of all. BAD_USER_INPUT. */
+    async findStart(scope: ProjectScope, earliest: string | null | undefined, limit: number): Promise<Position | null> {
+      const { since } = readQuestion({ since: earliest });
       const before = await findAuditEntryBefore(db.replicaReads, scope.projectIdFor('inspect'), since, limit);
       return before === undefined ? since && { createdAt: since, id: 0 } : positionOf(before);
     },

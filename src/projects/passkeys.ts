@@ -322,10 +322,9 @@ export function createPasskeys(db: Database, operators: Operators, randomBytes: 
       return list(seenBy(by));
     },
 
-    /** The passkeys of an operator, or of all (null). FORBIDDEN, BAD_USER_INPUT, NOT_FOUND. */
-    async listPasskeysOf(by: Operator, name: string | null): Promise<Passkey[]> {
+    /** The passkeys of an operator. FORBIDDEN, BAD_USER_INPUT, NOT_FOUND. */
+    async listPasskeysOf(by: Operator, name: string): Promise<Passkey[]> {
       requirePermission(by, 'govern');
-      if (name === null) return list({});
       const operator = { name: parse(operatorName('name'), name) };
       const isKnown = (await db.models((models) => models.operator.count({ where: operator }))) > 0;
       if (!isKnown) throw new AppError('NOT_FOUND', `There is no operator ${show(name)}.`);

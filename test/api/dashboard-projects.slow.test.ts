@@ -47,7 +47,7 @@ const DECISIONS: Record<string, 'of a project' | 'of all projects' | 'of the ope
     'beginPasskey',
     'removePasskey',
   ]),
-  ...of('of all projects', ['status', 'operators', 'operatorLog', 'createProject']),
+  ...of('of all projects', ['status', 'operators', 'operatorLog', 'newestOfOperatorLog', 'createProject']),
   ...of('of all projects', ['addOperator', 'updateOperator', 'removeOperator', 'createLoginLink']),
   ...of('of a project', ['project', 'renameProject', 'disableProject', 'enableProject', 'limitProject']),
   ...of('of a project', ['deleteProject', 'deletePartOfProject', 'addSecret', 'rotateSecret', 'revokeSecret']),

@@ -17,7 +17,7 @@ const ME = '{ me { name } }';
 const PASSKEYS = '{ passkeys { id operator name host lastUsedAt } }';
 const ADD = `mutation ($name: String!, $id: String!, $clientDataJSON: String!, $attestationObject: String!) {
   addPasskey(name: $name, id: $id, clientDataJSON: $clientDataJSON, attestationObject: $attestationObject) { id operator name host lastUsedAt } }`;
-const REMOVE = 'mutation ($id: ID!) { removePasskey(id: $id) }';
+const REMOVE = 'mutation ($id: ID!) { removePasskey(id: $id) { id } }';
 
 const sql = async (text: string, ...values: unknown[]): Promise<Json[]> =>
   (await app.context.db.pool.query(text, values)).rows;
@@ -287,7 +287,7 @@ test('a removed passkey does not sign in, and ends the sessions that it began, a
   const { key, added } = await addPasskey(ada);
   const other = await addPasskey(ada, 'other');
   const [session, kept] = [await signIn(key), await signIn(other.key)];
-  expect(await ada.ask(REMOVE, { id: added.id })).toEqual({ removePasskey: true });
+  expect(await ada.ask(REMOVE, { id: added.id })).toEqual({ removePasskey: { id: added.id } });
   await expectRefusal(await signIn(key));
   expect([await me(session), await me(kept)]).toEqual([undefined, ada.name]);
   expect(codesOf(await ada.graphql(REMOVE, { id: added.id }))).toEqual(['NOT_FOUND']);

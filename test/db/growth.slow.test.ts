@@ -421,6 +421,7 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
           { among: null, search: null },
           { among: null, search: 'project 55' },
           { among: [5, 6], search: null },
+          { among: null, search: null, oldestFirst: true },
         ],
         (page) => projects.listProjectPage(db, { ...page, after: null, limit: 20 }),
       ),

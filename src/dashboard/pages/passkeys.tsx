@@ -9,7 +9,7 @@ import { beginPasskey, config, hasPasskeys, loadConfig, makePasskey, PasskeysEls
 import { ListScreen } from './screen.js';
 
 const PASSKEYS = graphql(`query Passkeys { passkeys { id operator name host createdAt lastUsedAt } }`);
-const REMOVE = graphql(`mutation RemovePasskey($id: ID!) { removePasskey(id: $id) }`);
+const REMOVE = graphql(`mutation RemovePasskey($id: ID!) { removePasskey(id: $id) { id } }`);
 
 type Passkey = ResultOf<typeof PASSKEYS>['passkeys'][number];
 
