@@ -3,7 +3,7 @@ import { runInTrace } from '../telemetry/request-trace.js';
 /** Called when work in the background failed; `what` names the work. */
 export type OnFailure = (error: unknown, what: string) => void;
 
-/** The same failure is reported once within this time. */
+/** A repeated failure is reported once within this time. */
 const REPORT_INTERVAL_MS = 60_000;
 
 /** Runs work for which no request waits. It never rejects: failures are reported to the operator, and the work is tried again later. */

@@ -1,6 +1,6 @@
 /*
- * DataLoader for the whole process, without a cache: keys of all requests share batches. That is sound because every key
- * contains its project, so no batch crosses projects, and because a batch is forgotten when it leaves, so no answer is old.
+ * Batches keys of all requests with DataLoader, without a cache. Every key contains its project, so no batch crosses projects, and a batch is forgotten
+ * when it leaves.
  */
 
 import DataLoader from 'dataloader';
@@ -16,14 +16,11 @@ import { isDataException, isUnreachable } from './failures.js';
 /** An App ID, or an object with the project and everything else on which the answer depends. */
 type BatchKey = string | { readonly projectId: number };
 
-/**
- * A row of a batched read. `keyIndex` is the position of the key that it answers, from 1. Every batched read passes its keys
- * as arrays of equal length, so that one prepared statement serves any number of keys.
- */
+/** A row of a batched read. `keyIndex` is the position of its key, from 1. Keys are arrays of equal length, so one prepared statement serves any number. */
 export type KeyedRow<Row> = Row & { keyIndex: number };
 
 export interface BatchedRead<Key, Row, Answer> {
-  /** What is read, in the plural: the name in metrics and traces. */
+  /** The rows, in the plural: the name in metrics and traces. */
   readonly name: string;
   /** One statement for keys of one group. */
   readonly read: (keys: readonly Key[]) => Promise<KeyedRow<Row>[]>;
@@ -31,38 +28,35 @@ export interface BatchedRead<Key, Row, Answer> {
   readonly answer: (rows: KeyedRow<Row>[]) => Answer;
   /** Equal for keys that one statement can answer. Without it, one statement answers all keys. */
   readonly groupKey?: (key: Key) => string;
-  /** How many rows a key may return; 1 without it. */
+  /** The rows that a key may return; 1 without it. */
   readonly weigh?: (key: Key) => number;
 }
 
 /**
- * With so many keys a batch leaves before the end of the tick. Otherwise the database would wait until the process has read all requests,
- * and the process until the database has answered them all. With fewer keys, what each statement costs by itself would weigh more.
+ * A batch of so many keys leaves before the end of the tick: database and process would wait for each other. With fewer keys, the cost of each statement
+ * weighs more.
  */
 const FULL_BATCH = 24;
 /**
- * The same while no statement of the read is under way: the database has nothing to do for it. With 16 connections all requests would
- * otherwise share one statement, and the process and the database would work by turns.
+ * The bound while no statement of the read is under way: with 16 connections all requests would share one statement, and the process and the database
+ * would work by turns.
  */
 const FIRST_BATCH = 8;
 /** A statement for several keys returns at most this many rows. */
 export const MAX_WEIGHT = 1_000;
-/** How many statements of one batch run at the same time, so that it does not take every connection. */
+/** Statements of one batch that run at the same time, so that it does not take every connection. */
 const CONCURRENT_STATEMENTS = 2;
-/** How many retries of a failed statement run at the same time. */
+/** Retries of a failed statement that run at the same time. */
 const CONCURRENT_RETRIES = 2;
 /** After this many failed retries the database is at fault, and not one project. */
 const MAX_FAILED_RETRIES = 4;
 
 /**
  * Collects the keys of all requests during one tick of the event loop, and reads them by one statement for each group.
- *
- * Dispatched at the end of the tick, or earlier with enough keys (FIRST_BATCH, FULL_BATCH), so that the database works while the tick
- * goes on. While keys come one at a time, there is nothing to collect: then the database works while the process ends what the request
- * began. A caller must not change the answer, because other callers may have the same object.
- *
- * A batch that would return many rows is split into statements that run one after the other. The project with the fewest rows
- * comes first, and a key is answered as soon as its own statement is.
+ * A batch leaves at the end of the tick, or earlier with enough keys (FIRST_BATCH, FULL_BATCH), so that the database works meanwhile.
+ * While keys come one at a time, each leaves at once. Callers must not change the answer, because others may have the same object.
+ * A batch of many rows is split into statements one after the other, the project with the fewest rows first.
+ * A key is answered as soon as its own statement is.
  */
 export function createBatchedRead<Key extends BatchKey, Row, Answer>(
   batched: BatchedRead<Key, Row, Answer>,
@@ -83,10 +77,10 @@ export function createBatchedRead<Key extends BatchKey, Row, Answer>(
       if (batchChannel.hasSubscribers) batchChannel.publish({ name, keys: keys.length } satisfies BatchSize);
       return withSharedSpan(traces, { kind: 'batch', name, keys: keys.length }, () => answerKeys(batched, keys));
     };
-    const found = before === undefined ? start() : before.then(start);
+    const answers = before === undefined ? start() : before.then(start);
     underWay += 1;
-    found.then(ended, ended);
-    return found;
+    answers.then(ended, ended);
+    return answers;
   }
 
   function ended(): void {
@@ -100,13 +94,13 @@ export function createBatchedRead<Key extends BatchKey, Row, Answer>(
     for (const [index, statements] of groups.entries()) {
       const slot = index % CONCURRENT_STATEMENTS;
       for (const keyIndexes of statements) {
-        const found = issue(
+        const answered = issue(
           keyIndexes.map((keyIndex) => keys[keyIndex] as Key),
           lastIssued[slot],
         );
-        lastIssued[slot] = found;
+        lastIssued[slot] = answered;
         for (const [position, keyIndex] of keyIndexes.entries()) {
-          answers[keyIndex] = found.then((ofStatement) => orThrow(ofStatement[position] as Answer | Error));
+          answers[keyIndex] = answered.then((ofStatement) => orThrow(ofStatement[position] as Answer | Error));
         }
       }
     }
@@ -142,10 +136,7 @@ export function createBatchedRead<Key extends BatchKey, Row, Answer>(
   };
 }
 
-/**
- * The keys of one batch. `clear` starts a new Map: when V8 clears or rehashes a Map that has become old, its dead table keeps the
- * answers alive until the next full collection.
- */
+/** The keys of one batch. `clear` starts a new Map: a Map that V8 has cleared or rehashed keeps the answers alive until the next full collection. */
 function createBatch<Answer>() {
   let answers = new Map<string, Promise<Answer>>();
   return {
@@ -160,9 +151,8 @@ function createBatch<Answer>() {
 }
 
 /**
- * The text by which equal keys are found. It contains every property, so keys that differ in any of them differ here. The
- * length stands before each text, so that no text can imitate two. Keys with the same properties in another order count as
- * different, which costs a second read and returns no wrong answer.
+ * The text by which equal keys are found. It contains every property, so keys that differ in any of them differ here. The length stands before
+ * each text, so that no text can imitate two. Another order of properties makes another key: a second read, but no wrong answer.
  */
 export function cacheKey(value: unknown): string {
   if (typeof value === 'string') return `${value.length}:${value}`;
@@ -274,7 +264,7 @@ function groupBy<Item, Group>(items: readonly Item[], groupOf: (item: Item) => G
 }
 
 function sum(numbers: readonly number[]): number {
-  return numbers.reduce((total, each) => total + each, 0);
+  return numbers.reduce((total, number) => total + number, 0);
 }
 
 /** The answer to each key, or its error. */
@@ -292,10 +282,7 @@ async function answerKeys<Key extends BatchKey, Row, Answer>(
   }
 }
 
-/**
- * Reads the keys of a failed statement again, separately. A value that the database refuses is the fault of one key; a
- * statement that takes too long may be the fault of one project. Projects with the fewest keys come first.
- */
+/** Reads the keys of a failed statement again, separately: one key or one project may be at fault. Projects with the fewest keys come first. */
 async function answerSeparately<Key extends BatchKey, Row, Answer>(
   batched: BatchedRead<Key, Row, Answer>,
   keys: readonly Key[],
@@ -311,13 +298,13 @@ async function answerSeparately<Key extends BatchKey, Row, Answer>(
   const retry = async () => {
     for (const keyIndexes of remaining) {
       if (failures >= MAX_FAILED_RETRIES) return;
-      const found = await answerKeys(
+      const results = await answerKeys(
         batched,
         keyIndexes.map((keyIndex) => keys[keyIndex] as Key),
       );
-      for (const [position, keyIndex] of keyIndexes.entries()) answers[keyIndex] = found[position] as Answer | Error;
-      if (!byKey && found.every((answer) => answer instanceof Error)) failures += 1;
-      if (found[0] instanceof Error && isUnreachable(found[0])) failures = MAX_FAILED_RETRIES;
+      for (const [position, keyIndex] of keyIndexes.entries()) answers[keyIndex] = results[position] as Answer | Error;
+      if (!byKey && results.every((answer) => answer instanceof Error)) failures += 1;
+      if (results[0] instanceof Error && isUnreachable(results[0])) failures = MAX_FAILED_RETRIES;
     }
   };
   await Promise.all(Array.from({ length: CONCURRENT_RETRIES }, retry));

@@ -12,43 +12,37 @@ import type { Queryable } from './statements.js';
 
 export interface BatchedWrite<Key extends { readonly projectId: number }, Answer> {
   readonly db: Pick<Database, 'withdrawable' | 'statementMs'>;
-  /** What is written, in the plural: the name in metrics and traces. */
+  /** The rows, in the plural: the name in metrics and traces. */
   readonly name: string;
-  /**
-   * What a key changes, as texts that contain the project. Keys with a text in common are written one after the other, in the order of the
-   * calls, so that each finds what the one before it has done.
-   */
+  /** A key's changes, as texts that contain the project. Keys with a text in common are written one after the other, and each finds what the one before has done. */
   readonly changes: (key: Key) => readonly string[];
   /** Equal for keys that one statement can write. Without it, one statement writes all keys. */
   readonly groupKey?: (key: Key) => unknown;
-  /** How many rows a key may write. */
+  /** The rows that a key may write. */
   readonly weigh: (key: Key) => number;
   /**
-   * Writes keys in one statement, which is one transaction: an answer or an error for each. It throws what undid the statement as a whole.
-   * Unless it `waits`, it waits for a lock only for a moment.
+   * Writes keys in one statement, which is one transaction: an answer or an error for each. It throws an error that undid all. Unless it `waits`, it
+   * waits for a lock only for a moment.
    */
   readonly write: (db: Queryable, keys: readonly Key[], waits: boolean) => Promise<readonly (Answer | Error)[]>;
-  /** Whether what others have written at the same moment was in the way. A lone key is written once more then, and finds it. */
+  /** True if simultaneous writes of others were in the way. A lone key is written once more then, and finds them. */
   readonly isCrossed: (error: unknown) => boolean;
 }
 
 /** A statement has at most so many keys, and rows. */
 const MAX_KEYS = 64;
 const MAX_WEIGHT = 500;
-/**
- * While a statement is under way, another one starts only if it has at least so many keys: fewer wait for the end of the first. So the
- * database has work while this process writes answers.
- */
+/** So many keys start a statement beside one under way; fewer wait for its end. So the database has work while this process writes answers. */
 const FULL_BATCH = 5;
 const CONCURRENT_STATEMENTS = 2;
 /** With so many keys that wait, a statement leaves before the end of the tick, as for reads (batched-read.ts). */
 const FIRST_BATCH = 8;
-/** How many keys are written alone at the same time: of one project, and of all. They may wait for a lock, and each has a connection. */
+/** Keys that are written alone at the same time: of one project, and of all. They may wait for a lock, and each has a connection. */
 const ALONE_OF_PROJECT = 2;
 const ALONE = 6;
-/** How long the keys of a project are written alone after one of them has met a lock alone. */
+/** The keys of a project are written alone for so long after one of them has met a lock alone. */
 const ASIDE_MS = 5_000;
-/** How often it is looked for calls whose time is over. */
+/** The pause between looks for calls whose time is over. */
 const CHECK_MS = 50;
 
 /** A call that is not answered. */
@@ -58,7 +52,7 @@ interface Call<Key, Answer> {
   readonly trace: RequestTrace | undefined;
   /** Until when it has an answer, by the clock of `performance`. */
   readonly until: number;
-  /** Whether it is written by a statement of its own. */
+  /** True if it is written by a statement of its own. */
   isAlone: boolean;
   readonly resolve: (answer: Answer) => void;
   readonly reject: (error: unknown) => void;
@@ -67,22 +61,19 @@ interface Call<Key, Answer> {
 /** Calls that share a statement, until it has ended. */
 interface Batch<Key, Answer> {
   readonly calls: readonly Call<Key, Answer>[];
-  /** Whether the database has it, or may have it. */
+  /** True if the database has it, or may have it. */
   isSent: boolean;
 }
 
 /**
  * Writes of all requests share statements, and so commits, across projects. Each is answered after its commit.
- *
- * A lone write leaves at once. While a statement is under way, others wait for its end and leave together, or before that if they are many.
- * So the database flushes once for many, and the process reads requests meanwhile.
- *
- * What is wrong with one key is a row of the statement. Where PostgreSQL says that it has undone a statement, such as for a lock, its keys are
- * written again, each alone, in their order; so is a lone key that met a lock. A project whose key meets a lock then is kept apart from the
- * others for a while. Nothing is written again where it is unknown whether it was committed.
- *
- * A call is answered when its time is over. One that was not sent by then is never sent; of another one, the answer says that its outcome is
- * unknown. So a key waits for a lock only where there is time for all of the statement.
+ * A lone write leaves at once. While a statement is under way, others wait for its end, or leave before that if they are many:
+ * the database flushes once for many, and the process reads requests meanwhile.
+ * A fault of one key is a row of the statement. Keys of a statement that PostgreSQL has undone, as for a lock, are written again, each alone,
+ * in their order; so is a lone key that met a lock, and its project is then kept apart for a while.
+ * Nothing is written again that may be committed.
+ * A call is answered when its time is over: one that was not sent never is; of another one, the answer says that its outcome is unknown.
+ * So a key waits for a lock only where there is time for all of the statement.
  */
 export function createBatchedWrite<Key extends { readonly projectId: number }, Answer>({
   db,
@@ -95,7 +86,7 @@ export function createBatchedWrite<Key extends { readonly projectId: number }, A
 }: BatchedWrite<Key, Answer>): (key: Key, until: number) => Promise<Answer> {
   let waiting: Call<Key, Answer>[] = [];
   const underWay = new Set<Batch<Key, Answer>>();
-  /** What statements under way change. */
+  /** The changes of statements under way. */
   const changing = new Set<string>();
   /** Statements under way that several keys share, or may share. */
   let shared = 0;
@@ -115,7 +106,7 @@ export function createBatchedWrite<Key extends { readonly projectId: number }, A
   function dispatch(): void {
     isScheduled = false;
     if (waiting.length > MAX_KEYS) waiting = inTurns(waiting);
-    /** What is changed under way, or by a call that waits before this one. */
+    /** The changes of statements under way, or of a call that waits before this one. */
     const blocked = new Set(changing);
     const batch: Call<Key, Answer>[] = [];
     const single: Call<Key, Answer>[] = [];
@@ -215,14 +206,14 @@ export function createBatchedWrite<Key extends { readonly projectId: number }, A
     dispatch();
   }
 
-  /** Those that waited for a call would wait for the same lock, one after the other. */
+  /** Calls that waited for this one would wait for its lock, one after the other. */
   function rejectBehind({ changes }: Call<Key, Answer>, error: unknown): void {
     const isBehind = (other: Call<Key, Answer>) => other.changes.some((change) => changes.includes(change));
     for (const other of waiting) if (isBehind(other)) other.reject(error);
     waiting = waiting.filter((other) => !isBehind(other));
   }
 
-  /** Whether a project is kept apart. Forgets the others. */
+  /** True while a project is kept apart. Forgets the others. */
   function isAside(projectId: number): boolean {
     if (aside.size === 0) return false;
     const now = performance.now();
@@ -253,7 +244,7 @@ export function createBatchedWrite<Key extends { readonly projectId: number }, A
 
 const isOver = ({ until }: Call<unknown, never>) => until <= performance.now();
 
-/** Whether the time of a call is over, which is answered then. */
+/** True if the time of a call is over, which is answered then. */
 function isEnded(call: Call<unknown, never>, isSent = false): boolean {
   if (!isOver(call)) return false;
   call.reject(isSent ? unavailable(`The database has not answered in time. ${UNKNOWN_OUTCOME}`) : withdrawn());

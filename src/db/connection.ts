@@ -4,22 +4,21 @@ import type { DatabaseConfig } from '../config/config.js';
 
 type PostgresConfig = Extract<DatabaseConfig, { engine: 'postgres' }>;
 
-/** How long a command waits for a connection. The service has a setting for it. */
+/** A command waits so long for a connection. The service has a setting for it. */
 const COMMAND_CONNECT_TIMEOUT_MS = 10_000;
 
 /**
  * Settings of every session, after those of the URL.
- *
  * - UTC: Prisma's adapter reads a timestamp as UTC, whatever offset the session writes (prisma#26786).
  * - No JIT: it would compile for a second what runs for a millisecond.
  * - Generic plans: every statement is written to have one good plan, and planning costs more than running it.
  */
 const SETTINGS = '-c TimeZone=UTC -c DateStyle=ISO -c jit=off -c plan_cache_mode=force_generic_plan';
 
-/** How every connection to PostgreSQL is made. `limitMs` is the statement timeout, 0 for none. */
+/** Options of every connection to PostgreSQL. `limitMs` is the statement timeout, 0 for none. */
 export function connectionOptions(config: PostgresConfig, serving: boolean, limitMs: number): pg.ClientConfig {
   const url = new URL(config.url);
-  const given = url.searchParams.get('options') ?? '';
+  const urlOptions = url.searchParams.get('options') ?? '';
   // pg would use them instead of ours.
   url.searchParams.delete('options');
   return {
@@ -29,15 +28,15 @@ export function connectionOptions(config: PostgresConfig, serving: boolean, limi
     // A connection whose other end disappeared is noticed in minutes instead of hours.
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
-    options: `${given} ${SETTINGS} -c statement_timeout=${limitMs}`.trim(),
+    options: `${urlOptions} ${SETTINGS} -c statement_timeout=${limitMs}`.trim(),
   };
 }
 
 const TURNS = 5;
 
 /**
- * Whether two connections get sessions by turns: a pooler of transactions lies between. A lock or a LISTEN of one connection belongs to
- * everyone, and stays behind. A pooler that gives each connection a session of its own does no harm.
+ * True if a pooler of transactions lies between: two connections get sessions by turns, so a lock or a LISTEN stays behind. A pooler with a session for
+ * each does no harm.
  */
 export async function sharesSessions(options: pg.ClientConfig): Promise<boolean> {
   return withConnection(options, async (one) => {
@@ -53,7 +52,7 @@ export async function sharesSessions(options: pg.ClientConfig): Promise<boolean>
   });
 }
 
-/** Whether no pooler is in between. PostgreSQL itself tells the id of its process when it accepts a connection; poolers tell an invented one. */
+/** True without a pooler: PostgreSQL itself tells the id of its process when it accepts a connection; poolers tell an invented one. */
 export async function isDirect(client: pg.Client): Promise<boolean> {
   return (await sessionOf(client)) === (client as pg.Client & { processID: number }).processID;
 }
@@ -81,8 +80,8 @@ export async function withConnection<Result>(
 const RECONNECT_MS = 1_000;
 
 /**
- * Keeps a connection outside the pool for `work`, until the returned function is called. When it breaks, or when `work` fails, it is made
- * again and `work` runs again. `signal` aborts when it has to stop. `onFailure` gets every error.
+ * Keeps a connection outside the pool for `work`, until the returned function is called. When either fails, it begins again. `signal` aborts at the end;
+ * `onFailure` gets every error.
  */
 export function keepConnection(
   options: pg.ClientConfig,

@@ -19,9 +19,9 @@ import {
 
 /** The database behind one type, for both engines. It answers nothing before `start`. */
 export interface Database extends Queryable {
-  /** The same, for statements that are withdrawn if `mayBegin` says no once there is a connection for them. UNAVAILABLE then. */
+  /** Statements that are withdrawn if `mayBegin` says no once there is a connection for them. UNAVAILABLE then. */
   withdrawable(mayBegin: () => boolean): Queryable;
-  /** How long a statement of a request may take, until it is given up. */
+  /** The limit of a request's statement, until it is given up. */
   readonly statementMs: number;
   /** Starts the embedded engine. The caller has locked its data directory. */
   start(): Promise<void>;
@@ -34,27 +34,24 @@ export interface Database extends Queryable {
   change<Result>(work: (tx: Prisma.TransactionClient) => Promise<Result>): Promise<Result>;
   /** The connections below Prisma, for scripts of several statements. */
   readonly pool: pg.Pool;
-  /**
-   * A connection for what a pooler of transactions would break: migrations, VACUUM. It has no statement timeout, and is closed
-   * when it is idle. On the embedded engine it is that of the pool.
-   */
+  /** A connection for what a pooler would break: migrations, VACUUM. It has no statement timeout, and is closed when idle. The embedded engine uses its pool. */
   readonly direct: pg.Pool;
   /** Throws if the direct connection leads through a pooler of transactions, where sessions keep neither locks nor LISTEN. */
   requireSessions(): Promise<void>;
   /**
-   * Reads lists, counts and exports, which may be somewhat old: on the standby of DATABASE_REPLICA_URL while it is good, otherwise and
-   * without one on the primary. All that has to see what was just written is read here, and not there.
+   * Reads lists, counts and exports, which may be somewhat old, on the standby of DATABASE_REPLICA_URL while it is good, else on the primary. Reads of
+   * own writes must not come here.
    */
   readonly replicaReads: ReplicaReads;
   /** The standby of DATABASE_REPLICA_URL; null without one. */
   readonly replica: Pick<Replica, 'start' | 'maxAgeMs' | 'ask' | 'usage'> | null;
   /** Runs `work` in one transaction without a time limit. An error undoes everything. */
   transaction<Result>(isolation: Isolation, work: (tx: Queryable) => Promise<Result>): Promise<Result>;
-  /** The same within the time limits of a request. After a conflict with another transaction, `work` runs again from its start. */
+  /** A transaction within the time limits of a request. After a conflict with another one, `work` runs again from its start. */
   requestTransaction<Result>(work: (tx: Queryable) => Promise<Result>, isolation?: Isolation): Promise<Result>;
   /**
-   * Calls `onNotice` for every notice of a channel, and whenever some may have been missed. `onFailure` gets every error of the connection,
-   * which is made again. Does nothing on the embedded engine, which has one process: that process knows what it changed.
+   * Calls `onNotice` for every notice of a channel, and whenever some may have been missed. `onFailure` gets every error. The one process of the
+   * embedded engine knows what it changed, so nothing happens there.
    */
   listen(channel: string, onNotice: () => void, onFailure: (error: unknown) => void): void;
   /** Keeps a session outside the pool for `work`, and begins again when it breaks or `work` fails. Does nothing on the embedded engine. */
@@ -67,7 +64,7 @@ export interface Database extends Queryable {
   check(): Promise<void>;
   /** To be called after many rows were added or removed: PGlite never vacuums by itself, and PostgreSQL not at once. */
   vacuum(): Promise<void>;
-  /** The same for the deltas alone, whose dead rows slow down every total until they are removed. */
+  /** Vacuums the deltas alone, whose dead rows slow down every total until they are removed. */
   vacuumDeltas(): Promise<void>;
   close(): Promise<void>;
 }
@@ -76,9 +73,9 @@ export interface Database extends Queryable {
 export interface Session extends Queryable {
   /** Aborts when the database is closed. */
   readonly signal: AbortSignal;
-  /** Whether no pooler is in between, so that no other client can ever get this session. */
+  /** True without a pooler, so that no other client can ever get this session. */
   isDirect(): Promise<boolean>;
-  /** Whether a pooler of transactions lends this session to other clients: a lock would stay behind in it. */
+  /** True if a pooler of transactions lends this session to other clients: a lock would stay behind in it. */
   isShared(): Promise<boolean>;
   /** Calls back with the text of every notice of a channel. */
   listen(channel: string, onNotice: (text: string) => void): Promise<void>;
@@ -91,21 +88,21 @@ export interface DatabaseOptions {
   readonly onReplica?: (reason: unknown) => void;
   /** Called when an idle connection broke. The pool has replaced it by then. */
   readonly onIdleError?: (error: Error) => void;
-  /** Whether this process answers requests, whose statements have the time limits of the settings. */
+  /** True if this process answers requests, whose statements have the time limits of the settings. */
   readonly serving?: boolean;
-  /** Whether its statements go the way of those of requests, for what examines that way. Other commands go past a pooler. */
+  /** True if its statements go the way of those of requests, to examine that way. Other commands go past a pooler. */
   readonly asRequests?: boolean;
 }
 
 const EMBEDDED_CONNECT_TIMEOUT_MS = 30_000;
 
-/** How much longer than the server's own limit an answer is waited for, before the connection counts as broken. */
+/** An answer may come so much later than the server's own limit, before the connection counts as broken. */
 const QUERY_TIMEOUT_MARGIN_MS = 1_000;
 
 /** A lock is waited for a little less than a statement may take, so that the answer can say what was waited for. */
 const LOCK_PART = 0.8;
 
-/** How long the direct connection stays open without use. */
+/** The direct connection stays open so long without use. */
 const DIRECT_IDLE_MS = 1_000;
 
 export function createDatabase(config: DatabaseConfig, options: DatabaseOptions = {}): Database {
@@ -265,7 +262,7 @@ function fromPool(
   };
 }
 
-/** How long a kept session waits for an answer before it counts the connection as broken. */
+/** A kept session waits so long for an answer before it counts the connection as broken. */
 const SESSION_LIMIT_MS = 10_000;
 
 function keepSession(

@@ -4,10 +4,8 @@ import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import { PGlite } from '@electric-sql/pglite';
 
 /*
- * The thread in which PGlite runs, so that a query never blocks HTTP.
- *
- * It speaks PostgreSQL's wire protocol over message ports; `EmbeddedStream` (embedded.ts) takes the place of the socket of
- * node-postgres. PGlite has one session, so there is one connection at a time: a new one replaces the one before and finds the session reset.
+ * The thread in which PGlite runs, so that a query never blocks HTTP. It speaks PostgreSQL's wire protocol over message ports; `EmbeddedStream`
+ * (embedded.ts) is the socket of node-postgres. PGlite has one session: a new connection replaces the one before, and finds it reset.
  */
 
 /** To the worker: a connection opens, or the command to close. */
@@ -33,7 +31,7 @@ const database = await PGlite.create({ dataDir });
 const send = (message: FromWorker) => port.postMessage(message);
 
 let connection: MessagePort | null = null;
-/** What has arrived of messages that have not been executed. */
+/** The beginning of a message that has not arrived completely. */
 let pending: Uint8Array = new Uint8Array(0);
 let hasStarted = false;
 
@@ -108,10 +106,7 @@ function nextLength(): number | null {
   return length <= pending.byteLength ? length : null;
 }
 
-/**
- * One message at a time. Given several, PGlite sends an additional ReadyForQuery after an error in the middle, and every later
- * answer would be taken for that of another query.
- */
+/** One message at a time: after an error in the middle of several, PGlite sends an additional ReadyForQuery, which would shift all later answers. */
 async function execute(message: Uint8Array): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   // The bytes are a view into the engine's memory, so they are copied before the engine continues.

@@ -9,10 +9,8 @@ const NOT_OPEN = 'The embedded database is not open.';
 export type EmbeddedEngine = ReturnType<typeof createEmbeddedEngine>;
 
 /**
- * The embedded PostgreSQL (PGlite) of one data directory, which the caller has locked.
- *
- * It differs from a server: it runs in a worker thread, has exactly one session, never vacuums by itself, and does not fsync.
- * A killed process loses nothing; a power cut may lose data.
+ * The embedded PostgreSQL (PGlite) of one data directory, which the caller has locked. It runs in a worker thread, has one session,
+ * never vacuums by itself, and does not fsync: a killed process loses nothing; a power cut may lose data.
  */
 export function createEmbeddedEngine(dataDir: string) {
   const databaseDir = join(dataDir, 'pgdata');
@@ -46,13 +44,13 @@ export function createEmbeddedEngine(dataDir: string) {
   /** Replaces a worker that ended, because its memory is limited. The log of the database restores acknowledged changes. */
   async function findWorker(): Promise<Worker> {
     if (worker === null) throw new Error(NOT_OPEN);
-    const known = worker;
-    const isAlive = await known.then(
+    const current = worker;
+    const isAlive = await current.then(
       ({ threadId }) => threadId !== -1,
       () => false,
     );
     // Unless another caller has replaced it meanwhile, or the database was closed: two threads must not open one directory.
-    if (!isAlive && worker === known) worker = startCounted();
+    if (!isAlive && worker === current) worker = startCounted();
     return worker ?? findWorker();
   }
 
@@ -75,10 +73,7 @@ export function createEmbeddedEngine(dataDir: string) {
       // A worker that failed to start needs no closing.
       await last?.then(closeWorker, () => undefined);
     },
-    /**
-     * Stops the engine at once and for good, as if the process was killed. For a directory that another process may have locked:
-     * a clean close would write over the files of that process.
-     */
+    /** Stops the engine at once, as if the process was killed: a clean close would write over files of another process that may have the lock. */
     abandon(): void {
       abandoned = true;
       worker = null;
@@ -89,7 +84,7 @@ export function createEmbeddedEngine(dataDir: string) {
       const { ino, birthtimeNs } = await stat(join(databaseDir, 'global', 'pg_control'), { bigint: true });
       return `${ino}/${birthtimeNs}`;
     },
-    /** How long the thread of the engine has been busy, and how often it was started. */
+    /** The time for which the engine's thread has been busy, and the number of its starts. */
     usage: () => ({ busySeconds: (busyBeforeMs + busyMs()) / 1_000, starts }),
   };
 }

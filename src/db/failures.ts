@@ -1,6 +1,6 @@
 import { AppError, UNKNOWN_OUTCOME, unavailable } from '../errors.js';
 
-/** What a failure of the database means for the caller: whether to try again, and whether it can answer at all. */
+/* Tells what a failure of the database means for the caller: to try again, or that it cannot answer at all. */
 
 /** The message, pg's own, for a statement that was not answered in time. It has no code. */
 export const QUERY_TIMEOUT_MESSAGE = 'Query read timeout';
@@ -18,7 +18,7 @@ const UNREACHABLE_MESSAGES = /^(timeout exceeded when trying to connect|Connecti
 /** SQLSTATE class 08: the connection broke. A pooler reports its own failures so. */
 const BROKEN_CONNECTION = /^08...$/;
 
-/** Whether the database cannot be reached or takes no connections now. It may be reachable again soon. */
+/** True if the database cannot be reached or takes no connections now. It may be reachable again soon. */
 export function isUnreachable(error: unknown): boolean {
   const { message, severity } = error as { message?: unknown; severity?: unknown };
   const code = codeOf(error);
@@ -89,7 +89,7 @@ export function toUnavailable(error: unknown): unknown {
 const hasMessage = (message: string) => (error: unknown) => (error as Error).message === message;
 const hasCode = (code: RegExp) => (error: unknown) => code.test(codeOf(error));
 
-/** Whether we gave up waiting for the answer to a statement. */
+/** True if we gave up waiting for the answer to a statement. */
 export const isQueryTimeout = hasMessage(QUERY_TIMEOUT_MESSAGE);
 /** No connection of the pool has become free in time. */
 export const isBusy = hasMessage('timeout exceeded when trying to connect');
@@ -105,7 +105,7 @@ const isNoSpace = hasCode(/^(ENOSPC|EDQUOT)$/);
 export const isNotPermitted = hasCode(/^42501$/);
 /** Another row has the same key. */
 export const isUniqueViolation = hasCode(/^23505$/);
-/** What a row refers to is not there. */
+/** The target of a row's reference is not there. */
 export const isForeignKeyViolation = hasCode(/^23503$/);
 /** SQLSTATE class 22: the database could not accept a value. */
 export const isDataException = hasCode(/^22...$/);
@@ -132,7 +132,7 @@ export class HeldUpError extends Error {
   readonly exitCode = 4;
 }
 
-/** What PostgreSQL was doing when it waited for the transaction that holds a row. */
+/** PostgreSQL's words for a wait for the transaction that holds a row. */
 const AT_A_ROW = /^while (updating|deleting|locking|inserting index|rechecking|checking) /;
 
 /** Another transaction has held a lock for longer than was to be waited, or than a statement may take. */

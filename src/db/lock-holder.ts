@@ -13,7 +13,7 @@ export interface LockHolder {
   readonly id?: string;
   readonly pid: number;
   readonly hostname: string;
-  /** Where the pid is valid: the boot and the PID namespace. Null if unknown. */
+  /** The boot and the PID namespace in which the pid is valid. Null if unknown. */
   readonly pidSpace?: string | null;
   /** The start of the process as its system counts it. Distinguishes it from a later process with the same pid. */
   readonly processStart: string | null;
@@ -71,10 +71,8 @@ export function ofAnotherUser(path: string, cause: unknown): Error {
 export type Heartbeat = ReturnType<typeof startHeartbeat>;
 
 /**
- * Starts the heartbeat in the open lock file of this process. Calls `onLost` once if the file was removed or changed.
- *
- * The counter is overwritten through the open file and never by its path, so the file of another process is never changed. A
- * failing disk does not stop the heartbeat; only a file that was seen to be removed or changed does.
+ * Starts the heartbeat in the open lock file of this process. Calls `onLost` once if the file was removed or changed, not for a failing disk.
+ * The counter is written through the open file and never by its path, so the file of another process is never changed.
  */
 export function startHeartbeat(
   { path, text, file }: { path: string; text: string; file: FileHandle },
@@ -127,10 +125,7 @@ function withoutBeat(text: string): string {
   return text.slice(BEAT_AT + BEAT_DIGITS);
 }
 
-/**
- * Whether the holder is alive, by its pid. That is known only within the same host, boot and PID namespace. Elsewhere the pid
- * may not exist here although its process lives, or belong to another process.
- */
+/** Tells by its pid whether the holder is alive: only within a host, boot and PID namespace. Elsewhere the pid may be another process, or none. */
 export function judgeByPid(holder: LockHolder): 'alive' | 'dead' | 'unknown' {
   const ours = ownPidSpace();
   if (ours === null || holder.pidSpace !== ours || holder.hostname !== hostname()) return 'unknown';

@@ -18,7 +18,7 @@ export interface DataDirLock {
 }
 
 export interface LockOptions {
-  /** How long to wait for a command to finish. A server is not waited for, because it runs commands itself. */
+  /** The wait for a command to finish. A server is not waited for, because it runs commands itself. */
   readonly waitMs: number;
   /** Called once if the lock file was removed or changed. The directory must not be touched from then on. */
   readonly onLost?: (error: DataDirLostError) => void;
@@ -52,7 +52,7 @@ export class DataDirLostError extends Error {
   }
 }
 
-/** How long to wait for a command that uses the data directory. Most commands take less. */
+/** The wait for a command that uses the data directory. Most commands take less. */
 export const LOCK_WAIT_MS = 5_000;
 
 const LOCK_FILE = /^lock\.(\d{1,15})$/;
@@ -62,16 +62,12 @@ const DOUBT_AFTER_MS = 3_000;
 const RETRY_MS = 100;
 
 /**
- * Locks the data directory for this process; throws DataDirLockedError.
- *
- * PGlite has no lock, and two processes on one directory lose data without an error, so this lock must hold under any
- * interleaving. The files are `lock.1`, `lock.2`, …. A process that finds only files of dead holders creates the file with the
- * next number. The file is created exclusively and complete, as a link to a finished file, and has a heartbeat from then on.
- * Then the process looks again. It withdraws if there is a higher number, or a lower one of a live holder.
- *
- * Why two processes cannot both hold the lock: the later one would have seen the file of the earlier one in its second look,
- * because a holder's file exists until the holder releases it. Files of dead holders are deleted only by a holder. A file
- * that appears with a lower number belongs to a process that will see the higher number and withdraw.
+ * Locks the data directory for this process; throws DataDirLockedError. PGlite has no lock, and two processes on one directory lose data
+ * without an error, so this lock must hold under any interleaving. The files are `lock.1`, `lock.2`, ….
+ * A process that finds only files of dead holders creates the next one: exclusively and complete, as a link to a finished file, with a heartbeat
+ * from then on. Then it looks again, and withdraws if there is a higher number, or a lower one of a live holder.
+ * Two processes cannot both hold the lock: the later one sees the file of the earlier one in its second look, because it exists until its
+ * holder releases it. Only a holder deletes files of dead holders. A process whose file appears with a lower number sees the higher one, and withdraws.
  */
 export async function lockDataDir(
   dataDir: string,
@@ -154,9 +150,9 @@ export async function lockDataDir(
 }
 
 /**
- * Decides whether the holder of a lock file is alive. If its pid does not tell, its file is watched: a change proves that it is
- * alive, and no change for `deadAfterMs` of our own clock that it is dead. Times written by another machine are never compared
- * with ours. Versions without a heartbeat touch their file, which changes its time.
+ * Decides whether the holder of a lock file is alive. If its pid does not tell, its file is watched: a change proves that it is alive, and no
+ * change for `deadAfterMs` of our own clock that it is dead. Clocks of other machines are never compared with ours.
+ * Versions without a heartbeat touch their file, which changes its time.
  */
 function createJudge(deadAfterMs: number, onDoubt: LockOptions['onDoubt']): (file: LockFile) => Promise<boolean> {
   // Remembered, so that the second look does not take as long again.
@@ -167,8 +163,8 @@ function createJudge(deadAfterMs: number, onDoubt: LockOptions['onDoubt']): (fil
     let doubts = onDoubt;
     for (let last = performance.now(); watchedMs < deadAfterMs; ) {
       await sleep(RETRY_MS);
-      const found = await readLockFile(path);
-      if (found?.signature !== signature) return found !== null;
+      const seen = await readLockFile(path);
+      if (seen?.signature !== signature) return seen !== null;
       const now = performance.now();
       // Time during which this process was suspended does not count.
       watchedMs += Math.min(now - last, 2 * RETRY_MS);

@@ -21,7 +21,7 @@ import {
 /** An arbitrary constant, the same in every version of userdir. */
 const ADVISORY_LOCK = 8_327_301_945;
 const ADVISORY_RETRY_MS = 500;
-/** How often the database is asked how far a long statement has come. */
+/** The pause between questions how far a long statement has come. */
 const WATCH_MS = 5_000;
 
 /** The history table of Prisma. `applied_steps_count` says how many steps of a migration are done. */
@@ -44,21 +44,20 @@ export interface MigrateOptions {
   readonly tell?: Tell;
   /** Ends it after the statement that runs, which is canceled on PostgreSQL. */
   readonly signal?: AbortSignal;
-  /** How long each step may wait for other transactions. */
+  /** The wait of each step for other transactions. */
   readonly waitMs?: number;
 }
 
 /** A migration that is not applied, or in part. */
 interface Missing extends Migration {
-  /** How many steps are done; null before the first one. */
+  /** The number of steps that are done; null before the first one. */
   readonly done: number | null;
 }
 
 /**
- * Applies the missing migrations and returns their names. Safe to run twice, by many processes at once, and after it was killed at any
- * moment: it goes on with the step that was not done (docs/decisions/migrations.md).
- *
- * Throws if the history contradicts the files: a migration failed under Prisma, or was changed after it was applied. RefusedError, HeldUpError.
+ * Applies the missing migrations and returns their names. Safe to run twice, by many processes at once, and after it was killed at any moment:
+ * it goes on with the step that was not done (docs/decisions/migrations.md). RefusedError, HeldUpError.
+ * Throws if the history contradicts the files: a migration failed under Prisma, or was changed after it was applied.
  */
 export async function migrate(db: Target, options: MigrateOptions = {}): Promise<string[]> {
   const {
@@ -117,7 +116,7 @@ function cancelable({ pid, options }: Beside, signal: AbortSignal): () => void {
   return () => signal.removeEventListener('abort', cancel);
 }
 
-/** What a session that builds an index is doing. */
+/** The phase of a session that builds an index. */
 const PROGRESS = `
   SELECT phase, greatest(tuples_done, blocks_done) AS done, greatest(tuples_total, blocks_total) AS total
   FROM pg_stat_progress_create_index WHERE pid = $1`;
@@ -130,8 +129,8 @@ function watcher({ pid, options }: Beside): Run['watch'] {
       await sleep(WATCH_MS, undefined, { signal, ref: false });
       await withConnection(options, async (other) => {
         for (;;) {
-          const [found] = (await other.query(PROGRESS, [pid])).rows;
-          progress(found === undefined ? 'goes on' : `${found.phase}, ${found.done} of ${found.total}`);
+          const [row] = (await other.query(PROGRESS, [pid])).rows;
+          progress(row === undefined ? 'goes on' : `${row.phase}, ${row.done} of ${row.total}`);
           await sleep(2 * WATCH_MS, undefined, { signal, ref: false });
         }
       });
@@ -147,8 +146,8 @@ function watcher({ pid, options }: Beside): Run['watch'] {
 }
 
 /**
- * Takes the lock of the process that migrates, for the session. It is asked for again and again: a statement that waits would have a
- * snapshot, and CREATE INDEX CONCURRENTLY in the other process would wait for its end.
+ * Takes the migrating process's lock for the session, by repeated attempts: a statement that waits would have a snapshot, for whose end CREATE INDEX
+ * CONCURRENTLY would wait.
  */
 async function lock(client: PoolClient, { tell, signal }: Pick<Run, 'tell' | 'signal'>): Promise<void> {
   const tellSeldom = seldom(tell);
@@ -198,8 +197,8 @@ async function applyAll(run: Run, missing: readonly Missing[]): Promise<void> {
 }
 
 /**
- * The tables of this schema that belong to the role that owns the history: ours. Those come first with which a transaction begins that writes
- * several. Once they are locked, whoever could hold one of the others has ended, and nobody who holds one waits for us.
+ * The tables of this schema that belong to the owner of the history: ours. First those with which transactions begin: once they are locked, nobody who
+ * holds another one waits for us.
  */
 const OUR_TABLES = `
   SELECT c.relname::text AS name FROM pg_class c
@@ -207,10 +206,7 @@ const OUR_TABLES = `
     AND c.relowner = (SELECT relowner FROM pg_class WHERE oid = to_regclass('_prisma_migrations'))
   ORDER BY array_position(ARRAY['users', 'accounts'], c.relname::text), 1`;
 
-/**
- * Applies migrations that are not cut into steps, all or none. They lock one table after the other, and so would everybody who uses them in
- * another order: all that there are are locked first, at once.
- */
+/** Applies migrations that are not cut into steps, all or none. All tables are locked first, at once: others may use them in another order. */
 async function applyTogether(run: Run, migrations: readonly Migration[]): Promise<void> {
   const { client, tell } = run;
   const isNew = !(await hasHistory(client));
@@ -278,13 +274,13 @@ export async function inspectMigrations(pool: Pool): Promise<{ missing: string[]
 }
 
 export interface PlannedStep extends Omit<Step, 'sql'> {
-  /** How long its locks are waited for and held. */
+  /** The bound of waiting for its locks, and of holding them. */
   readonly bound: string;
 }
 
 export interface PlannedMigration {
   readonly name: string;
-  /** How many steps are done already. */
+  /** The number of steps that are done already. */
   readonly steps_done: number;
   /** The steps that are missing. */
   readonly steps: readonly PlannedStep[];
@@ -304,7 +300,7 @@ const BOUNDS: Record<Step['mode'], string> = {
   'without a transaction': 'takes as long as the table is large; reads and writes go on',
 };
 
-/** What `migrate` would do, and where. Changes nothing; throws where `migrate` would. */
+/** The plan of `migrate`, and its place. Changes nothing; throws where `migrate` would. */
 export async function planMigrations({ direct, engineUsage }: Target): Promise<Plan> {
   const missing = await findMissing(direct, await readMigrations());
   const client = await direct.connect();

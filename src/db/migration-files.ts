@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 /** The migrations of this package in Prisma's layout: one folder for each, applied in the order of their names. */
 const MIGRATIONS_DIR = fileURLToPath(new URL('../../prisma/migrations/', import.meta.url));
 
-/** How a step is run (docs/decisions/migrations.md). */
+/** The way in which a step runs (docs/decisions/migrations.md). */
 export type StepMode = 'in one transaction' | 'without a transaction' | 'in batches';
 
 /** A part of a migration that is done as a whole, after the parts before it. */
@@ -51,7 +51,7 @@ function cut(name: string, sql: string): Step[] | null {
     return {
       what,
       mode: (mode.trim() || 'in one transaction') as StepMode,
-      locks: locks === '' ? [] : locks.split(', ').map((each) => parseLock(name, each)),
+      locks: locks === '' ? [] : locks.split(', ').map((text) => parseLock(name, text)),
       sql: statements.trim(),
     };
   });

@@ -4,13 +4,13 @@ import { COMMAND } from '../errors.js';
 import { HeldUpError, isConflict, isHeldBack } from './failures.js';
 import type { Migration, Step } from './migration-files.js';
 
-/** How a migration changes tables that are being used: each lock is asked for a moment only, and again later. */
+/* Changes tables that are being used: each lock is asked for a moment only, and again later. */
 
-/** How long a lock is waited for. Whoever wants the table waits in line behind it. */
+/** The wait for a lock. Everybody who wants the table waits in line behind it. */
 export const LOCK_MS = 300;
-/** How long a statement of a step may take with its locks. With LOCK_MS, nobody waits half a second for a step. */
+/** The limit of a step's statement with its locks. With LOCK_MS, nobody waits half a second for a step. */
 export const STATEMENT_MS = 450;
-/** How long a step is tried again, and how long one without a transaction waits for the transactions before it. */
+/** A step is tried again for so long, or one without a transaction waits so long for the transactions before it. */
 export const LONGEST_WAIT_MS = 300_000;
 /** The largest that PostgreSQL takes. */
 const MAX_LOCK_TIMEOUT_MS = 2 ** 31 - 1;
@@ -26,7 +26,7 @@ export interface Run {
   readonly client: PoolClient;
   readonly tell: Tell;
   readonly signal: AbortSignal;
-  /** How long each step may wait for other transactions. */
+  /** The wait of each step for other transactions. */
   readonly waitMs: number;
   /** Calls `progress` from time to time with what the session does, as far as the database can tell. */
   watch<Result>(progress: (text: string) => void, work: () => Promise<Result>): Promise<Result>;

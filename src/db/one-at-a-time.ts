@@ -1,10 +1,7 @@
 import { setImmediate as nextTick } from 'node:timers/promises';
 import { cacheKey } from './batched-read.js';
 
-/**
- * Runs an expensive read once at a time for each project: requests of one project wait for each other, and no other project
- * waits for them. Equal requests that have not started yet share one read.
- */
+/** Runs an expensive read once at a time for each project, so no other project waits for it. Equal requests that have not started share one read. */
 export function oneAtATime<Key extends { readonly projectId: number }, Result>(
   read: (key: Key) => Promise<Result>,
 ): (key: Key) => Promise<Result> {

@@ -23,10 +23,7 @@ interface Connection {
 const DESCRIBE = serialize.describe({ type: 'P' });
 const EXECUTE = Buffer.concat([serialize.execute(), serialize.sync()]);
 
-/**
- * What makes the rows of the statements that a connection has prepared. Their columns never change: PostgreSQL refuses a plan whose result
- * would.
- */
+/** The makers of rows of the statements that a connection has prepared. Their columns never change: PostgreSQL refuses a plan whose result would. */
 const describedOn = new WeakMap<Connection, Map<string, MakeRow>>();
 
 /** A column, and how its values are read. */
@@ -52,7 +49,7 @@ function rowMakerOf(columns: readonly Column[]): MakeRow {
   };
 }
 
-/** How values are read from the text that PostgreSQL sends; those of other types as pg does. */
+/** Parsers of the text that PostgreSQL sends; those of other types are pg's. */
 const PARSERS: Record<number, (text: string) => unknown> = {
   [pg.types.builtins.INT8]: toSafeInteger,
   [pg.types.builtins.TIMESTAMPTZ]: toIsoInstant,
@@ -71,10 +68,7 @@ function toIsoInstant(text: string): string {
   return `${text.slice(0, 10)}T${text.slice(11, 19)}${fraction === '' ? '.000' : fraction.padEnd(4, '0')}Z`;
 }
 
-/**
- * An array as a parameter, in the text that PostgreSQL reads. Made ahead of its statement, so that the connection need not wait for it, and in
- * a fifth of the time that pg takes.
- */
+/** An array as a parameter, in PostgreSQL's text. It is made before its statement, and in a fifth of the time that pg takes. */
 export function arrayText(values: readonly ArrayItem[]): string {
   let text = '';
   for (let place = 0; place < values.length; place += 1)
@@ -94,9 +88,8 @@ function itemText(value: ArrayItem): string {
 const TO_ESCAPE = /["\\]/;
 
 /**
- * A named statement that pg runs (`client.query(statement)`), instead of pg's own Query. It asks once for a connection, and not
- * with each execution, which columns it returns, and it emits no events. With pg's Query, reads are 8 % slower, and logins 1 %
- * (docs/decisions/sql.md).
+ * A named statement that pg runs (`client.query(statement)`), instead of pg's own Query. It asks once for a connection, and not with each
+ * execution, for its columns, and emits no events. With pg's Query, reads are 8 % slower, and logins 1 % (docs/decisions/sql.md).
  */
 export class PreparedStatement<Row> implements pg.Submittable, Limited {
   readonly #rows: Row[] = [];
@@ -116,8 +109,8 @@ export class PreparedStatement<Row> implements pg.Submittable, Limited {
   submit(pgConnection: pg.Connection): Error | undefined {
     const connection = pgConnection as unknown as Connection;
     const { name, text } = this;
-    const known = connection.parsedStatements[name];
-    if (known !== undefined && known !== text) return new Error(`Two statements have the name ${name}.`);
+    const parsedText = connection.parsedStatements[name];
+    if (parsedText !== undefined && parsedText !== text) return new Error(`Two statements have the name ${name}.`);
     let values: unknown[];
     try {
       values = this.values.map((value) => prepareValue(value));
@@ -127,7 +120,7 @@ export class PreparedStatement<Row> implements pg.Submittable, Limited {
     this.#makeRow = describedOn.get(connection)?.get(name);
     const messages = [serialize.bind({ statement: name, values }), EXECUTE];
     if (this.#makeRow === undefined) messages.splice(1, 0, DESCRIBE);
-    if (known === undefined) messages.unshift(serialize.parse({ name, text }));
+    if (parsedText === undefined) messages.unshift(serialize.parse({ name, text }));
     // One write: pg's own methods write each message.
     if (connection.stream.writable) connection.stream.write(Buffer.concat(messages));
     return undefined;
@@ -196,14 +189,12 @@ export interface TimeLimit {
   giveUpAll(): void;
 }
 
-/** How often work is checked, in milliseconds: it may take that much longer than its limit. */
+/** The pause between checks: work may take that much longer than its limit. */
 const CHECK_MS = 250;
 
 /**
- * Gives up work that is open for longer than `limitMs`.
- *
- * One timer checks all open work, while there is any. A timer for each statement, which pg has for `query_timeout`, costs more; and V8
- * keeps each statement alive until the next full collection, with all that hangs on it (docs/benchmarks.md, "Garbage collection").
+ * Gives up work that is open for longer than `limitMs`, by one timer while there is any. A timer for each statement, as pg's `query_timeout`,
+ * costs more; and V8 keeps each statement alive until the next full collection (docs/benchmarks.md, "Garbage collection").
  */
 export function createTimeLimit(limitMs: number): TimeLimit {
   /** The open work in slots that are used again, with the time when it was opened. */

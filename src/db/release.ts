@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool } from 'pg';
 import { isOlder, VERSION } from '../config/build.js';
 
-/** Which releases may use the database: the schema names the oldest one (docs/decisions/migrations.md). */
+/** The release of a schema, which names the oldest one that may use the database (docs/decisions/migrations.md). */
 
 export interface Release {
   /** Null in a schema from before it told. */
@@ -48,10 +48,7 @@ export function requireUsable({ oldest }: Release): void {
 
 const LOOK_MS = 2_000;
 
-/**
- * Looks at the release while this process serves, and calls `onRelease` with it. Somebody else may migrate. A look that fails is followed by
- * the next one. Returns a function that ends it.
- */
+/** Looks at the release while this process serves, and calls `onRelease` with it: somebody else may migrate. Returns a function that ends it. */
 export function watchRelease(pool: Pool, onRelease: (release: Release) => void): () => Promise<void> {
   const ended = new AbortController();
   const { signal } = ended;

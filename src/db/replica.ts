@@ -32,7 +32,7 @@ export interface ReplicaOptions {
   readonly onReplica?: (reason: unknown) => void;
 }
 
-/** How often the primary is asked for its position, and the standby whether it follows. A connection counts as checked for so long. */
+/** The pause between questions to the primary for its position, and to the standby whether it follows. A connection counts as checked for so long. */
 const CHECK_MS = 250;
 /** A standby that does not answer a check for so long counts as frozen. */
 const CHECK_LIMIT_MS = 750;
@@ -41,19 +41,19 @@ const GOOD_CHECKS = 3;
 const CONNECT_LIMIT_MS = 1_000;
 /** After so long the standby gives a statement up, and the primary gets it. */
 export const REPLICA_STATEMENT_MS = 1_500;
-/** How much longer its answer is waited for, before it counts as frozen. */
+/** Its answer may come so much later, before it counts as frozen. */
 const ANSWER_MARGIN_MS = 500;
-/** How long the first transaction of a process waits until the standby is known to have everything that was there at the start. */
+/** The first transaction waits so long until the standby is known to have everything that was there at the start. */
 const START_MS = 3_000;
 const ASK_LIMIT_MS = 10_000;
 
-/** Which database it is. A standby has the same as its primary. */
+/** The identity of the database. A standby has that of its primary. */
 const IDENTITY = Prisma.sql`
   SELECT s.system_identifier::text || ' ' || d.oid::text AS identity
   FROM pg_control_system() s, pg_database d WHERE d.datname = current_database()`;
 /**
- * While a transaction is open on an idle primary, this may lie inside a record, which no standby can replay before the rest is flushed (15 s at
- * most). Lists then go to that idle primary.
+ * A transaction on an idle primary may leave this inside a record, which no standby can replay before the rest is flushed (15 s at most). Lists then go
+ * to that primary.
  */
 const WRITTEN = Prisma.sql`SELECT (pg_current_wal_flush_lsn() - '0/0'::pg_lsn)::float8 AS position`;
 const REPLAYED = Prisma.sql`
@@ -88,7 +88,7 @@ export function createReplica(options: ReplicaOptions) {
   const asOne = { ...connection, connectionTimeoutMillis: CONNECT_LIMIT_MS };
   const { onOneConnection, inTransaction } = createTransactions(pool, statementsOn, requireFresh);
 
-  /** How many reads each server has answered. */
+  /** The number of reads that each server has answered. */
   const reads = { replica: 0, primary: 0 };
   /** Reads that failed on the standby, and then were made on the primary. */
   let failures = 0;
@@ -161,7 +161,7 @@ export function createReplica(options: ReplicaOptions) {
       throw new Error('DATABASE_REPLICA_URL leads to another database than DATABASE_URL.');
   }
 
-  /** How old answers of this connection are. Throws where they are too old, or not those of the primary. */
+  /** The age of this connection's answers. Throws where they are too old, or not those of the primary. */
   async function check(client: pg.ClientBase): Promise<number> {
     const [row] = await checksOn(client as pg.Client, checkLimit).query<{ isStandby: boolean; position: number }>(
       REPLAYED,
@@ -198,7 +198,7 @@ export function createReplica(options: ReplicaOptions) {
 
   return {
     start,
-    /** What was committed longer ago than this is in every read that begins now. */
+    /** Every read that begins now has all commits older than this. */
     maxAgeMs: maxLagMs + CHECK_MS,
 
     /** Answers a question about the standby itself, on a connection of its own. */
@@ -223,7 +223,7 @@ export function createReplica(options: ReplicaOptions) {
       return primary.query(statement);
     },
 
-    /** Where its server fails once `work` has begun, it fails: what it has read and handed on cannot be read again elsewhere. */
+    /** A failure once `work` has begun is one of the transaction: rows that were handed on cannot be read again elsewhere. */
     async transaction<Result>(isolation: Isolation, work: (tx: Queryable) => Promise<Result>): Promise<Result> {
       start();
       await beginning;
@@ -267,12 +267,9 @@ class Behind extends Error {
 }
 
 /**
- * How old the answers of a standby are, by the clock of this process alone. The primary is asked again and again how far its log goes. A
- * standby that has replayed the log up to such a position has everything that was committed before the primary was asked for it.
- *
- * So an idle primary makes no standby old, as the time of the last replayed commit would, and the clocks of servers do not matter. A
- * standby that has lost its place in the log stays at a position, and grows old, however healthy it looks.
- *
+ * Measures how old the answers of a standby are, by the clock of this process alone. A standby that has replayed the log up to a position
+ * has everything that was committed before the primary was asked for it. So an idle primary makes no standby old, as the time of the last
+ * replayed commit would, and a standby that has lost its place in the log grows old, however healthy it looks.
  * `keptMs` is the largest age that can be told.
  */
 export function createLagMeter(keptMs: number) {
@@ -286,12 +283,12 @@ export function createLagMeter(keptMs: number) {
       while (positions[0] !== undefined && positions[0].at < at - keptMs) positions.shift();
       positions.push({ position, at });
     },
-    /** How long ago there was something that a standby has not replayed, which has replayed up to `replayed`. Infinite where that is not known. */
+    /** The age of the oldest log that a standby has not replayed, which has replayed up to `replayed`. Infinite where it is not known. */
     ageOf(replayed: number, now: number): number {
       const reached = positions.findLast(({ position }) => position <= replayed);
       return reached === undefined ? Number.POSITIVE_INFINITY : now - reached.at;
     },
-    /** Whether the primary, asked after `since`, has not written what a standby had replayed by then: it does not follow this primary. */
+    /** True if the primary, asked after `since`, has not written what a standby had replayed by then: it does not follow this primary. */
     isAhead(replayed: number, since: number): boolean {
       const last = positions.at(-1);
       return last !== undefined && last.at > since && last.position < replayed;

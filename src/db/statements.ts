@@ -23,9 +23,8 @@ export interface Statement {
 /** Runs statements: the database, or one transaction of it. */
 export interface Queryable {
   /**
-   * Runs one statement and returns its rows. It goes to node-postgres directly: `$queryRaw` doubles the cost of a short
-   * statement, and takes several times the memory of a large result. A bigint is returned as a number, a timestamp as ISO 8601
-   * text, which is the form that callers of the interfaces get.
+   * Runs one statement on node-postgres and returns its rows: `$queryRaw` doubles the cost of a short one, and needs several times the memory
+   * for a large result. A bigint is returned as a number, a timestamp as ISO 8601 text, which is the form that callers get.
    */
   query<Row>(statement: Prisma.Sql | Statement): Promise<Row[]>;
 }
@@ -49,8 +48,8 @@ export type Connection = pg.Pool | pg.PoolClient | pg.Client;
 /** The one way by which a statement reaches a connection: tests count it, and traces have a span for it. */
 export function createStatements(onStatement: ((sql: string) => void) | undefined) {
   return (connection: Connection, limit: TimeLimit | null, mayBegin?: () => boolean): Queryable => ({
-    query<Row>(given: Prisma.Sql | Statement) {
-      const statement = 'name' in given ? given : namedStatement(given);
+    query<Row>(query: Prisma.Sql | Statement) {
+      const statement = 'name' in query ? query : namedStatement(query);
       onStatement?.(statement.text);
       if (currentTrace() === undefined) return send<Row>(connection, statement, limit, mayBegin);
       const step = { kind: 'statement', sql: statement.text } as const;
@@ -95,10 +94,7 @@ function namedStatement(sql: Prisma.Sql): Statement {
   return { name: statementName(text), text, values };
 }
 
-/**
- * A named statement is parsed and planned once for each connection, which doubles the rate of queries. There are few texts,
- * because a list is passed as one array parameter, so there are few names.
- */
+/** A named statement is parsed and planned once for each connection, which doubles the rate. A list is one array parameter, so there are few names. */
 export function statementName(sql: string): string {
   let name = names.get(sql);
   if (name === undefined) {
@@ -149,10 +145,7 @@ export function createTransactions(
     }
   }
 
-  /**
-   * Runs `work` in a transaction. Without a `limit` its statements may take long. That is said for this transaction only: behind
-   * a pooler the next one may have the session of another client.
-   */
+  /** Runs `work` in a transaction. Without a `limit` its statements may take long, in this transaction only: a pooler may lend the session on. */
   async function inTransaction<Result>(
     isolation: Isolation,
     limit: TimeLimit | null,
@@ -204,10 +197,7 @@ export async function inBatches(deleteSome: (limit: number) => Promise<number>, 
   while (!signal?.aborted && (await deleteSome(AT_ONCE)) >= AT_ONCE);
 }
 
-/**
- * For a statement of several keys: how long it waits for a lock. Part of its FROM, so that it takes no statement of its own; it ends with
- * the transaction.
- */
+/** A short wait for a lock, for a statement of several keys. Part of its FROM, so it takes no statement of its own, and ends with the transaction. */
 export const SHORT_LOCK_LIMIT = Prisma.sql`(SELECT set_config('lock_timeout', '100ms', true)) AS lock_limit`;
 
 /** A column of the keys `k` of a statement: its type in PostgreSQL, and its value. */
@@ -227,10 +217,8 @@ export const arrayOfKeys = <Key>(items: (keys: readonly Key[]) => readonly Array
   new Placeholder<Key>((keys) => arrayText(items(keys))) as unknown as string;
 
 /**
- * A statement for keys, whose text is made once. `build` gets what selects the keys as `k`, with the columns and `k.key_index`, and whether
- * there is one key.
- *
- * The text has two forms, because a lone key is frequent, and PostgreSQL takes a fifth less time for a row of values than for arrays.
+ * A statement for keys, whose text is made once. `build` gets the rows of keys `k`, with `k.key_index`, and whether there is one key.
+ * A lone key is frequent, and has a text of its own: PostgreSQL takes a fifth less time for a row of values than for arrays.
  * Arrays serve any number of keys with one prepared statement.
  */
 export function keyedStatement<Key, Row>(
@@ -263,9 +251,9 @@ export function keyedStatement<Key, Row>(
 
 /** Makes a statement on its first use. */
 function once(make: () => Prisma.Sql) {
-  let made: Statement | undefined;
+  let statement: Statement | undefined;
   return () => {
-    made ??= namedStatement(make());
-    return made;
+    statement ??= namedStatement(make());
+    return statement;
   };
 }

@@ -9,7 +9,7 @@ export interface ChangesKey {
   /** Null: all. */
   readonly types: readonly ChangeType[] | null;
   readonly limit: number;
-  /** How many changes are looked at for those of the types; without types, as many as `limit`. */
+  /** The number of changes among which those of the types are read; without types, as many as `limit`. */
   readonly scan: number;
 }
 
@@ -52,8 +52,8 @@ const FEED = Prisma.sql`
   LEFT JOIN changes_feed f USING (id)`;
 
 /**
- * The next published changes of projects, in the order of their ids; the keys have the same types. At least one row for each key, which has
- * the state of the feed. The last change that may be looked at is returned whatever its type, because the next read begins after it.
+ * The next published changes of projects, in the order of their ids; the keys have the same types. Each key has at least one row, with the
+ * state of the feed. The last change that may be looked at is returned whatever its type, because the next read begins after it.
  */
 export function readChanges(db: Queryable, keys: readonly ChangesKey[]): Promise<KeyedRow<ChangeRow>[]> {
   const types = keys[0]?.types ?? null;
@@ -86,7 +86,7 @@ export function readChanges(db: Queryable, keys: readonly ChangesKey[]): Promise
     ORDER BY k.key_index, c.id`);
 }
 
-/** Those of the changes of a project that are kept. */
+/** Changes with these ids, as far as they are kept. */
 export function findChanges(db: Queryable, projectId: number, ids: readonly number[]) {
   return db.query<Pick<ChangeRow, 'type' | 'userId' | 'fields' | 'at'> & { id: number }>(Prisma.sql`
     SELECT c.id, c.type::text AS type, c.user_id AS "userId", c.fields, c.at
@@ -100,7 +100,7 @@ export async function readFeed(db: Queryable): Promise<FeedRow> {
   return feed as FeedRow;
 }
 
-/** Those of the projects that have changes from after one id through another. */
+/** Projects that have changes from after one id through another. */
 export async function findChangedProjects(
   db: Queryable,
   projectIds: readonly number[],
@@ -124,7 +124,7 @@ export function tryToLead(session: Queryable): Promise<boolean> {
   return readValue(session, Prisma.sql`SELECT pg_try_advisory_lock(${PUBLISHER_LOCK}::bigint)`);
 }
 
-/** What the session of a leader is called, with the id of its process. Only one that no pooler can lend to others may have the name. */
+/** The name of a leader's session, before the id of its process. Only a session that no pooler can lend to others may have it. */
 const LEADER_NAME = 'userdir leads the feed: ';
 
 /** Lets other processes end this session, which leads, when it gives no sign of life. */
@@ -139,14 +139,11 @@ export interface Leader {
   readonly role: string;
   /** Of its process; null where it is on the machine of the database, or where this role may not see it. */
   readonly address: string | null;
-  /** How old the session is; null where this role may not see it. */
+  /** The age of the session; null where this role may not see it. */
   readonly seconds: number | null;
-  /**
-   * Since its last statement. A leader asks for the last id several times a second, which is its heartbeat; PostgreSQL records the time.
-   * Null where this role may not see it.
-   */
+  /** Since its last statement, by the clock of PostgreSQL: a leader asks several times a second. Null where this role may not see it. */
   readonly silentSeconds: number | null;
-  /** Whether it is the session of the leader alone. */
+  /** True for the session of the leader alone. */
   readonly isNamed: boolean;
 }
 
@@ -167,8 +164,8 @@ export async function findLeader(db: Queryable): Promise<Leader | null> {
 }
 
 /**
- * Ends the session that publishes if it has been silent for so long: its process is frozen. Never one without the name, which may do the work
- * of another client by now. False if there is none to end.
+ * Ends the publishing session of a frozen process, which has been silent for so long; false if there is none. One without the name may do another
+ * client's work by now.
  */
 export async function endSilentLeader(session: Queryable, silentSeconds: number): Promise<boolean> {
   const [ended] = await session.query<{ isEnded: boolean }>(Prisma.sql`
@@ -187,7 +184,7 @@ export function takeTransactionId(session: Queryable): Promise<string> {
   return readValue(session, Prisma.sql`SELECT pg_current_xact_id()::text`);
 }
 
-/** Whether every transaction up to this one has ended. */
+/** True once every transaction up to this one has ended. */
 export function haveEnded(session: Queryable, xid: string): Promise<boolean> {
   return readValue(session, Prisma.sql`SELECT pg_snapshot_xmin(pg_current_snapshot()) > ${xid}::text::xid8`);
 }
@@ -198,8 +195,8 @@ const WRITERS = Prisma.sql`
     AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())`;
 
 /**
- * The open transactions that have written changes. A transaction takes the lock before it is given an id and keeps it until its commit is
- * visible, so that all that were given an id before this call and are still open are among them.
+ * The open transactions that have written changes. Each takes the lock before it gets an id, and keeps it until its commit is visible, so none that got
+ * an id before this call is missing.
  */
 export async function findWriters(session: Queryable): Promise<string[]> {
   const rows = await session.query<{ writer: string }>(
@@ -246,10 +243,13 @@ export async function pruneChanges(db: Queryable, projectId: number, olderThanMs
   return row?.pruned ?? 0;
 }
 
-/** How a database is asked where it runs, which it compares with where it ran: by an operator who only looks, by what opens it, or to say that it was restored. */
+/** The occasion of asking a database where it runs: an operator only looks, something opens it, or it was restored. */
 export type Recognition = 'look' | 'command' | 'server' | 'restored';
 
-/** What it is: the same, restored or copied, or on a standby that was promoted. Unless only looked at, ids then go on far beyond (see the migration). */
+/**
+ * Compares where the database runs and ran: the same, restored or copied, or a promoted standby. Unless only looked at, ids then go on far beyond (see
+ * the migration).
+ */
 export function recogniseDatabase(
   db: Queryable,
   files: string,

@@ -27,7 +27,7 @@ const MAX_SCANNED = 10_000;
 const SCANNED_AT_ONCE = 1_000;
 /** To look at so many for their type is one unit of work (http/admission.ts). */
 const SCANNED_PER_UNIT = 200;
-/** How many changes a follower reads at once: one unit of work. */
+/** Changes that a follower reads at once: one unit of work. */
 const FOLLOWED_AT_ONCE = 50;
 /** A follower tries again for so long while the service is overloaded or the database is away. */
 const RETRY_MS = 500;
@@ -36,7 +36,7 @@ const MAX_RETRIES = 60;
 /** Adds units of work that a request turned out to cost. False where the work is to end, because the request is refused or its client has gone. */
 type Charge = (units: number) => boolean;
 
-/** What is read at once: so many changes, of the types, of so many that are looked at. */
+/** The extent of one read: the most changes, their types, and the most that are looked at. */
 type Extent = Pick<sql.ChangesKey, 'types' | 'limit' | 'scan'>;
 
 /** One read, for which a request has paid with its weight. */
@@ -79,10 +79,7 @@ export function createChanges(
   const readLagging = db.replica === null ? readNow : readOn(db.replicaReads);
   const news = createNews(db, publisher.listen);
 
-  /**
-   * A part of the feed. It is full with as many changes as asked for, or as may be looked at, so that there may be more. The newest change is
-   * committed, and may not be published yet.
-   */
+  /** A part of the feed. A full one has as many changes as asked for, or as may be looked at. The newest one is committed, perhaps not published yet. */
   async function readPart(projectId: number, after: ChangeCursor | null, extent: Extent, read = readNow) {
     const rows = await read({ projectId, after: after?.id ?? 0, ...extent });
     const feed = rows[0] as sql.ChangeRow;
@@ -110,7 +107,7 @@ export function createChanges(
       await publisher.waitFor(feed.last);
       feed = await sql.readFeed(db);
     }
-    // Who takes a cursor and then reads lists must not miss what is before the cursor and not yet in the lists of a standby.
+    // A caller who takes a cursor and then reads lists must not miss what is before the cursor and not yet in the lists of a standby.
     if (db.replica !== null) await sleep(db.replica.maxAgeMs);
     return cursorsOf(feed)(feed.published);
   }
@@ -120,10 +117,9 @@ export function createChanges(
     start: publisher.start,
 
     /**
-     * The next changes in the order in which they were committed, at least those committed before the call, unless a transaction that is
-     * still open holds them up. A page for few types may have fewer than `first` although there are more: it looks at a bounded number of
-     * changes, and each read after the first is charged before it is made. The next page begins at `end`, also if this one is empty.
-     * CURSOR_EXPIRED.
+     * The next changes in the order of commit, at least those committed before the call, unless an open transaction holds them up.
+     * A page for few types may have fewer than `first` although there are more: it looks at a bounded number of changes. Each read after the
+     * first is charged before it is made. The next page begins at `end`, also if this one is empty. CURSOR_EXPIRED.
      */
     async listChanges(
       scope: ProjectScope,
@@ -154,8 +150,8 @@ export function createChanges(
     },
 
     /**
-     * The changes after a cursor, and then those that come, until `signal` aborts. They are read when they are asked for, so a slow reader
-     * costs no memory. The cursor also moves by changes of other types. CURSOR_EXPIRED.
+     * The changes after a cursor, and then new ones, until `signal` aborts, read on demand, so a slow reader costs no memory. CURSOR_EXPIRED. The cursor
+     * also moves by changes of other types.
      */
     async *follow(
       scope: ProjectScope,
@@ -215,8 +211,8 @@ export function createChanges(
     },
 
     /**
-     * The next changes after a place that this database keeps itself, such as that of a webhook, each with its own place, the place after
-     * them, whether there may be more, and the present timeline. CURSOR_EXPIRED.
+     * The next changes after a place of this database, such as a webhook's, each with its own place, the end, whether there may be more, and the
+     * timeline. CURSOR_EXPIRED.
      */
     async readAfter(projectId: number, place: ChangeCursor, { types, limit }: Pick<Extent, 'types' | 'limit'>) {
       const extent = { types, limit, scan: types === null ? limit : SCANNED_AT_ONCE };
@@ -241,15 +237,15 @@ export function createChanges(
       return after;
     },
 
-    /** Those of the changes with these ids (cursors) that are kept, by their ids. */
+    /** Changes with these ids (cursors), as far as they are kept, by their ids. */
     async findChanges(projectId: number, ids: readonly string[]): Promise<ReadonlyMap<string, Change>> {
       const places = new Set(ids.flatMap((id) => decodeChangeCursor(id)?.id ?? []));
       if (places.size === 0) return new Map();
       const [feed, rows] = await Promise.all([sql.readFeed(db), sql.findChanges(db, projectId, [...places])]);
       const cursorOf = cursorsOf(feed);
-      const found = rows.map((row) => toChange(row, cursorOf(row.id)));
+      const changes = rows.map((row) => toChange(row, cursorOf(row.id)));
       // Of another timeline, the same place is another change.
-      return new Map(found.filter(({ id }) => ids.includes(id)).map((change) => [change.id, change]));
+      return new Map(changes.filter(({ id }) => ids.includes(id)).map((change) => [change.id, change]));
     },
 
     /** The cursors of places, as they are now. */
@@ -261,7 +257,7 @@ export function createChanges(
     /** Calls back after each publication. Changes are published without a delay as long as there is a listener. Returns what ends it. */
     listen: (listener: () => void): (() => void) => publisher.listen(listener),
 
-    /** Whether the database is where it ran, or was restored. To be asked before it is used. */
+    /** Tells whether the database is where it ran, or was restored. It is asked before the database is used. */
     recognise: async (asked: sql.Recognition) => sql.recogniseDatabase(db, await db.identifyFiles(), asked),
     findRestore: () => sql.findRestore(db),
 
@@ -305,7 +301,7 @@ const BEGINNING = { timeline: '00000000', published: 1 };
 const MAX_TIMELINES = 200;
 
 const isKnown = ({ timeline }: ChangeCursor, feed: sql.FeedRow) =>
-  timeline === feed.timeline || timelinesOf(feed).some((each) => each.timeline === timeline);
+  timeline === feed.timeline || timelinesOf(feed).some((one) => one.timeline === timeline);
 
 function timelinesOf({ timelines }: sql.FeedRow): { timeline: string; published: number }[] {
   const words = timelines?.split(' ') ?? [];
@@ -323,8 +319,8 @@ function cursorsOf(feed: sql.FeedRow): (id: number) => ChangeCursor {
 /** Throws CURSOR_EXPIRED where changes after the cursor are missing, or where it has seen changes that this database lost. */
 function requireKept({ timeline, id }: ChangeCursor, feed: sql.ChangeRow, retentionMs: number): void {
   if (timeline !== feed.timeline) {
-    const known = [BEGINNING, ...timelinesOf(feed)].find((each) => each.timeline === timeline);
-    if (known === undefined || id > known.published)
+    const place = [BEGINNING, ...timelinesOf(feed)].find((one) => one.timeline === timeline);
+    if (place === undefined || id > place.published)
       throw cursorExpired('this database has not all of the changes before it');
   }
   requireNotPruned(id, feed, retentionMs);

@@ -5,34 +5,30 @@ import { isNotPermitted } from '../db/failures.js';
 import { RESTORED } from '../domain/changes.js';
 import * as sql from './changes.sql.js';
 
-/** How long the leader waits between two looks at the sequence: while changes come, and while none has come for long. */
+/** The leader waits so long between two looks at the sequence: while changes come, and while none has come for long. */
 const BUSY_MS = 20;
 const IDLE_MS = 100;
 /** It counts as busy for so long after a change, and while there are listeners. */
 const BUSY_FOR_MS = 5_000;
-/** How often it looks whether the open transactions have ended, at first and at last. */
+/** It looks so often whether the open transactions have ended, at first and at last. */
 const MIN_SETTLE_MS = 2;
 const MAX_SETTLE_MS = 200;
-/** How often another process asks whether the leader has gone. */
+/** Another process asks so often whether the leader has gone. */
 const LEAD_RETRY_MS = 1_000;
-/** How often it asks while a reader waits: a leader that is there publishes sooner. */
+/** It asks so often while a reader waits: a leader that is there publishes sooner. */
 const HURRY_MS = 200;
 /** A leader that is silent for so long is frozen. */
 const SILENT_SECONDS = 10;
-/** How long a reader waits for what is committed to be published, and while nobody is known to publish. */
+/** A reader waits so long for committed changes to be published, and while nobody is known to publish. */
 const WAIT_MS = 1_000;
 const LEADERLESS_WAIT_MS = 5_000;
 const PRUNE_INTERVAL_MS = 600_000;
 
 /**
- * Settles up to where the feed can be read, in one process of all that share a database; the others are told. Ids are given out before
- * commit. So the leader reads the last id that was given out, then takes a transaction id of its own, and publishes the first when no
- * transaction up to the second is open any more: every transaction that was given one of these ids has ended by then. Where that takes long,
- * it looks at the locks on the table instead, which only transactions with changes of this database have.
- *
- * Writers do nothing for it. NOTIFY from their transactions would make their commits wait for each other.
- *
- * This process also runs `deleteExpired` from time to time.
+ * Settles up to where the feed can be read, in one process of all that share a database; the others are told. Ids precede commits:
+ * the leader reads the last id, then takes a transaction id of its own, and publishes the first when no transaction up to the second is open:
+ * all that have one of these ids have ended. Where that takes long, it looks at the table's locks, which only writers of changes have.
+ * NOTIFY by writers would make their commits wait for each other. This process also runs `deleteExpired` from time to time.
  */
 export function createChangePublisher(
   db: Database,
@@ -48,9 +44,9 @@ export function createChangePublisher(
   let published = 0;
   let isStarted = false;
   let leads = false;
-  /** Whether this process or another one is known to publish. */
+  /** True while this process or another one is known to publish. */
   let isLed = false;
-  /** How many readers wait for a publication. */
+  /** The number of readers that wait for a publication. */
   let waiting = 0;
   let busyUntil = 0;
   let pendingSince: number | null = null;
@@ -105,17 +101,14 @@ export function createChangePublisher(
     await publishAll(session);
   }
 
-  /** Whether there is a leader. */
+  /** True if there is a leader. */
   async function watchLeader(session: Session): Promise<boolean> {
     const leader = await sql.findLeader(session);
     if (leader !== null) await endIfFrozen(session, leader);
     return leader !== null;
   }
 
-  /**
-   * Ends the session of a leader that is frozen, which gives its lock back. When it wakes up, it publishes nothing: whatever it does as the
-   * leader, it does in that session.
-   */
+  /** Ends the session of a frozen leader, which frees its lock. A leader that wakes up publishes nothing, because it acts in that session only. */
   async function endIfFrozen(session: Session, leader: sql.Leader): Promise<void> {
     const { pid, role, silentSeconds, isNamed } = leader;
     const report = (what: string) =>

@@ -13,16 +13,15 @@ const LIMITS = {
   maxInFlight: 256,
   maxPerProject: 4,
   maxFailing: 64,
-  /** How many changes are read at once. */
   changesPerRead: 100,
   /** A turn ends when there is no more, or with the first message after this time. Then its place is recorded. */
   turnMs: 1_000,
-  /** How long another process waits for one that has died, and how often a lease is renewed. */
+  /** A process waits so long for one that has died; leases are renewed within it. */
   leaseMs: 10_000,
   renewMs: 3_000,
-  /** How often it is looked for retries that are due, and for what dead processes have left. */
+  /** The pause between looks for due retries, and for endpoints of dead processes. */
   pollMs: 1_000,
-  /** How long an exchange may go on when the process ends. It is repeated later, by another process. */
+  /** An exchange may go on so long when the process ends. Another process repeats it later. */
   closeMs: 1_000,
   giveUpMs: GIVE_UP_MS,
   retryDelayMs: (failures: number, retryAfterMs: number | null) => retryDelayMs(failures, retryAfterMs, Math.random()),
@@ -39,7 +38,7 @@ const ENABLED = { status: 'enabled', reason: null } as const;
 
 type Outlook = Pick<sql.TurnResult, 'failures' | 'delayMs' | 'status' | 'reason'>;
 
-/** What a turn has come to so far. */
+/** The result of a turn so far. */
 interface Progress extends Omit<sql.TurnResult, keyof Outlook> {
   failure: Exchange | null;
 }
@@ -54,18 +53,18 @@ interface Turn {
 }
 
 /**
- * Delivers changes to endpoints, beside other processes that do the same. An endpoint is a place in the feed: a process leases it, sends the
- * changes after its place one after another, and records the new place. Of a process that dies, others take over when its leases have ended,
- * from the last place that was recorded, so a message may come twice but none is lost.
+ * Delivers changes to endpoints, beside other processes. An endpoint is a place in the feed: a process leases it, sends the changes after its
+ * place one by one, and records the new place. When a process dies and its leases end, others go on from the recorded place:
+ * a message may come twice, but none is lost.
  */
 export function createWebhookDelivery(
   db: Database,
   changes: Pick<Changes, 'readAfter' | 'listen'>,
   getSender: () => Promise<WebhookSender>,
   onFailure: OnFailure,
-  given: Partial<DeliveryLimits> = {},
+  options: Partial<DeliveryLimits> = {},
 ) {
-  const limits: DeliveryLimits = { ...LIMITS, ...given };
+  const limits: DeliveryLimits = { ...LIMITS, ...options };
   const inBackground = createBackground(onFailure);
   const lease = randomUUID();
   const turns = new Map<string, Turn>();
@@ -200,7 +199,7 @@ export function createWebhookDelivery(
       }
       progress.place = part.end;
       if (!part.isFull) return;
-      // Where there is little to send, nothing else slows down the reads.
+      // With little to send, nothing else slows down the reads.
       if (part.changes.length < extent.limit) await pause(REST_FACTOR * tookMs);
     } while (!isOver());
 
@@ -212,9 +211,9 @@ export function createWebhookDelivery(
       count(outcome);
       if (outcome === 'aborted') return false;
       const { id, type } = message;
-      const made = { at, id, type, ok, status, ms, error, resent: false };
+      const attempt = { at, id, type, ok, status, ms, error, resent: false };
       // A failure, which ends the turn, comes beside as many that were accepted before it.
-      progress.attempts = [made, ...progress.attempts.slice(0, ok ? ATTEMPTS_KEPT - 1 : ATTEMPTS_KEPT)];
+      progress.attempts = [attempt, ...progress.attempts.slice(0, ok ? ATTEMPTS_KEPT - 1 : ATTEMPTS_KEPT)];
       if (ok) progress.accepted += 1;
       else {
         progress.failed = 1;
@@ -274,7 +273,7 @@ export function createWebhookDelivery(
     /** Attempts by their outcome, since the start. */
     countOutcomes: (): ReadonlyMap<Outcome, number> => outcomes,
 
-    /** Stops. What is in flight may end within a moment; otherwise it is sent again, by another process or after the next start. */
+    /** Stops. An exchange may end within a moment; otherwise it is repeated, by another process or after the next start. */
     async close(): Promise<void> {
       closing.abort();
       stopFollowing();

@@ -11,9 +11,9 @@ import {
 
 export type WebhookSender = ReturnType<typeof createWebhookSender>;
 
-/** How long a whole exchange may take: to resolve the name, to connect, to send, and to read the answer. */
+/** The limit of a whole exchange: to resolve the name, to connect, to send, and to read the answer. */
 export const EXCHANGE_MS = 15_000;
-/** So much of an answer is read. What matters is its status. */
+/** So much of an answer is read: only its status matters. */
 const MAX_ANSWER_BYTES = 4_096;
 const RESOLVE_MS = 3_000;
 /** Of several addresses, each is tried for so long. */
@@ -37,7 +37,7 @@ export interface Target {
 }
 
 export interface Exchange extends TestResult {
-  /** Whether the endpoint wants nothing any more. */
+  /** True if the endpoint wants nothing any more. */
   readonly isGone: boolean;
   readonly retryAfterMs: number | null;
   readonly outcome: Outcome;
@@ -46,9 +46,9 @@ export interface Exchange extends TestResult {
 export type Outcome = 'delivered' | 'refused' | 'timeout' | 'unreachable' | 'aborted';
 
 /**
- * Sends messages to endpoints, signed as Standard Webhooks asks. An endpoint is not trusted: it has a limited time, no more than the beginning of its
- * answer is read, and redirects are not followed. The name is resolved here, once for each connection, and the connection goes to an address that
- * was found good: a name that means another address a moment later gains nothing.
+ * Sends messages to endpoints, signed as Standard Webhooks asks. An endpoint is not trusted: its time and the part of its answer that is read
+ * are limited, and redirects are not followed. The name is resolved once for each connection, which goes to a checked address:
+ * a name that means another address a moment later gains nothing.
  */
 export function createWebhookSender({ allowPrivate, exchangeMs = EXCHANGE_MS, resolve }: SenderOptions) {
   const findAddresses = resolve ?? (allowPrivate ? resolveAsSystem : createResolver());
@@ -56,10 +56,10 @@ export function createWebhookSender({ allowPrivate, exchangeMs = EXCHANGE_MS, re
     connect: {
       lookup(hostname, { all }, callback) {
         findAddresses(hostname)
-          .then((found) => {
-            if (!allowPrivate && !found.every(isPublicAddress))
+          .then((texts) => {
+            if (!allowPrivate && !texts.every(isPublicAddress))
               throw new Refusal('its name leads to a private address');
-            return found.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
+            return texts.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
           })
           .then((addresses) => {
             const [first] = addresses;
@@ -90,13 +90,13 @@ export function createWebhookSender({ allowPrivate, exchangeMs = EXCHANGE_MS, re
       const timer = setTimeout(() => stop.abort(new TimedOut()), exchangeMs);
       signal?.addEventListener('abort', abort, { once: true });
       if (signal?.aborted) abort();
-      const ended = (known: Partial<Exchange> & Pick<Exchange, 'outcome' | 'error'>): Exchange => ({
-        ok: known.outcome === 'delivered',
+      const ended = (ending: Partial<Exchange> & Pick<Exchange, 'outcome' | 'error'>): Exchange => ({
+        ok: ending.outcome === 'delivered',
         status: null,
         isGone: false,
         retryAfterMs: null,
         ms: Math.round(performance.now() - startedAt),
-        ...known,
+        ...ending,
       });
       try {
         requireTarget(url, allowPrivate);
@@ -173,8 +173,8 @@ function createResolver(): Resolve {
   const resolver = new Resolver({ timeout: RESOLVE_MS, tries: 2 });
   return async (hostname) => {
     const answers = await Promise.allSettled([resolver.resolve4(hostname), resolver.resolve6(hostname)]);
-    const found = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
-    if (found.length > 0) return found;
+    const addresses = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
+    if (addresses.length > 0) return addresses;
     throw answers.find((answer) => answer.status === 'rejected')?.reason ?? new Refusal('its name has no address');
   };
 }
@@ -183,13 +183,13 @@ async function resolveAsSystem(hostname: string): Promise<string[]> {
   return (await lookup(hostname, { all: true, verbatim: true })).map(({ address }) => address);
 }
 
-/** Whether a name leads to a private address, as this machine resolves it now. False if it cannot be resolved in time. */
+/** True if a name leads to a private address, as this machine resolves it now. False if it cannot be resolved in time. */
 export async function leadsToPrivateAddress(hostname: string, resolve: Resolve = resolveAsSystem): Promise<boolean> {
   const timeout = new Promise<string[]>((done) => {
     setTimeout(() => done([]), RESOLVE_MS).unref();
   });
-  const found = await Promise.race([resolve(hostname).catch(() => []), timeout]);
-  return !found.every(isPublicAddress);
+  const addresses = await Promise.race([resolve(hostname).catch(() => []), timeout]);
+  return !addresses.every(isPublicAddress);
 }
 
 /** By our words for it, the codes and names of an error. */
@@ -206,8 +206,8 @@ const FAILURES: Readonly<Record<string, readonly unknown[]>> = {
 function explain(error: unknown): string {
   if (error instanceof Refusal) return error.message;
   const { name, code = '', errors } = error as { name?: unknown; code?: unknown; errors?: unknown[] };
-  const known = Object.entries(FAILURES).find(([, marks]) => marks.includes(code) || marks.includes(name));
-  if (known !== undefined) return known[0];
+  const failure = Object.entries(FAILURES).find(([, marks]) => marks.includes(code) || marks.includes(name));
+  if (failure !== undefined) return failure[0];
   // One error for each address that was tried.
   if (Array.isArray(errors) && errors.length > 0) return explain(errors[0]);
   if (/CERT|SSL|TLS|ALTNAME/.test(String(code))) return `TLS failed (${/^\w{1,60}$/.exec(String(code)) ?? 'error'})`;

@@ -12,10 +12,7 @@ import {
 } from '../domain/webhooks.js';
 import { insertAuditEntries } from '../projects/audit.sql.js';
 
-/*
- * What the clock of the database decides (leases, retries, which secrets are valid), and what reads how far the feed has come. The rest of
- * administration is in webhooks.ts, by models.
- */
+/* Acts by the clock of the database (leases, retries, valid secrets) or by the state of the feed. Other acts are in webhooks.ts, by models. */
 
 /** An endpoint as it is listed. */
 interface WebhookRow extends Omit<Webhook, 'cursor' | 'nextAttemptAt' | 'attempts'> {
@@ -50,10 +47,7 @@ export function listWebhooks(db: Queryable, projectId: number, id: number | null
     ORDER BY w.id`);
 }
 
-/**
- * The newest `limit` attempts of each endpoint of a project, or of one, the newest first. Those that were accepted and those that failed have numbers
- * of their own: of one instant, the failure is the newer one, because it ends a turn.
- */
+/** The newest `limit` attempts of each endpoint of a project, or of one, newest first. Of one instant, the failure is the newer one: it ends a turn. */
 export function listAttempts(
   db: Queryable,
   projectId: number,
@@ -72,7 +66,7 @@ export function listAttempts(
     ORDER BY w.id, a.at DESC, a.ok, a.number DESC`);
 }
 
-/** How the attempts at an endpoint ended in each of the last 24 hours, this one included, the oldest first. */
+/** Attempts at an endpoint by outcome, for each of the last 24 hours, this one included, the oldest first. */
 export function listHours(db: Queryable, projectId: number, id: number): Promise<WebhookHour[]> {
   return db.query(Prisma.sql`
     SELECT each.hour::timestamptz(3) AS "from", coalesce(h.accepted, 0) AS accepted, coalesce(h.failed, 0) AS failed
@@ -85,7 +79,7 @@ export function listHours(db: Queryable, projectId: number, id: number): Promise
 const THIS_HOUR = Prisma.sql`date_trunc('hour', now(), 'UTC')`;
 const slotOf = (hour: string) => Prisma.sql`extract(hour FROM ${Prisma.raw(hour)} AT TIME ZONE 'UTC')::smallint`;
 
-/** How many changes wait for an endpoint among those that come next. Undefined if there is no such endpoint. */
+/** The number of next changes that wait for an endpoint. Undefined if there is no such endpoint. */
 export async function countBacklog(db: Queryable, projectId: number, id: number): Promise<Backlog | undefined> {
   const [backlog] = await db.query<Backlog>(Prisma.sql`
     SELECT next.wanted AS count, next.seen = ${BACKLOG_COUNTED}::bigint AS "isMore"
@@ -103,8 +97,8 @@ export async function countBacklog(db: Queryable, projectId: number, id: number)
 }
 
 /**
- * Adds a secret, with an audit entry. The one before ends `overlapMs` from now, and older ones when they were to; all at once without an
- * overlap. Those that have ended are deleted. Nothing if the project has no such endpoint, or if `max` secrets would stay valid beside the new one.
+ * Adds a secret, with an audit entry, and deletes ended ones. The one before ends `overlapMs` from now, and older ones when they were to;
+ * all at once without an overlap. Nothing if the project has no such endpoint, or if `max` secrets would stay valid beside the new one.
  */
 export async function replaceWebhookSecret(
   tx: Queryable,
@@ -114,7 +108,7 @@ export async function replaceWebhookSecret(
   const { projectId } = actor;
   const overlapEnd = Prisma.sql`(now() + ${overlapMs}::float8 * interval '1 millisecond')::timestamptz(3)`;
   const entry = Prisma.sql`SELECT NULL::bigint, jsonb_build_object('webhook', ${id}::int, 'ended_at', ${overlapEnd}) FROM made`;
-  const [made] = await tx.query<{ previousExpiresAt: string }>(Prisma.sql`
+  const [rotation] = await tx.query<{ previousExpiresAt: string }>(Prisma.sql`
     WITH made AS (
       INSERT INTO webhook_secrets (project_id, webhook_id, secret)
       SELECT w.project_id, w.id, ${secret}::bytea FROM webhooks w
@@ -135,7 +129,7 @@ export async function replaceWebhookSecret(
       ${insertAuditEntries(actor, 'rotate_webhook', entry)}
     )
     SELECT ${overlapEnd} AS "previousExpiresAt" FROM made`);
-  return made;
+  return rotation;
 }
 
 /** The URL of an endpoint and its valid secrets, the newest first. */
@@ -158,12 +152,12 @@ export async function claimResend(db: Queryable, projectId: number, id: number, 
 
 /** Records the attempt of a claimed resend. It moves nothing else. */
 export async function endResend(db: Queryable, projectId: number, id: number, attempt: Attempt): Promise<void> {
-  const made: Attempts = { attempts: [attempt], accepted: attempt.ok ? 1 : 0, failed: attempt.ok ? 0 : 1 };
+  const attempts: Attempts = { attempts: [attempt], accepted: attempt.ok ? 1 : 0, failed: attempt.ok ? 0 : 1 };
   await db.query(
     recordingAttempts(
-      made,
+      attempts,
       Prisma.sql`
-        UPDATE webhooks w SET ${countingAttempts(made)}, resend_after = now() + ${RESEND_REST_MS}::float8 * interval '1 millisecond'
+        UPDATE webhooks w SET ${countingAttempts(attempts)}, resend_after = now() + ${RESEND_REST_MS}::float8 * interval '1 millisecond'
         WHERE w.project_id = ${projectId}::int AND w.id = ${id}::int`,
     ),
   );
@@ -179,10 +173,7 @@ interface Attempts {
 const countingAttempts = ({ accepted, failed }: Attempts) =>
   Prisma.sql`accepted = w.accepted + ${accepted}::bigint, failed = w.failed + ${failed}::bigint`;
 
-/**
- * A statement that records attempts at the endpoint that `update` changes, which locks it and counts them. Each takes the slot of the oldest one that
- * ended the same way, and adds to the tally of this hour.
- */
+/** Records attempts at the endpoint that `update` locks and changes. Each takes the slot of the oldest one with its outcome, and counts in this hour. */
 function recordingAttempts({ attempts, accepted, failed }: Attempts, update: Prisma.Sql): Prisma.Sql {
   const rows = JSON.stringify(attempts.map((attempt, nth) => ({ ...attempt, nth })));
   const total = (ok: string) => Prisma.sql`CASE WHEN ${Prisma.raw(ok)} THEN w.accepted ELSE w.failed END`;
@@ -239,11 +230,11 @@ export interface ClaimedWebhook extends Pick<Webhook, 'id' | 'url' | 'types' | '
 export interface ClaimLimits {
   readonly lease: string;
   readonly leaseMs: number;
-  /** How many endpoints of each project this process delivers to now. */
+  /** The number of endpoints of each project to which this process delivers now. */
   readonly held: ReadonlyMap<number, number>;
   readonly maxPerProject: number;
   readonly max: number;
-  /** How many of them may be endpoints that have failed. */
+  /** The most of them that may have failed. */
   readonly maxFailing: number;
 }
 
@@ -257,10 +248,7 @@ const HAS_WORK = Prisma.sql`(
   OR w.place > ${PUBLISHED}
 )`;
 
-/**
- * Leases endpoints that have something to deliver. Projects take turns: first those of which this process delivers the least, and of
- * those the endpoint that has waited for longest.
- */
+/** Leases endpoints with something to deliver: of the projects to which this process delivers least, the one that has waited for longest. */
 export function claimWebhooks(db: Queryable, limits: ClaimLimits): Promise<ClaimedWebhook[]> {
   const { lease, leaseMs, held, maxPerProject, max, maxFailing } = limits;
   return db.query(Prisma.sql`
@@ -315,17 +303,14 @@ export function renewLeases(
     RETURNING w.project_id AS "projectId", w.id`);
 }
 
-/** What a turn has come to, with the failed attempts, one after another, at its end. */
+/** The result of a turn, with the consecutive failures at its end. */
 export interface TurnResult extends Pick<Webhook, 'failures' | 'status' | 'reason'>, Attempts {
   place: number;
   timeline: string;
   readonly delayMs: number;
 }
 
-/**
- * Ends a turn: records what it has come to, and gives the lease back. The place stays where an operator has moved it meanwhile, and the state as
- * an operator has changed it.
- */
+/** Ends a turn: records its result and gives the lease back. A place or state that an operator has changed meanwhile stays. */
 export async function endTurn(
   db: Queryable,
   { projectId, id, moves, edits }: Pick<ClaimedWebhook, 'projectId' | 'id' | 'moves' | 'edits'>,

@@ -40,7 +40,7 @@ const MAX_STOPPED_NAMED = 5;
 /** The next attempt of an endpoint that is not to wait, whatever the clock of this process says. */
 const AT_ONCE = new Date(0);
 
-/** How an operator takes up an endpoint again. */
+/** The state in which an operator resumes an endpoint. */
 const RESUMED = { status: 'enabled', reason: null, failures: 0, failingSince: null, nextAttemptAt: AT_ONCE } as const;
 
 /** After a cursor, or from a change on. */
@@ -91,10 +91,7 @@ export function createWebhooks(
     }));
   }
 
-  /**
-   * Changes an endpoint, with an audit entry. False, and records nothing, where it is already as `isDone` says. A turn that is under way does
-   * not change it back. NOT_FOUND.
-   */
+  /** Changes an endpoint, with an audit entry; false, without one, where it is as `isDone` says. A turn under way does not change it back. NOT_FOUND. */
   async function edit(
     actor: Actor,
     id: number,
@@ -116,8 +113,8 @@ export function createWebhooks(
   }
 
   /** BAD_USER_INPUT. */
-  async function requireUrl(given: string): Promise<URL> {
-    const url = new URL(requireWebhookUrl(given, allowPrivate));
+  async function requireUrl(text: string): Promise<URL> {
+    const url = new URL(requireWebhookUrl(text, allowPrivate));
     if (!allowPrivate && (await (await loadSender()).leadsToPrivateAddress(url.hostname)))
       throw privateTarget(url.href);
     return url;
@@ -135,7 +132,7 @@ export function createWebhooks(
     return webhook ?? null;
   }
 
-  /** Where a replay begins. From a change on is after whatever comes before it. */
+  /** The place at which a replay begins: from a change on is after the one before it. */
   async function findStart(scope: ProjectScope, start: ReplayStart): Promise<{ place: number; timeline: string }> {
     const after = 'from' in start ? { ...start.from, id: start.from.id - 1 } : start.after;
     const { id: place, timeline } = await changes.findPlace(scope, after);
@@ -159,14 +156,14 @@ export function createWebhooks(
     /** Adds an endpoint that gets the changes from now on. `types` null: all. BAD_USER_INPUT; CONFLICT if the project has the most. */
     async addWebhook(
       scope: ProjectScope,
-      given: { readonly url: string; readonly description: string; readonly types: readonly ChangeType[] | null },
+      input: { readonly url: string; readonly description: string; readonly types: readonly ChangeType[] | null },
       requestId: string | null = null,
     ): Promise<NewWebhook> {
       const actor = scope.actorFor('operate', requestId);
-      const description = requireWebhookDescription(given.description);
-      const { href: url, origin } = await requireUrl(given.url);
+      const description = requireWebhookDescription(input.description);
+      const { href: url, origin } = await requireUrl(input.url);
       const secret = makeWebhookSecret(randomBytes);
-      const types = normalizeTypes(given.types).map(nameInModel);
+      const types = normalizeTypes(input.types).map(nameInModel);
       const at = await changes.findPlace(scope, 'now');
       const { projectId } = actor;
       const id = await db.change(async (tx) => {
@@ -195,7 +192,7 @@ export function createWebhooks(
 
     /**
      * A new secret. The old one signs beside it until `overlapMs` from now, and older ones until they were to end (0: all end at once). NOT_FOUND;
-     * CONFLICT if too many would be valid.
+     * CONFLICT for too many.
      */
     async rotateSecret(
       scope: ProjectScope,
@@ -206,22 +203,19 @@ export function createWebhooks(
       const secret = makeWebhookSecret(randomBytes);
       const url = (await sql.findTarget(db, actor.projectId, id))?.url;
       if (url === undefined) throw noWebhook(id);
-      const made = await db.transaction('READ COMMITTED', async (tx) => {
+      const rotation = await db.transaction('READ COMMITTED', async (tx) => {
         await lockProject(tx, actor.projectId);
         return sql.replaceWebhookSecret(tx, actor, { id, secret, overlapMs, max: MAX_WEBHOOK_SECRETS });
       });
-      if (made === undefined)
+      if (rotation === undefined)
         throw new AppError(
           'CONFLICT',
           `The webhook ${id} has ${MAX_WEBHOOK_SECRETS} valid secrets. Wait until one ends, or rotate without an overlap.`,
         );
-      return { id, url, secret: formatWebhookSecret(secret), ...made };
+      return { id, url, secret: formatWebhookSecret(secret), ...rotation };
     },
 
-    /**
-     * Moves the place of an endpoint: it is sent what comes after the cursor, or from its change on, again if it was sent before. Enables it.
-     * NOT_FOUND, CURSOR_EXPIRED.
-     */
+    /** Moves the place of an endpoint after the cursor, or before its change, and enables it: sent messages are sent again. NOT_FOUND, CURSOR_EXPIRED. */
     async replayWebhook(
       scope: ProjectScope,
       { id, ...start }: { readonly id: number } & ReplayStart,
@@ -248,21 +242,18 @@ export function createWebhooks(
       await edit(scope.actorFor('operate', requestId), id, RESUMED, 'resume_webhook');
     },
 
-    /**
-     * Changes the URL, the types (none: all) or the description. Its place, its state and its secrets stay; with another URL it does not wait for a
-     * retry. BAD_USER_INPUT; NOT_FOUND.
-     */
+    /** Changes the URL, the types (none: all) or the description. Place, state and secrets stay; another URL ends the wait for a retry. BAD_USER_INPUT; NOT_FOUND. */
     async updateWebhook(
       scope: ProjectScope,
-      { id, ...given }: { readonly id: number } & WebhookChanges,
+      { id, ...edits }: { readonly id: number } & WebhookChanges,
       requestId: string | null = null,
     ): Promise<void> {
       const actor = scope.actorFor('operate', requestId);
-      const fields = Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [name]));
+      const fields = Object.entries(edits).flatMap(([name, value]) => (value === undefined ? [] : [name]));
       if (fields.length === 0) throw new AppError('BAD_USER_INPUT', 'Expected a new url, types or description.');
-      const description = given.description === undefined ? undefined : requireWebhookDescription(given.description);
-      const types = given.types && normalizeTypes(given.types).map(nameInModel);
-      const url = given.url === undefined ? undefined : await requireUrl(given.url);
+      const description = edits.description === undefined ? undefined : requireWebhookDescription(edits.description);
+      const types = edits.types && normalizeTypes(edits.types).map(nameInModel);
+      const url = edits.url === undefined ? undefined : await requireUrl(edits.url);
       const data = {
         ...(description !== undefined && { description }),
         ...(types && { types }),
@@ -271,7 +262,7 @@ export function createWebhooks(
       await edit(actor, id, data, 'update_webhook', { fields, ...(url && { origin: url.origin }) });
     },
 
-    /** What was sent to an endpoint and how it ended, the newest first. NOT_FOUND. */
+    /** Attempts at an endpoint with their messages, the newest first. NOT_FOUND. */
     async listAttempts(scope: ProjectScope, id: number): Promise<SentAttempt[]> {
       const projectId = scope.projectIdFor('inspect');
       const attempts = await sql.listAttempts(db, projectId, { id, limit: 2 * ATTEMPTS_KEPT });
@@ -286,7 +277,7 @@ export function createWebhooks(
       });
     },
 
-    /** How attempts ended in each of the last 24 hours, the oldest first. */
+    /** Attempts by outcome in each of the last 24 hours, the oldest first. */
     listHours(scope: ProjectScope, id: number): Promise<WebhookHour[]> {
       return sql.listHours(db, scope.projectIdFor('inspect'), id);
     },
@@ -314,8 +305,8 @@ export function createWebhooks(
     },
 
     /**
-     * Sends one change again now, signed anew, whatever its type, beside the delivery: the place stays where it is. One at a time and one a second,
-     * so that no receiver is flooded. NOT_FOUND, also where the change is no longer kept; RATE_LIMITED; CONFLICT while the project is disabled.
+     * Sends one change again now, beside the delivery. One at a time and one a second, so that no receiver is flooded. NOT_FOUND; RATE_LIMITED; CONFLICT
+     * while the project is disabled.
      */
     async resendMessage(
       scope: ProjectScope,
@@ -359,7 +350,7 @@ export function createWebhooks(
     findFigures: () => sql.findWebhookFigures(db),
     /** Some endpoints that are paused or disabled. */
     async findStopped() {
-      const found = await db.models(({ webhook }) =>
+      const stopped = await db.models(({ webhook }) =>
         webhook.findMany({
           where: { status: { not: 'enabled' } },
           select: { id: true, status: true, reason: true, project: { select: { appId: true } } },
@@ -367,7 +358,7 @@ export function createWebhooks(
           take: MAX_STOPPED_NAMED,
         }),
       );
-      return found.map(({ project, ...webhook }) => ({ appId: project.appId, ...webhook }));
+      return stopped.map(({ project, ...webhook }) => ({ appId: project.appId, ...webhook }));
     },
 
     async close(): Promise<void> {
