@@ -30,15 +30,15 @@ export interface HttpRequest {
   readonly body: Uint8Array | null;
 }
 
-/** What Yoga makes its context from. */
+/** The server's part of Yoga's context. */
 interface ServerContext {
   readonly prepared: PreparedRequest;
   readonly context: EngineContext;
 }
 
 /**
- * The answer to a common request that is refused, as Yoga would make it: with the highest status of the errors, save of those that
- * the GraphQL over HTTP specification answers with 200 as JSON. Null where the request is not refused.
+ * A refused common request's answer, as Yoga makes it: with the highest status of the errors, except those that the specification answers with 200 as
+ * JSON. Null if not refused.
  */
 function answerRefused(accept: string, prepared: PreparedRequest, terms: ErrorTerms): Answer | null {
   const refusals = prepared.refusal ?? prepared.document.errors;
@@ -75,8 +75,8 @@ export function createAnswerer(schema: GraphQLSchema, documents: DocumentCache, 
   async function answerByYoga(request: HttpRequest, prepared: PreparedRequest, context: EngineContext) {
     const { method, url, accept, body } = request;
     const headers = { accept, ...(body !== null && { 'content-type': 'application/json' }) };
-    const given = { method, headers, ...(body !== null && { body: Buffer.from(body) }) };
-    const response = await yoga.fetch(`http://localhost${url}`, given, { prepared, context });
+    const init = { method, headers, ...(body !== null && { body: Buffer.from(body) }) };
+    const response = await yoga.fetch(`http://localhost${url}`, init, { prepared, context });
     return {
       status: response.status,
       headers: Object.fromEntries(response.headers.entries()),
@@ -115,9 +115,8 @@ function refuse({ status, headers, body }: Answer): Answer {
 const NO_DOCUMENT = parse('{ __typename }');
 
 /**
- * Hands the prepared request (graphql/request.ts) to Yoga, so that Yoga does not read it again. GraphQL.js executes it, because
- * Yoga's own executor answers fields in the order in which they resolve. The specification asks for the order of the
- * query (section 7.2.2).
+ * Hands Yoga the prepared request (graphql/request.ts), so that it is not read again. GraphQL.js executes it: Yoga's own executor does not keep the
+ * query's order of fields (section 7.2.2).
  */
 function usePreparedRequest(terms: ErrorTerms): Plugin {
   const preparedOf = (context: unknown) => (context as ServerContext).prepared;
@@ -151,10 +150,8 @@ export function operationOf({ operation, cost }: PreparedRequest): LoggedOperati
 }
 
 /**
- * Answers the common request, a JSON POST of a valid operation whose answer has data. It skips the Fetch API request and
- * response of Yoga's HTTP layer, which cost several times as much as the rest. Yoga answers every other request. The body is the same either way.
- *
- * Returns the body of the answer, or null where Yoga has to answer.
+ * The body of the answer to the common request, a JSON POST of a valid operation whose answer has data; null where Yoga has to answer.
+ * It skips the Fetch API request and response of Yoga's HTTP layer, which cost several times as much as the rest. The body is the same.
  */
 export async function answerFast(
   prepared: PreparedRequest,
@@ -178,7 +175,7 @@ export async function answerFast(
   return body;
 }
 
-/** Whether a request has only the parameters that are read here. */
+/** True if a request has only the parameters that are read here. */
 export function isPlainPost(method: string, body: object): boolean {
   if (method !== 'POST') return false;
   for (const name in body) {
@@ -189,7 +186,7 @@ export function isPlainPost(method: string, body: object): boolean {
 
 const PLAIN_PARAMETERS = new Set(['query', 'documentId', 'variables', 'operationName']);
 
-/** Whether the only extension of a request is the hash of its query. */
+/** True if the only extension of a request is the hash of its query. */
 function isPersistedQuery(body: object): boolean {
   const names = Object.keys((body as { extensions?: object | null }).extensions ?? {});
   return names.length === 1 && names[0] === 'persistedQuery';

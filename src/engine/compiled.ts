@@ -23,14 +23,11 @@ import { type EngineContext, type Outcome, rowCostOf } from './cost.js';
 import { fragmentsOf } from './limits.js';
 import { argumentsReader, objectTypeOf } from './nodes.js';
 
-/**
- * Compiles operations that come again and again into closures. An execution then does not walk the document, and writes JSON
- * without building the result first.
- *
- * Only the common case is compiled. GraphQL.js executes an operation with directives or introspection. If a compiled
- * execution meets an error, a null where none is allowed, or a promise below the root, GraphQL.js executes the query
- * again. A query has no effects, so this is safe, and the wording of errors stays in one place. A mutation is compiled if it has one root
- * field, and is never executed again: GraphQL.js answers with what that field has returned or thrown.
+/*
+ * Compiles operations that come again into closures: an execution does not walk the document, and writes JSON without building the result first.
+ * Only the common case is compiled: GraphQL.js executes an operation with directives or introspection. It executes a query again after an error,
+ * a forbidden null, or a promise below the root, so the wording of errors stays in one place. A mutation is compiled if it has one root field, and
+ * is never executed again: GraphQL.js answers with what that field has returned or thrown.
  */
 
 /** Executes an operation with its coerced variables. */
@@ -39,7 +36,7 @@ export type Run = (variables: Record<string, unknown>, context: EngineContext) =
 /** The body of the answer; or that it would be too large; or that GraphQL.js has to answer, from the outcome where that is given. */
 export type Compiled = { readonly body: string } | 'too large' | { readonly outcome: Outcome | undefined };
 
-/** How much is kept of the operations of a document. */
+/** Bounds of the operations of a document that are kept. */
 export interface CompiledSize {
   /** Compiled fields, and how many there may be. */
   fields: number;
@@ -48,11 +45,11 @@ export interface CompiledSize {
   answers: number;
 }
 
-/** What the resolvers of one execution need beside their parent. */
+/** The needs of the resolvers of one execution beside their parent. */
 interface Execution {
   readonly context: EngineContext;
   readonly variables: Record<string, unknown>;
-  /** What the root field of a mutation has returned or thrown. */
+  /** The value that the root field of a mutation has returned, or its error. */
   outcome?: Outcome;
 }
 
@@ -78,7 +75,7 @@ interface RootField {
 const BAILOUT = new Error('GraphQL.js has to execute this.');
 const TOO_LARGE = new Error('The answer is too large.');
 
-/** What the selections of an operation refer to. */
+/** The definitions to which the selections of an operation refer. */
 interface Source {
   readonly schema: GraphQLSchema;
   readonly operation: OperationDefinitionNode;
@@ -228,8 +225,8 @@ function readRoot(
   return (_parent, execution) => {
     const { context, variables: variableValues } = execution;
     const info: GraphQLResolveInfo = { ...fixed, rootValue: undefined, variableValues };
-    const given = readArguments(variableValues);
-    const value = () => resolve(undefined, given, context, info);
+    const args = readArguments(variableValues);
+    const value = () => resolve(undefined, args, context, info);
     return isMutation ? keepOutcome(execution, value) : value();
   };
 }
@@ -281,10 +278,7 @@ function compilePresent(source: Source, type: GraphQLOutputType, nodes: readonly
 /** Characters that JSON escapes: quotes, backslashes, controls, and halves of surrogate pairs. */
 const ESCAPED = /["\\\p{Cc}\p{Cs}]/u;
 
-/**
- * Writes a leaf behind its key. An id that is a number, an instant (which this service has written) and a text without escapes are put
- * between quotes, which is faster than JSON.stringify. All other values are left to `serialize`.
- */
+/** Writes a leaf behind its key. Numeric ids, instants of this service and texts without escapes only need quotes; others go through `serialize`. */
 function writeLeaf(key: string, returned: GraphQLOutputType, read: Read): Write {
   const type = getNullableType(returned) as GraphQLLeafType;
   if (isEnumType(type)) return writeEnum(key, returned, read);
@@ -316,9 +310,9 @@ function writeLeaf(key: string, returned: GraphQLOutputType, read: Read): Write 
 
 /** Enums have few values: to compare a text with each of them takes less time than to hash it for a Map. */
 function writeEnum(key: string, returned: GraphQLOutputType, read: Read): Write {
-  const known = (getNullableType(returned) as GraphQLEnumType).getValues();
-  const values = known.map(({ value }) => value);
-  const texts = known.map(({ name }) => `"${name}"`);
+  const members = (getNullableType(returned) as GraphQLEnumType).getValues();
+  const values = members.map(({ value }) => value);
+  const texts = members.map(({ name }) => `"${name}"`);
   return (parent, execution) => {
     const value = read(parent, execution);
     for (let place = 0; place < values.length; place += 1) if (values[place] === value) return key + texts[place];

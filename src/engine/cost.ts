@@ -21,15 +21,13 @@ import { fragmentsOf, type Limits, rootFieldsOf } from './limits.js';
 import { nodeProperty, objectTypeOf, setDefinition } from './nodes.js';
 
 /*
- * The cost of an operation, from the costs that the fields declare. No maintained library does this.
- * graphql-armor knows neither variables nor rows, and walks a fragment again at each spread: an amplification to
- * prevent. graphql-query-complexity and Pothos's plugin see variables, but walk the whole document on every
- * execution.
+ * The cost of an operation, from the costs that the fields declare. graphql-armor knows neither variables nor rows, and walks a fragment again
+ * at each spread: an amplification. graphql-query-complexity and Pothos's plugin walk the whole document on every execution.
  */
 
 type Field = GraphQLField<unknown, unknown>;
 
-/** What a field costs beyond the 1 that every field costs. The field declares it in its `extensions`. */
+/** The cost of a field beyond the 1 that every field costs. The field declares it in its `extensions`. */
 export interface FieldCost {
   /** The cost of the field's own work in the database, without its rows and without the fields below it. */
   readonly surcharge?: number;
@@ -44,7 +42,7 @@ export interface FieldCost {
   readonly items?: { readonly of: readonly [argument: string, field?: string]; readonly each: number };
 }
 
-/** How many rows a list has. */
+/** The number of rows of a list. */
 export interface Rows {
   /** The arguments of which the first that is given says it: the number, or a list with an item a row. */
   readonly of?: readonly string[];
@@ -67,21 +65,18 @@ export function declaredCost({ extensions }: Pick<GraphQLField<unknown, unknown>
   return (extensions['cost'] as FieldCost | undefined) ?? {};
 }
 
-/** What a field has returned or thrown. */
+/** The value that a field has returned, or its error. */
 export type Outcome = { readonly value: unknown } | { readonly error: unknown };
 
-/** What the engine needs of the context of a schema's resolvers. */
+/** The engine's part of the context of a schema's resolvers. */
 export interface EngineContext extends ErrorTerms {
   /** The App ID of the project whose turn of the event loop the work takes. */
   readonly project: string;
-  /** Whether the operation may take long: its fields begin in several turns of the event loop then. */
+  /** True if the operation may take long: its fields begin in several turns of the event loop then. */
   readonly isLarge: boolean;
   /** Adds to the cost of the operation; false where it cannot be answered for that. */
   readonly charge: (cost: number) => boolean;
-  /**
-   * The context of a second execution for the same answer: it is charged only for what it costs beyond the first. With an outcome it does not
-   * call the root field, which had that outcome.
-   */
+  /** The context of a second execution, charged only beyond the first. With an outcome it does not call the root field, which had that outcome. */
   readonly again: (outcome?: Outcome) => EngineContext;
   readonly outcome?: Outcome | undefined;
 }
@@ -89,13 +84,13 @@ export interface EngineContext extends ErrorTerms {
 /** A schema, what its documents may have, and what its fields cost. */
 export interface LimitedSchema {
   readonly schema: GraphQLSchema;
-  /** What introspection tells of it. */
+  /** The schema as introspection tells of it. */
   readonly shown: GraphQLSchema;
   readonly limits: Limits;
   readonly costOf: (field: Field) => FieldCost;
 }
 
-/** How many of each introspection finds on average, below the list of all types or directives. */
+/** The numbers of these that introspection finds on average, below the list of all types or directives. */
 const INTROSPECTED: Readonly<Record<string, number>> = {
   fields: 3,
   args: 1 / 3,
@@ -111,7 +106,7 @@ const INTROSPECTION_COST = 2;
 /** The cost of an operation with its coerced variables. */
 export type Cost = (variables: Readonly<Record<string, unknown>>) => number;
 
-/** What is paid for a list before it is read: for how many rows, and for each of them with all that is below it. */
+/** The price of a list before it is read: its number of rows, and the cost of a row with all that is below it. */
 export interface RowCost {
   readonly rows: number | Cost;
   readonly perRow: number;
@@ -120,17 +115,13 @@ export interface RowCost {
 /** Set when the cost of its operation is computed, before anything is executed. */
 const rowCosts = nodeProperty<FieldNode, RowCost>('cost of a row');
 
-/** What is paid for this field if it is a list that declares its rows. */
+/** The price of this field if it is a list that declares its rows. */
 export const rowCostOf = rowCosts.get;
 
 /**
- * What a valid operation costs with the variables of a request. A field costs 1. A list multiplies what is below it
- * by the rows it may have, at least by one. Totals, searches and writes cost more. Directives are ignored, so a field
- * that `@skip` leaves out is counted.
- *
- * The document is walked once, here, and each fragment once, however often it is spread. The result is a sum with one
- * term for each root field whose number of rows depends on variables.
- *
+ * The cost of a valid operation with the variables of a request. A field costs 1. A list multiplies what is below it by the rows it may have, at
+ * least by one. Totals, searches and writes cost more. Directives are ignored, so a field that `@skip` leaves out is counted.
+ * The document and each fragment are walked once, here, into a sum with one term for each root field whose rows depend on variables.
  * With `isLargest` every list has as many rows as it ever can, instead of an estimate.
  */
 export function operationCost(
@@ -144,9 +135,9 @@ export function operationCost(
   const walk = createCostWalk(on, fragments, isLargest);
   let fixed = 0;
   const varying: Cost[] = [];
-  const add = (count: number | Cost, each: number) => {
-    if (typeof count === 'number') fixed += count * each;
-    else varying.push((variables) => count(variables) * each);
+  const add = (count: number | Cost, cost: number) => {
+    if (typeof count === 'number') fixed += count * cost;
+    else varying.push((variables) => count(variables) * cost);
   };
   for (const node of rootFieldsOf(operation, fragments)) {
     const { once, perRow, field, rows } = walk(type, node);
@@ -176,8 +167,8 @@ function createCostWalk(
   fragments: ReadonlyMap<string, FragmentDefinitionNode>,
   isLargest: boolean,
 ) {
-  const known = new Map<string, CostParts>();
-  /** Whether the walk is below the list of all types or directives. */
+  const costsOfFragments = new Map<string, CostParts>();
+  /** True while the walk is below the list of all types or directives. */
   let isOfAll = false;
 
   /** Below the root, variables are not read: the largest length counts where one gives it. */
@@ -230,11 +221,11 @@ function createCostWalk(
 
   const costOfFragment = (type: GraphQLObjectType, name: string): CostParts => {
     const key = `${name} ${isOfAll}`;
-    let parts = known.get(key);
+    let parts = costsOfFragments.get(key);
     if (parts === undefined) {
       const fragment = fragments.get(name);
       parts = fragment ? costOfSelections(type, fragment.selectionSet) : FREE;
-      known.set(key, parts);
+      costsOfFragments.set(key, parts);
     }
     return parts;
   };
@@ -261,10 +252,10 @@ function introspectedRows(
   if (!isListType(getNullableType(type))) return undefined;
   const types = Object.values(shown.getTypeMap());
   if (parent.name === '__Schema') return name === 'types' ? types.length : shown.getDirectives().length;
-  return Math.max(...types.map((known) => (isObjectType(known) ? Object.keys(known.getFields()).length : 1)));
+  return Math.max(...types.map((type) => (isObjectType(type) ? Object.keys(type.getFields()).length : 1)));
 }
 
-/** How many rows the arguments of a field ask for: a number, or a function of the variables if one of them decides. */
+/** The rows for which the arguments of a field ask: a number, or a function of the variables if one of them decides. */
 function readRows({ args }: Field, node: FieldNode, of: readonly string[], { otherwise, atMost }: Rows): number | Cost {
   const candidates = of.map((name) => {
     const isList = isListType(getNullableType(args.find((arg) => arg.name === name)?.type));
@@ -288,14 +279,14 @@ function readItems(node: FieldNode, [argument, field]: readonly [string, string?
 
 /** 1 if any of some fields of an input object is given, otherwise 0. */
 function readOptions(node: FieldNode, [argument, fields]: readonly [string, readonly string[]]): Cost {
-  const given = fields.map((field) => givenAt(node, argument, field));
+  const values = fields.map((field) => givenAt(node, argument, field));
   return (variables) =>
-    Number(given.some((value) => (typeof value === 'function' ? value(variables) != null : value !== null)));
+    Number(values.some((value) => (typeof value === 'function' ? value(variables) != null : value !== null)));
 }
 
 type OfVariables<Value> = (variables: Readonly<Record<string, unknown>>) => Value;
 
-/** What is given for an argument, or for a field of it: null, a literal, or what reads it from the variables. */
+/** The value of an argument, or of a field of it: null, a literal, or a function that reads it from the variables. */
 function givenAt(node: FieldNode, argument: string, field?: string): ValueNode | OfVariables<unknown> | null {
   let value = node.arguments?.find(({ name }) => name.value === argument)?.value;
   if (field !== undefined && value?.kind === 'Variable') {
@@ -311,36 +302,35 @@ function givenAt(node: FieldNode, argument: string, field?: string): ValueNode |
 }
 
 /** The length or the number that is given; null for none. */
-function lengthOf(given: ReturnType<typeof givenAt>, isList: boolean): number | OfVariables<number | null> | null {
-  if (given === null) return null;
-  if (typeof given === 'function')
+function lengthOf(argument: ReturnType<typeof givenAt>, isList: boolean): number | OfVariables<number | null> | null {
+  if (argument === null) return null;
+  if (typeof argument === 'function')
     return (variables) => {
-      const value = given(variables);
+      const value = argument(variables);
       if (Array.isArray(value)) return value.length;
       return typeof value === 'number' ? value : null;
     };
-  if (given.kind === 'ListValue') return given.values.length;
+  if (argument.kind === 'ListValue') return argument.values.length;
   // One value where a list is wanted is a list of it.
-  return isList || given.kind !== 'IntValue' ? 1 : Number(given.value);
+  return isList || argument.kind !== 'IntValue' ? 1 : Number(argument.value);
 }
 
 /**
- * Makes the resolver of a list that declares its rows charge for them: users who share an email, accounts of a user, users by their ids.
- * The operation pays for some rows before it starts: those that its arguments ask for, or an estimate. Each row beyond that is charged as
- * soon as it is read, before it is answered.
+ * Makes the resolver of a list that declares its rows charge for them. The operation pays before it starts for the rows that its arguments ask
+ * for, or for an estimate. Each row beyond that is charged as soon as it is read, before it is answered.
  */
 export function chargingForRows<Context extends { readonly charge: (cost: number) => boolean }>(
   resolve: GraphQLFieldResolver<unknown, Context>,
 ): GraphQLFieldResolver<unknown, Context> {
   return (parent, args, context, info) => {
     const charged = (list: unknown): unknown => {
-      const found = countRows(list);
+      const rowsRead = countRows(list);
       let cost = 0;
       for (const node of info.fieldNodes) {
         const paid = rowCostOf(node);
         if (paid === undefined) continue;
         const rows = typeof paid.rows === 'number' ? paid.rows : paid.rows(info.variableValues);
-        cost += (found - rows) * paid.perRow;
+        cost += (rowsRead - rows) * paid.perRow;
       }
       // The operation is refused, so the fields of this list need not be resolved.
       return cost > 0 && !context.charge(cost) ? [] : list;

@@ -29,7 +29,7 @@ export interface ReadDocument {
   operation(name: string | undefined): KnownOperation | null;
   /** All its operations. */
   operations(): readonly KnownOperation[];
-  /** How much is kept of its operations, compiled or as an answer. */
+  /** Bounds of its operations that are kept, compiled or as an answer. */
   readonly compiled: CompiledSize;
 }
 
@@ -92,7 +92,7 @@ function explain(error: GraphQLError, limits: Limits): GraphQLError {
   return error.message.includes(`more that ${limits.tokens} tokens`) ? beyond('tokens', 'more', limits) : error;
 }
 
-/** The same error with its positions and its argument, but without the nodes: each refers to the list of all tokens, and so to the whole tree. */
+/** A copy of an error with its positions and its argument, but without the nodes, which refer to all tokens, and so to the whole tree. */
 function withoutNodes(error: GraphQLError, tree: DocumentNode): GraphQLError {
   const { message, source, positions } = error;
   const extensions = blameArgument(tree, error);
@@ -100,15 +100,15 @@ function withoutNodes(error: GraphQLError, tree: DocumentNode): GraphQLError {
 }
 
 function knownOperations(on: LimitedSchema, tree: DocumentNode, compiled: CompiledSize): ReadDocument['operation'] {
-  const known = new Map<OperationDefinitionNode, KnownOperation>();
+  const operations = new Map<OperationDefinitionNode, KnownOperation>();
   return (name) => {
     const node = getOperationAST(tree, name);
     // Yoga refuses a kind of operation that the schema does not have.
     if (!node || !on.schema.getRootType(node.operation)) return null;
-    let operation = known.get(node);
+    let operation = operations.get(node);
     if (operation === undefined) {
       operation = knownOperation(on, tree, node, compiled);
-      known.set(node, operation);
+      operations.set(node, operation);
     }
     return operation;
   };
@@ -127,7 +127,7 @@ function knownOperation(on: LimitedSchema, tree: DocumentNode, node: OperationDe
     /** Null where it has none, or one that could be a secret or an address. */
     loggedName: loggedNameOf(node),
     cost: operationCost(on, tree, node),
-    /** What its largest event costs. */
+    /** The cost of its largest event. */
     largestCost: node.operation === 'subscription' ? operationCost(on, tree, node, true) : null,
     readVariables: variablesReader(schema, node.variableDefinitions ?? []),
     /** The compiled operation, once it has been executed often enough. Introspection without variables has one answer, which is kept. */
@@ -151,10 +151,10 @@ function knownOperation(on: LimitedSchema, tree: DocumentNode, node: OperationDe
 }
 
 function loggedNameOf({ name }: OperationDefinitionNode): string | null {
-  const given = name?.value ?? '';
-  if (given === '' || given.length > LONGEST_LOGGED_NAME || redact(given) !== given) return null;
+  const text = name?.value ?? '';
+  if (text === '' || text.length > LONGEST_LOGGED_NAME || redact(text) !== text) return null;
   // A copy: a part of the document would keep all of it in memory for as long as the name is kept.
-  return Buffer.from(given).toString();
+  return Buffer.from(text).toString();
 }
 
 /** The memory that cached documents may take: of all projects, and of one project. */
@@ -172,22 +172,18 @@ interface Entry {
   usedAt: number;
 }
 
-/**
- * A document that was used so recently is not evicted for another one of its project. Otherwise documents that come in turns, and do not
- * fit together, would all be parsed, compiled and evicted again and again.
- */
+/** A document in such recent use is not evicted for another one of its project. Otherwise documents that do not fit together would evict each other again and again. */
 const KEPT_MS = 10_000;
-/** How many documents are looked at to make room for one. */
+/** The documents to look at to make room for one. */
 const MAX_LOOKED_AT = 16;
 
-/** How many projects, and documents of each, are remembered as seen once. */
+/** Bounds of what is remembered as seen once: projects, and documents of each. */
 const MAX_SEEN_PROJECTS = 1_000;
 const MAX_SEEN_OF_PROJECT = 200;
 
 /**
- * A cache of valid documents, from the second time that a project sends them. A document that never comes again would only
- * stay in memory until it is evicted, and the garbage collector would copy it twice. A project that sends many evicts its own
- * documents and not those of other projects.
+ * A cache of valid documents, from the second time that a project sends them: one that never comes again would only cost memory and collections.
+ * A project that sends many evicts its own documents and not those of other projects.
  */
 export function createDocumentCache(on: LimitedSchema) {
   const projects = new Map<string, { bytes: number; readonly texts: Set<string> }>();
@@ -267,8 +263,8 @@ export function createDocumentCache(on: LimitedSchema) {
 
     /** The cached document, or else one that is read now, and cached if it has come before. */
     findOrRead(text: string, project: string): ReadDocument {
-      const known = this.find(text);
-      if (known !== null) return known;
+      const cached = this.find(text);
+      if (cached !== null) return cached;
       const document = readDocument(on, text);
       this.add(document, project);
       return document;

@@ -9,9 +9,8 @@ import { LIMITS } from './limits.js';
 export type Engine = ReturnType<typeof createEngine>;
 
 /**
- * What runs the documents of a schema, whichever it is: reads and checks them within limits, works out what they cost, executes what comes
- * again and again compiled, and answers over HTTP. Fields declare what they cost by `costs` in their extensions, and resolvers are given a
- * context that extends EngineContext.
+ * Runs the documents of a schema: reads and checks them within limits, works out their cost, compiles frequent ones, and answers over HTTP.
+ * Fields declare their cost by `costs` in their extensions, and resolvers are given a context that extends EngineContext.
  */
 export function createEngine(
   schema: GraphQLSchema,

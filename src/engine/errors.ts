@@ -20,7 +20,7 @@ const MESSAGE_LENGTH = 500;
 const VALUE = /"((?:[^"\\]|\\.)*)"?/gs;
 const VALUE_LENGTH = 40;
 
-/** What becomes of the errors of a request. */
+/** The treatment of the errors of a request. */
 export interface ErrorTerms {
   /** Gets those that the operator should know. */
   readonly report: (failure: AppError) => void;
@@ -37,18 +37,15 @@ export function toGraphQLErrors(errors: readonly unknown[], terms: ErrorTerms): 
   return [...shown.slice(0, -1), new GraphQLError(message, { ...positionOf(last), extensions: last.extensions })];
 }
 
-/**
- * An error of an execution as the caller may see it: the public message, its position, `extensions.code`, `extensions.docs` and, if the
- * value of an argument was refused, `extensions.argument`.
- */
+/** An error of an execution for the caller: public message, position, `extensions.code`, `extensions.docs` and, for a refused argument, `extensions.argument`. */
 export function toGraphQLError(error: unknown, terms: ErrorTerms): GraphQLError {
   if (!(error instanceof GraphQLError)) return asGraphQLError(error, undefined, terms);
   if (error.originalError !== undefined && !(error.originalError instanceof GraphQLError)) {
     return asGraphQLError(error.originalError, error, terms);
   }
   if (isErrorCode(error.extensions['code'])) return error;
-  // An error of GraphQL.js or Yoga about the request: its form, syntax or validity, or a value that does not fit its type. Their
-  // own codes depend on where a value stands, so callers do not get them.
+  // An error of GraphQL.js or Yoga about the request: its form, syntax or validity, or a value of a wrong type.
+  // Their own codes depend on where a value stands, so callers do not get them.
   const http = (error.extensions['http'] as { status?: number } | undefined) ?? REFUSED;
   return new GraphQLError(shorten(error.message), {
     ...positionOf(error),
@@ -84,7 +81,7 @@ function asGraphQLError(error: unknown, wrapper: GraphQLError | undefined, terms
   });
 }
 
-/** What the error of a failure says to programs: its code and, as the header Retry-After, the seconds to wait before a retry. */
+/** Extensions for programs: the code and, as the header Retry-After, the seconds to wait before a retry. */
 export function extensionsOf({ code, retryAfter }: AppError, terms: Pick<ErrorTerms, 'docsOf'>) {
   return { ...codeOf(code, terms), ...(retryAfter !== null && { retryAfter }) };
 }
@@ -101,10 +98,7 @@ function positionOf({ nodes, source, positions, path }: GraphQLError) {
 /** The name with which the error of a value begins (errors.ts); of several names the first. */
 const NAME = /^([a-zA-Z]\w*(?:\[\d+\])?(?:\.\w+)*)(?:, \w+)*: /;
 
-/**
- * The argument of a field that an error is about: its name or, within an input object or a list, the path to the value, such as
- * `input.accounts[0].publicKey`. Null if the error is not about an argument.
- */
+/** The argument at fault or, within an input object or a list, the path to the value, such as `input.accounts[0].publicKey`. Null for other errors. */
 function argumentAtFault(message: string, node: ASTNode | undefined): string | null {
   const path = NAME.exec(message)?.[1];
   if (path === undefined || node?.kind !== 'Field') return null;
@@ -136,7 +130,7 @@ export function blameArgument(document: ASTNode, { nodes, extensions, message }:
   return { ...extensions, ...argumentIn({ argument: path && path + absentIn(message) }) };
 }
 
-/** The same of a variable: the argument where it is first used. GraphQL.js says only in its message where in the variable the value stands. */
+/** The argument in which a variable is first used. Only the message of GraphQL.js says where in the variable the value stands. */
 export function blameArgumentOfVariable(roots: readonly ASTNode[], { nodes, message }: GraphQLError) {
   const definition = nodes?.[0];
   if (definition?.kind !== 'VariableDefinition') return {};
@@ -180,7 +174,7 @@ function pathOf(chain: readonly (ASTNode | readonly ASTNode[])[]): string | null
   return path;
 }
 
-/** How GraphQL.js says of a value in a document, and of a variable, that an input of exactly one key has another number of them. */
+/** GraphQL.js's words for an input of exactly one key that has another number of them, of a value in a document and of a variable. */
 const NOT_ONE_KEY = /\bOneOf (?:Input Object "(\w+)" must specify exactly one key|type "(\w+)")\.$/;
 
 /** Adds to such an error which keys there are, and to one about an ID what is an ID. */
@@ -203,10 +197,10 @@ export function nameEnumValues(schema: GraphQLSchema): void {
       .map(({ name }) => name)
       .join(', ')}`;
     const named =
-      <Given extends unknown[]>(read: (...given: Given) => unknown) =>
-      (...given: Given) => {
+      <Args extends unknown[]>(read: (...args: Args) => unknown) =>
+      (...args: Args) => {
         try {
-          return read.apply(type, given);
+          return read.apply(type, args);
         } catch (error) {
           if (!(error instanceof GraphQLError)) throw error;
           const isQuoted = error.nodes?.[0]?.kind === 'StringValue';

@@ -24,9 +24,9 @@ export interface Parameters {
   readonly operationName: string | undefined;
   /** The hash under which the query is to be kept, if it is valid (graphql/request.ts). */
   readonly hash?: string | undefined;
-  /** Whether it is a JSON POST with these parameters only. Yoga knows the others. */
+  /** True for a JSON POST with these parameters only. Yoga knows the others. */
   readonly isPlain?: boolean;
-  /** What the caller accepts: a stream, which a subscription needs, or an answer. */
+  /** The Accept header: a stream, which a subscription needs, or an answer. */
   readonly accept?: string | undefined;
 }
 
@@ -41,7 +41,7 @@ export interface PreparedRequest extends Parameters {
   readonly cost: number;
   /** Why it is not executed, or why its result is not answered. */
   refusal: readonly GraphQLError[] | null;
-  /** Whether the database was away, so that no root field has an answer. */
+  /** True if the database was away, so that no root field has an answer. */
   isUnavailable: boolean;
   /** The code of the first error of its answer, once that is known. */
   failure: string | null;
@@ -90,7 +90,7 @@ export function prepareRequest(document: ReadDocument, parameters: Parameters): 
 /** Deeper than any input type of the schema. */
 const MAX_DEPTH = 8;
 
-/** What is wrong with a variable that has a text that is too long, before GraphQL.js reads it and repeats it in an error. */
+/** The fault of a variable with a text that is too long, before GraphQL.js reads it and repeats it in an error. */
 function findLongValue(value: unknown, name: string, depth = 1): string | null {
   if (typeof value === 'string')
     return isTooLong('text', value) ? `${name}: got ${value.length} characters, expected ${atMost('text')}.` : null;
@@ -175,7 +175,7 @@ export function tooLarge(): GraphQLError {
 /** JSON writes a character in at most six bytes. */
 const BYTES_OF_CHARACTER = 6;
 
-/** Whether the answer would be too large to be sent. */
+/** True if the answer would be too large to be sent. */
 export function isTooLarge({ data }: ExecutionResult): boolean {
   // Estimated first: serializing a far too large result would take long, or fail.
   const characters = lengthOf(data, 0);
@@ -221,14 +221,14 @@ const LARGE_COST = 500;
 const ASK_FOR_LESS =
   'The users that match, their accounts, or the changes that were looked at, are more than one answer can have: ask for fewer at once.';
 
-/** Whether an operation may take long: its fields begin in several turns of the event loop then. */
+/** True if an operation may take long: its fields begin in several turns of the event loop then. */
 export function isLarge({ cost }: Pick<PreparedRequest, 'cost'>): boolean {
   return cost >= LARGE_COST;
 }
 
 /**
- * Returns a function that begins to count the cost of one execution of a request, or of none, for `EngineContext.charge`. `addWeight` gets
- * the units of what is beyond the most that was charged: a second execution weighs only what is beyond the first.
+ * Begins to count the cost of one execution, or of none, for `EngineContext.charge`. `addWeight` gets units beyond the most that was charged: a second
+ * execution weighs only more than the first.
  */
 export function countCosts(
   prepared: PreparedRequest | null,
@@ -266,8 +266,8 @@ function withWrittenValues(resolve: Resolver): Resolver {
 }
 
 /**
- * Charges for lists, refuses arguments that have lost their value, makes each root field a step of the request's trace
- * (telemetry/request-trace.ts), and spreads root fields and the events of subscriptions over turns of the event loop.
+ * Charges for lists, refuses arguments without their value, makes each root field a step of the trace, and spreads root fields and events of
+ * subscriptions over turns of the event loop.
  */
 export const wrapForEngine: WrapResolver = (resolve, field) => {
   const { parentType, name, type } = field;
@@ -295,8 +295,8 @@ function onlyOnce(resolve: Resolver): Resolver {
 }
 
 /**
- * Together, the root fields of a query may have thousands of rows. The fields of a large query also start in several turns. Those of a
- * smaller one start together, so that their reads share statements.
+ * Root fields of a query may have thousands of rows together. Those of a large query start in several turns, those of a smaller one together, so that
+ * reads share statements.
  */
 function inSlices(resolve: Resolver): Resolver {
   return (...given) => {

@@ -11,9 +11,8 @@ import {
 import { atMost, type InputKind, isTooLong } from '../domain/input-limits.js';
 
 /**
- * The limits of one document. All except the cost (cost.ts) depend on the document alone and are checked once, before it is
- * validated. Each check takes time in proportion to the number of tokens. To read a document, and to execute it where nothing is waited for,
- * cannot be interrupted: with these limits neither takes longer than some 10 ms.
+ * The limits of one document. All except the cost (cost.ts) depend on the document alone, are checked once before it is validated, and take time
+ * in proportion to its tokens. Reading it, and executing it where nothing is waited for, cannot be interrupted: neither takes longer than 10 ms.
  */
 export const LIMITS = {
   /** Of the text. Checked before it is parsed. */
@@ -76,15 +75,15 @@ const TEXTS: Partial<Record<ASTNode['kind'], { kind: InputKind; name: string }>>
 
 /** The first name or literal that is too long. A long alias would be repeated in each row of the answer. */
 function findLongText(document: DocumentNode): GraphQLError | null {
-  let found: GraphQLError | null = null;
+  let fault: GraphQLError | null = null;
   walk(document, (node) => {
     const text = TEXTS[node.kind];
-    if (text === undefined || found !== null) return;
+    if (text === undefined || fault !== null) return;
     const { value } = node as TextNode;
     if (!isTooLong(text.kind, value)) return;
-    found = new GraphQLError(`${text.name}: got ${value.length} characters, expected ${atMost(text.kind)}.`);
+    fault = new GraphQLError(`${text.name}: got ${value.length} characters, expected ${atMost(text.kind)}.`);
   });
-  return found;
+  return fault;
 }
 
 /** Visits every node. GraphQL.js's `visit`, which can also edit, takes several times as long. */
@@ -93,7 +92,7 @@ function walk(node: ASTNode, enter: (node: ASTNode) => void): void {
   for (const key in node) {
     const child = (node as unknown as Record<string, ASTNode | ASTNode[] | string | boolean | undefined>)[key];
     if (typeof child !== 'object' || key === 'loc') continue;
-    if (Array.isArray(child)) for (const each of child) walk(each, enter);
+    if (Array.isArray(child)) for (const item of child) walk(item, enter);
     else walk(child, enter);
   }
 }
@@ -133,9 +132,9 @@ function findTooMany(document: DocumentNode, limits: Limits): GraphQLError | nul
     return deepest;
   };
   const depthOfFragment = (name: string): number => {
-    const known = depths.get(name);
+    const cached = depths.get(name);
     const fragment = fragments.get(name);
-    if (known !== undefined || fragment === undefined) return known ?? 0;
+    if (cached !== undefined || fragment === undefined) return cached ?? 0;
     // Set first, so that a fragment that spreads itself does not recurse for ever. Validation refuses it later.
     depths.set(name, 0);
     const depth = depthOf(fragment.selectionSet);
@@ -162,10 +161,7 @@ function findTooMany(document: DocumentNode, limits: Limits): GraphQLError | nul
   return exceeded === undefined ? null : beyond(exceeded, arrived[exceeded], limits);
 }
 
-/**
- * Removes the tokens from a parsed document. Each node refers to the linked list of all tokens, comments included, which takes
- * ten times the memory of the nodes. Errors need only the positions.
- */
+/** Removes the tokens from a parsed document: with comments, they take ten times the memory of the nodes. Errors need only the positions. */
 export function dropTokens(document: DocumentNode): void {
   walk(document, ({ loc }) => {
     const tokens = loc as { -readonly [Key in keyof Location]?: unknown } | undefined;

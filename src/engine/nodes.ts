@@ -24,12 +24,9 @@ import {
 import { AppError } from '../errors.js';
 import { MAX_ERRORS } from './limits.js';
 
-/* What is computed once for a node of a document: what its fields return and select, its variables, its arguments. */
+/* Keeps what is computed once for a node of a document: types and selections of its fields, its variables, its arguments. */
 
-/**
- * Keeps a value that is computed once for a node on the node itself, under a symbol. Not in a WeakMap: once such a map is old, a scavenge
- * counts its keys as alive, and so the documents of requests that are answered (docs/decisions/garbage.md).
- */
+/** Keeps a value that is computed once for a node on the node itself: once a WeakMap is old, a scavenge counts its keys as alive (docs/decisions/garbage.md). */
 export function nodeProperty<Node extends ASTNode, Value>(description: string) {
   const key = Symbol(description);
   type Noted = Node & { [key]?: Value };
@@ -48,10 +45,7 @@ export const setDefinition = definitions.set;
 /** The field of the schema that a node of a valid operation asks for. */
 export const definitionOf = definitions.get;
 
-/**
- * The object type of what a field returns; null for a leaf. The only union of the schema, `_Entity`, has one member, so that a selection
- * of it is one of that member.
- */
+/** The object type that a field returns; null for a leaf. The only union, `_Entity`, has one member, which stands for it. */
 export function objectTypeOf(returned: GraphQLOutputType): GraphQLObjectType | null {
   const type = getNamedType(returned);
   if (!isUnionType(type)) return isObjectType(type) ? type : null;
@@ -60,10 +54,7 @@ export function objectTypeOf(returned: GraphQLOutputType): GraphQLObjectType | n
   return member;
 }
 
-/**
- * Whether a field of the schema, written `Type.field`, is selected anywhere below the field that is resolved, also in a
- * fragment. A field that `@skip` or `@include` leaves out may count as selected.
- */
+/** True if a field of the schema, written `Type.field`, is selected anywhere below the resolved one, also in a fragment or with `@skip`. */
 export function selects({ fieldNodes, returnType, fragments }: GraphQLResolveInfo, coordinate: string): boolean {
   const type = objectTypeOf(returnType);
   return fieldNodes.some(
@@ -72,7 +63,7 @@ export function selects({ fieldNodes, returnType, fragments }: GraphQLResolveInf
 }
 
 /** Each selection is walked once for its document, however often it is spread and executed. */
-const known = nodeProperty<SelectionSetNode, ReadonlySet<string>>('fields below');
+const fieldsBelow = nodeProperty<SelectionSetNode, ReadonlySet<string>>('fields below');
 
 /** All fields below a selection of a type, as `Type.field`. There are no more than the schema has. */
 function coordinatesBelow(
@@ -80,10 +71,10 @@ function coordinatesBelow(
   selectionSet: SelectionSetNode,
   fragments: GraphQLResolveInfo['fragments'],
 ): ReadonlySet<string> {
-  const done = known.get(selectionSet);
+  const done = fieldsBelow.get(selectionSet);
   if (done !== undefined) return done;
   const coordinates = new Set<string>();
-  known.set(selectionSet, coordinates);
+  fieldsBelow.set(selectionSet, coordinates);
   for (const selection of selectionSet.selections) {
     const isField = selection.kind === 'Field';
     const field = isField && type !== null ? type.getFields()[selection.name.value] : undefined;
@@ -99,27 +90,27 @@ function coordinatesBelow(
 }
 
 /*
- * Most operations have variables of scalars and enums, and hand them to arguments as they are; other arguments are constants. Types and
- * constants are read once here. For each request GraphQL.js reads all of them, which takes 15 % of the CPU of a user over one connection and
- * 5 % over 16 (2026-11-26, `node test/bench/cost.mjs --scenario 'GraphQL one user + accounts' --servers ours --builds PLAIN/dist`). Whatever
- * is not plain is left to GraphQL.js, and so is every error: the answers are its own.
+ * Most operations hand variables of scalars and enums to arguments as they are; other arguments are constants. These are read once here.
+ * GraphQL.js reads them for each request, which takes 15 % of the CPU of a user over one connection and 5 % over 16
+ * (2026-11-26, `node test/bench/cost.mjs --scenario 'GraphQL one user + accounts' --servers ours --builds PLAIN/dist`).
+ * All else is left to GraphQL.js, and so is every error: the answers are its own.
  */
 
 type Values = Record<string, unknown>;
 
 /** Coerced variables, or why they cannot be. */
-export type ReadVariables = (given: Values) => { coerced?: Values; errors?: readonly GraphQLError[] };
+export type ReadVariables = (values: Values) => { coerced?: Values; errors?: readonly GraphQLError[] };
 
 type Variable = NonNullable<ReturnType<typeof plainVariable>>;
 
-/** What coerces the variables of an operation. */
+/** A reader of the variables of an operation, which coerces them. */
 export function variablesReader(schema: GraphQLSchema, definitions: readonly VariableDefinitionNode[]): ReadVariables {
   const variables = definitions.map((definition) => plainVariable(schema, definition));
   const isPlain = variables.every((variable) => variable !== null);
-  return (given) => {
-    const coerced = isPlain ? coercePlain(variables, given) : null;
+  return (values) => {
+    const coerced = isPlain ? coercePlain(variables, values) : null;
     if (coerced !== null) return { coerced };
-    return getVariableValues(schema, definitions, given, { maxErrors: MAX_ERRORS });
+    return getVariableValues(schema, definitions, values, { maxErrors: MAX_ERRORS });
   };
 }
 
@@ -132,10 +123,10 @@ function plainVariable(schema: GraphQLSchema, { variable, type: node, defaultVal
 }
 
 /** Null where a value is missing or does not fit its type. */
-function coercePlain(variables: readonly Variable[], given: Values): Values | null {
+function coercePlain(variables: readonly Variable[], values: Values): Values | null {
   const coerced: Values = {};
   for (const { name, type, isNullable } of variables) {
-    const value = Object.hasOwn(given, name) ? given[name] : undefined;
+    const value = Object.hasOwn(values, name) ? values[name] : undefined;
     if (value == null) {
       if (!isNullable) return null;
       if (value === null) coerced[name] = null;
@@ -151,7 +142,7 @@ function coercePlain(variables: readonly Variable[], given: Values): Values | nu
   return coerced;
 }
 
-/** What reads the arguments of a field from coerced variables. */
+/** A reader of the arguments of a field from coerced variables. */
 export function argumentsReader(field: GraphQLField<unknown, unknown>, node: FieldNode): (variables: Values) => Values {
   const slow = (variables: Values) => getArgumentValues(field, node, variables);
   const constants: Values = {};
@@ -183,10 +174,7 @@ type Use = readonly [path: string, variable: string];
 
 const uses = nodeProperty<FieldNode, readonly Use[]>('variables in arguments');
 
-/**
- * Refuses an argument, or a field of an input object, that is written in the document with a variable that has no value. GraphQL takes it as
- * absent, and a lost value would then change what is asked.
- */
+/** Refuses an argument, or a field of an input object, whose variable has no value: GraphQL takes it as absent, so a lost value would change the question. */
 export function requireWrittenValues({ fieldNodes: [node], variableValues }: GraphQLResolveInfo): void {
   if (node === undefined) return;
   let written = uses.get(node);

@@ -25,10 +25,7 @@ export interface AdmissionOptions {
   readonly maxQueued: number;
 }
 
-/**
- * The queue of requests whose project is not known yet. Anonymous requests share this one queue. They do not count as
- * another tenant: otherwise a caller without credentials could limit a lone project to `maxInFlightPerProject`.
- */
+/** The queue of requests whose project is not known yet. It counts as no tenant: callers without credentials could limit a lone project to `maxInFlightPerProject`. */
 export const UNAUTHENTICATED = 'unauthenticated';
 
 type EventLoop = Pick<typeof turns, 'isSliceOver' | 'setAlone'>;
@@ -46,15 +43,10 @@ interface TenantQueue {
 export type Admission = ReturnType<typeof createAdmission>;
 
 /**
- * Decides which requests start when more work arrives than the process can do.
- *
- * At most `maxInFlight` units of work are in flight. A request that does not fit waits in the queue of its project. A
- * request that finds no room in the queue is refused at once. The next request to start is of the project with the
- * least work in flight. So a storm of requests delays its own project and not the others.
- *
- * Each project counts with at most `maxInFlightPerProject` units. It may have more in flight, if it was alone when it
- * started them or if one request is larger. What is beyond the limit delays only its own requests.
- *
+ * Decides which requests start when more work arrives than the process can do: at most `maxInFlight` units of work are in flight.
+ * A request that does not fit waits in the queue of its project, or is refused at once if that is full. The next one to start is of the project with
+ * the least work in flight, so a storm delays its own project only. Each project counts with at most `maxInFlightPerProject` units.
+ * It may have more in flight, if it was alone or if one request is larger, and the excess delays only its own requests.
  * Once a turn of the event loop (turns.ts) has taken long, each project starts at most one request in it.
  */
 export function createAdmission(
@@ -79,17 +71,14 @@ export function createAdmission(
   };
 
   let starts = 0;
-  /**
-   * The projects that have started a request in this turn of the event loop. A new Set for each turn: when V8 clears an old Set, its dead
-   * table keeps the tables after it alive until the next full collection.
-   */
+  /** The projects that have started a request in this turn. A new Set each turn: an old one that V8 clears keeps later tables alive until the next full collection. */
   let startedThisTurn = new Set<string>();
   const mayStartThisTurn = ({ project }: TenantQueue) => !startedThisTurn.has(project) || !isSliceOver();
 
-  /** Whether the other projects leave room for a request. */
+  /** True if the other projects leave room for a request. */
   const fitsGlobally = ({ inFlight }: TenantQueue, weight: number) =>
     cappedInFlight === 0 || cappedInFlight - capped(inFlight) + capped(inFlight + weight) <= maxInFlight;
-  /** Whether the project's own work leaves room for it. */
+  /** True if the project's own work leaves room for it. */
   const fitsTenant = ({ project, inFlight }: TenantQueue, weight: number) =>
     inFlight === 0 || inFlight + weight <= (activity.isAlone(project) ? maxInFlight : maxInFlightPerProject);
 
@@ -202,8 +191,8 @@ export function createAdmission(
       startQueued();
       const roomBefore = maxQueued - (load.queued - weight);
       if (request.state !== 'queued' || tenant.queued <= roomBefore) return true;
-      // Not left in the queue as done: one project may be refused very often, and the queue would grow. It need not be the last one: a
-      // request that has just started may have sent another.
+      // Not left in the queue as done: one project may be refused very often, and the queue would grow.
+      // It need not be the last one: a request that has just started may have sent another.
       tenant.queue.splice(tenant.queue.lastIndexOf(request), 1);
       load.refused += 1;
       release(request);
@@ -243,15 +232,15 @@ function createActivity() {
       }
       current.add(project);
     },
-    /** Whether no other project is active, or was a moment ago. */
+    /** True unless another project is active, or was a moment ago. */
     isAlone: (project: string) =>
       current.size + previous.size === Number(current.has(project)) + Number(previous.has(project)),
   };
 }
 
 /**
- * Runs work of `weight` units (default 1) when the project's queue lets it start. More than may be in flight counts as that, so that it can
- * start at all. `addWeight` adds what turns out to be needed. Throws UNAVAILABLE if the queue is full.
+ * Runs work of `weight` units (default 1) when its queue lets it; more than may be in flight counts as that. `addWeight` adds later needs. UNAVAILABLE
+ * if the queue is full.
  */
 export type RunWithAdmission = <Result>(
   project: string,
@@ -259,10 +248,7 @@ export type RunWithAdmission = <Result>(
   weight?: number,
 ) => Promise<Result>;
 
-/**
- * Makes every authenticated request wait for admission before its handler, and releases it when it is answered.
- * `runWithAdmission` does the same for other work.
- */
+/** Makes every authenticated request wait for admission until it is answered. `runWithAdmission` does so for other work. */
 export function admitRequests(app: FastifyInstance, admission: Admission, unread: UnreadBytes) {
   const refuse = createRefusals();
 
@@ -325,16 +311,13 @@ export function admitRequests(app: FastifyInstance, admission: Admission, unread
   return { hooks, runWithAdmission };
 }
 
-/** How many requests of a project are refused without delay in a second. */
+/** Requests of a project that are refused without delay in a second. */
 const IMMEDIATE_REFUSALS = 50;
 const REFUSAL_DELAY_MS = 1_000;
 /** The delayed ones are spread over as long again. Otherwise their retries would come all at once. */
 const SPREAD = 50;
 
-/**
- * Refuses a request at once or, if its project has had many refusals, after a delay. A client that retries without a
- * pause would otherwise be refused thousands of times a second, which takes time from other projects.
- */
+/** Refuses a request at once or, after many refusals of its project, with a delay: a client that retries without a pause would take time from others. */
 function createRefusals(): (project: string, done: (error: Error) => void) => void {
   let since = 0;
   let counts = new Map<string, number>();

@@ -39,13 +39,13 @@ export interface Refusal {
   readonly appId: string | undefined;
 }
 
-/** What authentication reads of a request: its headers, and the addresses by which failures are counted. It tells of a refusal. */
+/** The caller for authentication: headers, and the addresses by which failures are counted. It hears of a refusal. */
 export interface Caller extends Addresses {
   readonly headers: IncomingHttpHeaders;
   refusal?: Refusal | null;
 }
 
-/** What knows which credentials are right. */
+/** A service that knows which credentials are right. */
 export interface Credentialed {
   /** The scope of credentials that were valid a moment ago; 'stale' if they were before, 'miss' for others. */
   cachedCredentials(credentials: Credentials): ProjectScope | 'stale' | 'miss';
@@ -79,10 +79,8 @@ export function requireOpen({ isOpen }: { readonly isOpen: boolean }): void {
 }
 
 /**
- * Authenticates a request, for both interfaces (spec, "Authentication"). Throws UNAUTHENTICATED, with the same
- * message for an unknown App ID and a wrong secret. Throws RATE_LIMITED for a failure beyond the limit of its address
- * or its App ID. Only failures are counted and limited: valid credentials always pass, so no attacker can lock a
- * project out.
+ * Authenticates a request (spec, "Authentication"). UNAUTHENTICATED, with one message for an unknown App ID and a wrong secret; RATE_LIMITED for a
+ * failure beyond the limit of its address or App ID. Valid credentials always pass, so no attacker can lock a project out.
  */
 export function createAuthenticate(
   service: { readonly isOpen: boolean },
@@ -117,19 +115,19 @@ export function createAuthenticate(
       return run(UNAUTHENTICATED, () => refuse(caller, network, null, new RefusedCredentials(...missingIn(headers))));
     }
     const { appId } = credentials;
-    const known = projects.cachedCredentials(credentials);
-    if (typeof known === 'object') return known;
+    const cached = projects.cachedCredentials(credentials);
+    if (typeof cached === 'object') return cached;
     // Now, because a connection that has ended has no address.
     const network = clientNetwork(caller);
-    return run(known === 'stale' ? appId : UNAUTHENTICATED, () =>
+    return run(cached === 'stale' ? appId : UNAUTHENTICATED, () =>
       projects.authenticate(credentials).catch((error: unknown) => refuse(caller, network, credentials, error)),
     );
   };
 }
 
 /**
- * A hook that sets the scope of a request, or fails with the error of its credentials, and after that with the one of its URL. It calls
- * back at once for known credentials: an async function would cost a promise and a turn of the microtasks.
+ * Sets the scope of a request, or fails with the error of its credentials, then of its URL. It calls back at once for known credentials: a promise costs
+ * a turn of the microtasks.
  */
 export function authenticated(authenticate: Authenticate): onRequestHookHandler {
   return (request, _reply, done) => {
@@ -137,10 +135,10 @@ export function authenticated(authenticate: Authenticate): onRequestHookHandler 
       request.scope = scope;
       refuseMalformedUrl(request);
     };
-    const known = authenticate(request);
-    if (known instanceof Promise) known.then(proceed).then(() => done(), done);
+    const scope = authenticate(request);
+    if (scope instanceof Promise) scope.then(proceed).then(() => done(), done);
     else {
-      proceed(known);
+      proceed(scope);
       done();
     }
   };
@@ -182,7 +180,7 @@ export function readCredentials(headers: IncomingHttpHeaders): Credentials | nul
   return appId && appSecret ? bounded({ appId, appSecret }) : null;
 }
 
-/** What a request has of its credentials. If one of the two headers is present, Basic is ignored. */
+/** The credentials in headers. If one of the two headers is present, Basic is ignored. */
 function readGiven(headers: IncomingHttpHeaders): Partial<Credentials> {
   const appId = headers['service-app-id'];
   const appSecret = headers['service-app-secret'];

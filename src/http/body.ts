@@ -5,18 +5,17 @@ import { describeJsonFault } from '../domain/json-fault.js';
 import { AppError } from '../errors.js';
 import type { RunWithAdmission } from './admission.js';
 
-/** How deep JSON may nest: all code that parses or walks it recurses. No valid request needs a quarter of it. */
+/** The depth of JSON: all code that parses or walks it recurses. No valid request needs a quarter of it. */
 const MAX_DEPTH = 32;
-/** How many values JSON may have: objects with many keys take long to build. */
+/** The number of values in JSON: objects with many keys take long to build. */
 const MAX_VALUES = 10_000;
 
 const UTF8 = new TextDecoder('utf-8', { fatal: true });
 const FORBIDDEN_KEY_MESSAGE = 'has the key "__proto__", or "constructor" with a "prototype", which no request needs.';
 
 /**
- * Parses JSON that a caller has sent, strictly: it refuses bytes that are not UTF-8, and keys that would reach into a prototype. It counts
- * levels and values before it parses, and refuses too many. Errors call it `name`, and count lines from the beginning of `whole`, which may
- * have white space around the JSON. BAD_USER_INPUT.
+ * Parses a caller's JSON strictly: UTF-8 only, no keys that reach into a prototype. It counts levels and values before it parses. BAD_USER_INPUT.
+ * Errors call it `name`, and count lines from the beginning of `whole`, which may have white space around the JSON.
  */
 export function parseJson(json: Uint8Array, name: string, whole = json): unknown {
   const refused = (fault: string, cause?: unknown) => new AppError('BAD_USER_INPUT', `${name} ${fault}`, { cause });
@@ -37,10 +36,7 @@ export function parseJson(json: Uint8Array, name: string, whole = json): unknown
   }
 }
 
-/**
- * The value of a JSON body; undefined for an empty one, which counts as absent. A body of more than `limit` bytes is refused before it is
- * parsed; white space around the JSON does not count. BAD_USER_INPUT.
- */
+/** The value of a JSON body; undefined for an empty one. More than `limit` bytes without white space around are refused before they are parsed. BAD_USER_INPUT. */
 export function readJsonBody(body: Uint8Array, limit = Number.POSITIVE_INFINITY): unknown {
   if (body.length === 0) return undefined;
   const json = withoutSpaceAround(body);
@@ -64,10 +60,7 @@ export function jsonBodyParser(limit?: number) {
 /** One unit of admission in bytes of a JSON body to parse. */
 const BYTES_PER_UNIT = 16_384;
 
-/**
- * A large body keeps its place in admission for as long as this speed says, while its project may start no other one beside those of other
- * projects. A faster stream of them makes V8 collect all garbage many times a second, because of their buffers.
- */
+/** A large body keeps its place in admission for so long: the buffers of a faster stream of them make V8 collect all garbage many times a second. */
 const BYTES_PER_MS = 20_000;
 
 /** The weight of parsing a body; 0 for a small one, which is not admitted by itself. */

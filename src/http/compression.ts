@@ -16,11 +16,8 @@ const ENCODERS: Record<string, (text: string | Buffer, done: CompressCallback) =
 const ENCODINGS = [...Object.keys(ENCODERS), 'identity'];
 
 /**
- * Compresses the answers of both interfaces for clients that ask for it, in the thread pool. Pages, which may show credentials, are not
- * compressed, and neither are streams.
- *
- * An answer stays one piece with a Content-Length. @fastify/compress would make a stream of it, whose reader could take as long as
- * it likes (connections.ts).
+ * Compresses answers for clients that ask for it, in the thread pool. Pages, which may show credentials, and streams are not compressed.
+ * An answer stays one piece with a Content-Length, no stream as of @fastify/compress, whose reader could take any time (connections.ts).
  */
 export function compressAnswers(compression: 'remote' | 'on' | 'off'): Hooks {
   if (compression === 'off') return {};
@@ -46,7 +43,7 @@ export function compressAnswers(compression: 'remote' | 'on' | 'off'): Hooks {
   };
 }
 
-/** Whether it is the text of an answer behind credentials, and worth it. */
+/** True for the text of an answer behind credentials that is worth it. */
 function mayCompress({ scope }: FastifyRequest, payload: unknown): boolean {
   if (!scope || (typeof payload !== 'string' && !Buffer.isBuffer(payload))) return false;
   // A text has at least as many bytes as characters, and to count the bytes of a long one takes long.

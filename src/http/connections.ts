@@ -6,7 +6,7 @@ import { LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
 import { AppError, UNKNOWN_OUTCOME, unavailable, withdrawn } from '../errors.js';
 import type { Hooks } from './pipeline.js';
 
-/** What Node keeps in private properties of a connection. */
+/** Private properties of Node's connection. */
 interface PrivateState {
   readonly _httpMessage?: ServerResponse | null;
   readonly parser?: { readonly incoming: IncomingMessage | null } | null;
@@ -17,19 +17,16 @@ export function currentAnswer(socket: Socket): ServerResponse | null {
   return (socket as PrivateState)._httpMessage ?? null;
 }
 
-/** Whether another request has arrived on its connection behind a request. */
+/** True if another request has arrived on its connection behind a request. */
 export function hasNewerRequest(request: IncomingMessage): boolean {
   const newest = (request.socket as PrivateState).parser?.incoming ?? request;
   return newest !== request;
 }
 
-/** How long a client may take to close its side of a connection that has ended. */
+/** A client may take so long to close its side of a connection that has ended. */
 const LINGER_MS = 1_000;
 
-/**
- * Ends a connection, and reads what still arrives until the client ends it too. If it were closed with something unread, the operating
- * system would reset it, and the client might lose the last answer.
- */
+/** Ends a connection, and reads until the client ends it too: closed with something unread, it would be reset, and the last answer might be lost. */
 export function endGently(socket: Socket): void {
   socket.end();
   const force = setTimeout(() => socket.destroy(), LINGER_MS).unref();
@@ -46,9 +43,9 @@ const QUIET_MS = 20;
 const LOOKS = 25;
 
 /**
- * Lets the server close in order. While it drains it accepts connections, but each of those that it had before ends with its next answer. When
- * it closes, it stops listening, and each connection ends with its next answer, or when it was silent for long. What is still open after
- * the longest request, such as an upload, is broken off. `isClosing` returns whether the server drains or closes.
+ * Lets the server close in order. While it drains it accepts connections, but each that it had before ends with its next answer.
+ * When it closes, it stops listening, and each connection ends with its next answer, or when it was silent for long.
+ * Work that is still open after the longest request, such as an upload, is broken off. `isClosing` returns whether the server drains or closes.
  */
 export function closeInOrder(app: FastifyInstance, requestTimeoutMs: number) {
   const connections = new Set<Socket>();
@@ -64,7 +61,7 @@ export function closeInOrder(app: FastifyInstance, requestTimeoutMs: number) {
   app.server.on('connection', (socket) => {
     accepted += 1;
     connections.add(socket);
-    // What Node calls after an answer with `Connection: close`.
+    // Node calls this after an answer with `Connection: close`.
     socket.destroySoon = () => endGently(socket);
     socket.once('close', () => {
       connections.delete(socket);
@@ -102,10 +99,7 @@ export function closeInOrder(app: FastifyInstance, requestTimeoutMs: number) {
     void endConnections();
   });
 
-  /**
-   * A connection that waits to be accepted when the listener closes is reset. So all are accepted first, and no answer ends a connection
-   * meanwhile, whose client would connect again.
-   */
+  /** Accepts all waiting connections before the listener closes, which would reset them. No answer ends a connection meanwhile: its client would connect again. */
   async function stopListening(): Promise<void> {
     if (!app.server.listening) return;
     held = [];
@@ -120,15 +114,15 @@ export function closeInOrder(app: FastifyInstance, requestTimeoutMs: number) {
 
   async function endConnections(): Promise<void> {
     const startedAt = performance.now();
-    const known = new Map<Socket, { readonly bytesRead: number; readonly since: number }>();
+    const readings = new Map<Socket, { readonly bytesRead: number; readonly since: number }>();
     while (connections.size > 0) {
       const now = performance.now();
       if (now - startedAt > GRACE_MS + requestTimeoutMs + READ_MS) breakOff();
       for (const socket of connections) {
         const { bytesRead, writable } = socket;
-        const before = known.get(socket);
+        const before = readings.get(socket);
         if (currentAnswer(socket) !== null || before?.bytesRead !== bytesRead)
-          known.set(socket, { bytesRead, since: now });
+          readings.set(socket, { bytesRead, since: now });
         else if (now - before.since > GRACE_MS && writable) endGently(socket);
       }
       await sleep(CHECK_MS);
@@ -149,7 +143,7 @@ export function closeInOrder(app: FastifyInstance, requestTimeoutMs: number) {
 const SMALL_ANSWER = 65_536;
 const MAX_UNREAD_BYTES = 4 * LARGEST_ANSWER_BYTES;
 
-/** How much each holder has, and all together. */
+/** Counts for each holder, and for all together. */
 export function createCounts() {
   const counts = new Map<string, number>();
   let all = 0;
@@ -202,7 +196,7 @@ export function notRead(): AppError {
   return unavailable('Earlier answers to this project have not been read. Read them before you send more requests.');
 }
 
-/** Whether a request still waits for its answer: its client has not gone, and its time is not over. */
+/** True while a request waits for its answer: its client has not gone, and its time is not over. */
 export function isAwaited({ hasTimedOut, socket }: FastifyRequest): boolean {
   return !hasTimedOut && !socket.destroyed;
 }
@@ -210,22 +204,21 @@ export function isAwaited({ hasTimedOut, socket }: FastifyRequest): boolean {
 const callbacks = new WeakMap<Socket, Set<() => void>>();
 
 /**
- * Calls back when a connection ends, at once if it has ended. Returns a function that forgets it. An answer that is queued behind others on
- * its connection emits no 'close' then: Node notifies only the answer that is being sent. Each connection gets one listener: hundreds of
- * answers may be queued on it.
+ * Calls back when a connection ends, at once if it has, and returns a function that forgets it. Node notifies only the answer that is being sent, not
+ * queued ones. One listener serves hundreds of answers.
  */
 export function onConnectionEnd(socket: Socket, callback: () => void): () => void {
   if (socket.destroyed) {
     callback();
     return () => undefined;
   }
-  const known = callbacks.get(socket);
-  const ofSocket = known ?? new Set<() => void>();
+  const listeners = callbacks.get(socket);
+  const ofSocket = listeners ?? new Set<() => void>();
   ofSocket.add(callback);
-  if (known === undefined) {
+  if (listeners === undefined) {
     callbacks.set(socket, ofSocket);
     socket.once('close', () => {
-      for (const each of [...ofSocket]) each();
+      for (const callBack of [...ofSocket]) callBack();
     });
   }
   return () => ofSocket.delete(callback);
@@ -243,12 +236,9 @@ export interface TimeLimits {
 const CHECKS = 20;
 
 /**
- * Answers every request within `timeoutMs` (and at most a twentieth more). A request that waits is answered with UNAVAILABLE, one whose body
- * does not arrive with REQUEST_TIMEOUT. Work that has started goes on, within the limits of the database; writes end before (`until`). A connection whose answer is not read as a whole within `unreadMs` is ended, even where the client reads a byte
- * now and then.
- *
- * One timer checks all requests. Fastify's `handlerTimeout` would cost several microseconds for each request: a timer, a signal
- * and listeners.
+ * Answers every request within `timeoutMs` (and at most a twentieth more): one that waits with UNAVAILABLE, one without its body with
+ * REQUEST_TIMEOUT. Work that has started goes on, within the limits of the database; writes end before (`until`). A connection whose answer is not
+ * read as a whole within `unreadMs` is ended. One timer checks all requests: Fastify's `handlerTimeout` costs microseconds for each.
  */
 export function limitRequestTime(app: FastifyInstance, { timeoutMs, unreadMs }: TimeLimits): Hooks {
   const intervalMs = timeoutMs / CHECKS;
@@ -306,10 +296,7 @@ export function limitRequestTime(app: FastifyInstance, { timeoutMs, unreadMs }: 
 /** A request that is not, or no longer, among the open ones. */
 export const NO_SLOT = -1;
 
-/**
- * The open requests, in slots that are used again. Not a Map: when V8 rehashes a Map that has become old, its dead table keeps the
- * entries alive until the next full collection, and every request with it.
- */
+/** The open requests, in slots that are used again. A Map that V8 has rehashed would keep every request alive until the next full collection. */
 function createOpenRequests() {
   const replies: (FastifyReply | null)[] = [];
   const arrivals: number[] = [];

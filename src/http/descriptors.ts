@@ -6,9 +6,7 @@ const CHECK_MS = 1_000;
 /** The warning is repeated at most so often. */
 const REPEAT_MS = 60_000;
 
-/**
- * Warns while the process has no file descriptor left. Nothing else tells it: Node.js then closes every new connection, and emits no event.
- */
+/** Warns while the process has no file descriptor left: Node.js then closes every new connection, and emits no event. */
 export function watchDescriptors(app: FastifyInstance): void {
   // Now, because to read it takes a descriptor.
   const limit = readLimit();

@@ -20,9 +20,7 @@ export const commonHeaders: Hooks = {
   },
 };
 
-/**
- * Notes the code of a failure, and logs one that has a cause for the operator. The answer to the caller does not contain that cause.
- */
+/** Notes the code of a failure, and logs one that has a cause for the operator, which the answer does not contain. */
 export function reportFailure(failure: AppError, request: FastifyRequest, message = 'A request failed.'): void {
   request.failure = failure.code;
   const entry = { ...logIds(request), err: failure.cause };
@@ -68,15 +66,12 @@ export function sendFailure(error: unknown, request: FastifyRequest, reply: Fast
   reply.serializer(JSON.stringify).send({ error: failure.publicMessage });
 }
 
-/**
- * Returns a handler for what is not found: 405 with the methods of the path, or 404 if the path has none or has this one. It knows the
- * routes that are registered on `app` after this call.
- */
+/** A handler for unknown routes: 405 with the methods of the path, or 404. It knows the routes that are registered on `app` after this call. */
 export function refuseUnknownRoutes(app: FastifyInstance): (request: FastifyRequest) => never {
   const routes: { path: RegExp; method: string }[] = [];
   app.addHook('onRoute', ({ url, method }) => {
     const pattern = url.replaceAll('.', '\\.').replaceAll('*', '.*').replace(/:\w+/g, '[^/]+');
-    routes.push(...[method].flat().map((each) => ({ path: new RegExp(`^${pattern}$`), method: each })));
+    routes.push(...[method].flat().map((name) => ({ path: new RegExp(`^${pattern}$`), method: name })));
   });
   return ({ method, raw }) => {
     const path = (raw.url ?? '').replace(/\?.*$/s, '');
@@ -90,10 +85,7 @@ export function refuseUnknownRoutes(app: FastifyInstance): (request: FastifyRequ
 
 /* Requests that HTTP or URL syntax forbids, and those that Node would answer itself, are answered like all others. */
 
-/**
- * Escapes a path whose percent-encoding is broken, so that the router passes it on. Its interface then refuses it after
- * authentication, as it refuses everything else. The router itself would refuse it before authentication.
- */
+/** Escapes a path whose percent-encoding is broken, so that its interface refuses it after authentication. The router would do so before. */
 export function routableUrl({ url = '/' }: RawRequest): string {
   if (!url.includes('%')) return url;
   const [path = '', ...query] = url.split(/(?=\?)/);
@@ -102,10 +94,7 @@ export function routableUrl({ url = '/' }: RawRequest): string {
 
 type RawRequest = Pick<IncomingMessage, 'url'>;
 
-/**
- * Refuses a malformed URL, a malformed Host (RFC 9112, section 3.2), and a second content-type. Throws
- * BAD_USER_INPUT. A URL must be percent-encoded UTF-8 without a fragment.
- */
+/** Refuses a malformed URL, a malformed Host (RFC 9112, section 3.2), and a second content-type. A URL is percent-encoded UTF-8 without a fragment. BAD_USER_INPUT. */
 export function refuseMalformedUrl({ originalUrl, raw }: FastifyRequest): void {
   const { host = '' } = raw.headers;
   if (host !== lastHost && (BEYOND_HOST.test(host) || !URL.canParse(`http://${host || 'localhost'}`))) {
@@ -139,7 +128,7 @@ const BEYOND_HOST = /[/?#@\\]/;
 /** The Host of the last request, which was well-formed. The next one is nearly always the same, and is not parsed again. */
 let lastHost = '';
 
-/** Whether a part of a URL is percent-encoded UTF-8. */
+/** True if a part of a URL is percent-encoded UTF-8. */
 function isDecodable(text: string): boolean {
   if (!text.includes('%')) return true;
   try {
@@ -164,9 +153,8 @@ export function answerUnusualRequests(app: FastifyInstance): Hooks {
 }
 
 /**
- * Ignores an offer to change the protocol (RFC 9110, section 7.8), and goes on with HTTP. Node would answer the
- * request and lose the bytes that came with it. So the server gets the connection once more, with the request but
- * without the offer.
+ * Ignores an offer to change the protocol (RFC 9110, section 7.8). Node would answer and lose the bytes after it, so the server gets the connection
+ * again, with the request without the offer.
  */
 function ignoreUpgrade(app: FastifyInstance, request: IncomingMessage, socket: Socket, head: Buffer): void {
   const destroy = () => socket.destroy();
@@ -216,7 +204,7 @@ function findHeaderFault({ headers, httpVersion, rawHeaders }: FastifyRequest['r
   return badInput('transfer-encoding', coding, 'chunked');
 }
 
-/** Whether a request has a header more than once. Node takes the first; a proxy in front may take the last. */
+/** True if a request has a header more than once. Node takes the first; a proxy in front may take the last. */
 function isRepeated(name: string, rawHeaders: readonly string[]): boolean {
   let times = 0;
   for (let at = 0; at < rawHeaders.length; at += 2) {
@@ -230,7 +218,7 @@ function repeated(name: string): AppError {
   return new AppError('BAD_USER_INPUT', `The header ${name} was sent more than once.`);
 }
 
-/** What the codes of Node's parser mean. */
+/** Meanings of the codes of Node's parser. */
 const MALFORMED_HTTP: Record<string, AppError> = {
   CONNECT: new AppError('BAD_USER_INPUT', 'This is not a proxy: CONNECT is not supported.'),
   HPE_HEADER_OVERFLOW: new AppError(

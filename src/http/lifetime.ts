@@ -9,50 +9,46 @@ import { createCounts, notRead, onConnectionEnd, type UnreadBytes } from './conn
 import { EVENT_STREAM } from './media-types.js';
 
 /*
- * What outlives its request: streams of events, downloads, uploads. An answer of one piece is weighed, permitted and bounded once,
- * because it is over soon. What goes on is weighed, permitted and bounded here, again at each piece of its work. Routes and services do not
- * listen for the end of an answer themselves (test/unit/source.test.ts).
+ * Work that outlives its request: streams of events, downloads, uploads. It is weighed, permitted and bounded here, again at each piece.
+ * Routes and services do not listen for the end of an answer themselves (test/unit/source.test.ts).
  */
 
-/** How often the permission of what is open is read again, so that it ends within a second of its permission. */
+/** Permissions of open work are read again so often, so that it ends within a second of its permission. */
 const CHECK_MS = 400;
 /** After its end, a client has this time to read what is left. */
 const LINGER_MS = 1_000;
 
 /** On which terms something outlives its request. */
 export interface Terms<Permit> {
-  /** Whose it is in the fair queue: its work and its unread bytes are charged to this tenant. */
+  /** Its tenant in the fair queue, to whom its work and its unread bytes are charged. */
   readonly tenant: string;
   readonly places: Places;
-  /** Who takes one of the places. */
+  /** The holder of one of the places. */
   readonly holder: string;
-  /** What is the same for all that have the same permission: it is read once for all of them. */
+  /** A key that work of one permission shares, which is read once for all of it. */
   readonly permission: string;
   /** Reads the permission again. Throws an AppError where it is gone. */
   readonly permit: () => Promise<Permit>;
-  /** Where it asks the database each time, it is read only so often. */
+  /** The interval of a permission that asks the database each time. */
   readonly checkMs?: number;
-  /** Whether it ends as soon as the service closes. Otherwise the service waits for it. */
+  /** True if it ends as soon as the service closes. Otherwise the service waits for it. */
   readonly endsAtClose: boolean;
 }
 
 export interface Lifetime<Permit> {
   /** Aborts when the work has to end: the client or the permission is gone, or the service closes. */
   readonly signal: AbortSignal;
-  /** Whether the client has gone, so that nothing can be sent. */
+  /** True if the client has gone, so that nothing can be sent. */
   isGone(): boolean;
   /**
-   * Runs a piece of work when the fair queue lets it, with the permission as it is then. `weight` is in units of admission, and `addWeight`
-   * adds what turns out to be needed. UNAVAILABLE while the queue is full or the tenant has left too much unread.
+   * Runs a piece of work of `weight` units in the fair queue, with its current permission. `addWeight` adds later needs. UNAVAILABLE if the queue is
+   * full or too much is unread.
    */
   admit<Result>(
     work: (permit: Permit, addWeight: (units: number) => void) => Promise<Result>,
     weight?: number,
   ): Promise<Result>;
-  /**
-   * Sends a piece of the answer, and resolves when the client has room for the next one. Once `signal` has aborted it waits for nothing, so
-   * that the client can be told why. Rejects if the client has gone.
-   */
+  /** Sends a piece, and resolves when the client has room for the next one, or `signal` has aborted: then the client is told why. Rejects if the client has gone. */
   write(piece: string | Buffer): Promise<void>;
 }
 
@@ -96,10 +92,10 @@ export function createLifetimes(
 
   async function checkPermissions(): Promise<void> {
     const groups = new Map<string, Open[]>();
-    for (const each of open) {
-      const group = groups.get(each.terms.permission);
-      if (group === undefined) groups.set(each.terms.permission, [each]);
-      else group.push(each);
+    for (const item of open) {
+      const group = groups.get(item.terms.permission);
+      if (group === undefined) groups.set(item.terms.permission, [item]);
+      else group.push(item);
     }
     const now = performance.now();
     const isDue = ({ terms: { checkMs = 0 }, checkedAt }: Open) => now - checkedAt >= checkMs;
@@ -108,13 +104,13 @@ export function createLifetimes(
 
   async function checkGroup(group: Open[]): Promise<void> {
     const [{ terms }] = group as [Open];
-    for (const each of group) each.checkedAt = performance.now();
+    for (const item of group) item.checkedAt = performance.now();
     try {
       await terms.permit();
     } catch (error) {
       // While the database is away, nothing is read either.
       if (!(error instanceof AppError) || error.code === 'UNAVAILABLE') return;
-      for (const each of group) each.end(error);
+      for (const item of group) item.end(error);
     }
   }
 
@@ -127,13 +123,13 @@ export function createLifetimes(
   }, CHECK_MS).unref();
   app.addHook('preClose', async () => {
     isClosing = true;
-    for (const each of [...open]) if (each.terms.endsAtClose) each.end(closing());
+    for (const item of [...open]) if (item.terms.endsAtClose) item.end(closing());
   });
   app.addHook('onClose', async () => clearInterval(timer));
 
   /**
-   * Begins work that outlives its request, unless the client has gone, and returns the body of the answer, which is what the work writes. A
-   * work that fails breaks the answer off, so that no part is taken for the whole. What `places.take` throws where there are too many.
+   * Begins work, unless the client has gone, and returns the body that it writes. A failure breaks the answer off, so that no part is taken for the
+   * whole. Throws for too many, by `places.take`.
    */
   function begin<Permit>(
     request: FastifyRequest,
@@ -147,7 +143,7 @@ export function createLifetimes(
     const { socket } = request.raw;
     const body = createBody(reply, terms.tenant, signal, unread);
     let isGone = false;
-    const each: Open = {
+    const item: Open = {
       terms,
       checkedAt: performance.now(),
       end(reason) {
@@ -163,8 +159,8 @@ export function createLifetimes(
     };
     // It may have gone while the request waited: then it is told at once, and the work does not begin.
     const forgetConnection = onConnectionEnd(socket, gone);
-    open.add(each);
-    if (isClosing && terms.endsAtClose) each.end(closing());
+    open.add(item);
+    if (isClosing && terms.endsAtClose) item.end(closing());
     const lifetime: Lifetime<Permit> = {
       signal,
       isGone: () => isGone,
@@ -176,7 +172,7 @@ export function createLifetimes(
     };
     (isGone ? Promise.reject(signal.reason as Error) : work(lifetime)).then(body.end, body.breakOff).finally(() => {
       forgetConnection();
-      open.delete(each);
+      open.delete(item);
       leave();
     });
     return body.stream;
@@ -185,7 +181,7 @@ export function createLifetimes(
   return { begin, heartbeatMs };
 }
 
-/** A body that is written by pieces, each when the client has room for it. What waits in memory counts as unread. */
+/** A body that is written by pieces, each when the client has room for it. Waiting pieces count as unread. */
 function createBody({ raw }: FastifyReply, tenant: string, signal: AbortSignal, unread: UnreadBytes) {
   const waiting: (() => void)[] = [];
   const wake = () => {
@@ -306,7 +302,7 @@ async function writeAll(
     return written;
   };
   const beat = () => {
-    // Where it cannot be written, the next text cannot either.
+    // If it cannot be written, the next text cannot either.
     if (!isWriting) send(heartbeat()).catch(() => undefined);
   };
   const atHeartbeat: OpenStream['atHeartbeat'] = (text) => {

@@ -10,8 +10,8 @@ import type {
 } from 'fastify';
 
 /*
- * Every hook that a request meets, in its order. An interface adds its own behind them, and a route behind those: `onRequest`
- * authenticates and permits, `preHandler` authenticates once more who has waited for long (authentication.ts).
+ * Every hook of a request, in its order. Interfaces add theirs behind: `onRequest` authenticates and permits, `preHandler` authenticates again after a
+ * long wait (authentication.ts).
  */
 const PIPELINE = {
   onRoute: ['compression'],

@@ -35,7 +35,7 @@ function originOf({ protocol, host }: FastifyRequest): string {
   return /^[\w.:[\]-]+$/.test(host) ? `${scheme}://${host}` : 'http://127.0.0.1:4000';
 }
 
-/** What the service is, whether it is ready, where to go next, and how to make the first call. It has no framework and one script. */
+/** The service, its readiness, where to go next, and the first call. It has no framework and one script. */
 function frontPage(request: FastifyRequest, options: FrontPageOptions): string {
   const { graphiql, dashboard, version, demoCredentials } = options;
   const origin = originOf(request);

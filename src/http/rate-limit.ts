@@ -20,10 +20,8 @@ const SILENCE_MS = 500;
 const RETRY_MS = 500;
 
 /**
- * Limits the requests of a project in a minute: by its own limit, or by that of the settings. Throws RATE_LIMITED beyond the
- * limit, before the request is queued. Every answer tells what is left (RateLimit headers,
- * draft-ietf-httpapi-ratelimit-headers-10). A project without any limit is not counted. Requests without valid credentials are
- * counted by http/authentication.ts.
+ * Limits the requests of a project in a minute, by its own limit or that of the settings, before they are queued. RATE_LIMITED. Every answer tells
+ * what is left (draft-ietf-httpapi-ratelimit-headers-10). http/authentication.ts counts requests without valid credentials.
  */
 export async function limitRates(app: FastifyInstance, config: RateLimits, log: Logger): Promise<Hooks> {
   const { requestsPerMinute, redisUrl } = config;

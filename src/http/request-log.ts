@@ -20,15 +20,12 @@ const LOGGABLE_REQUEST_ID = /^[\w.:/+=-]{1,128}$/;
 
 /** The ID of a request: its own, unless that might contain a secret, an email or an address, because it is logged. */
 export function requestIdOf({ headers }: Pick<IncomingMessage, 'headers'>): string {
-  const given = headers['x-request-id'];
-  const isLoggable = typeof given === 'string' && LOGGABLE_REQUEST_ID.test(given) && redact(given) === given;
-  return isLoggable ? given : randomUUID();
+  const id = headers['x-request-id'];
+  const isLoggable = typeof id === 'string' && LOGGABLE_REQUEST_ID.test(id) && redact(id) === id;
+  return isLoggable ? id : randomUUID();
 }
 
-/**
- * A logger that is its own child. A child for each request would cost more than most requests, so each log line has the request ID instead.
- * Not a `childLoggerFactory`, of which Fastify checks for each request that it made a logger.
- */
+/** A logger that is its own child: children cost more than most requests, so lines have the request ID. Fastify checks each child of a `childLoggerFactory`. */
 export function withoutChildren(log: Logger): FastifyBaseLogger {
   const shared: FastifyBaseLogger = Object.create(log);
   shared.child = () => shared;
@@ -37,7 +34,7 @@ export function withoutChildren(log: Logger): FastifyBaseLogger {
   return shared;
 }
 
-/** What connects the log lines of one request. */
+/** The IDs that connect the log lines of one request. */
 export function logIds({ id, trace }: FastifyRequest) {
   return { reqId: id, trace: trace?.span?.traceId };
 }
@@ -76,9 +73,8 @@ const MAX_PER_PROJECT = 10;
 const MAX_IN_ALL = 100;
 
 /**
- * Traces requests for the operator if `tracing` is on. Measures those that come with `Userdir-Cost: 1`, and answers
- * them with `Server-Timing`. A request is measured once its credentials are valid and its body has arrived. Beyond
- * the limits it is answered without `Server-Timing`.
+ * Traces requests for the operator, and measures those with `Userdir-Cost: 1` for `Server-Timing`, once their credentials are valid and their body has
+ * arrived, within the limits.
  */
 export function traceRequests(app: FastifyInstance, tracing: Tracing | null): Hooks {
   const measure = createMeasurements();

@@ -1,12 +1,6 @@
-/**
- * How long work that can wait may take in one turn of the event loop, in milliseconds. Between two turns the loop reads
- * new requests, so that no caller waits until all work of another caller is done.
- */
+/** The milliseconds of work that can wait in one turn of the event loop. Between two turns the loop reads new requests, so callers take turns. */
 const SLICE_MS = 1;
-/**
- * The same while one project is alone. The more of its requests are read and answered in a turn, the more share a statement. The first request
- * of another project may have to wait for one turn of this length.
- */
+/** The milliseconds while one project is alone: requests of one turn share statements. Another project's first request may wait for such a turn. */
 const SLICE_ALONE_MS = 4;
 let sliceMs = SLICE_MS;
 
@@ -18,7 +12,7 @@ export function setAlone(isAlone: boolean): void {
 /** When the first work of this slice was noticed; null until then. */
 let startedAt: number | null = null;
 
-/** Whether this turn of the event loop has used up its time, so that more work should wait for the next turn. */
+/** True if this turn of the event loop has used up its time, so that more work should wait for the next turn. */
 export function isSliceOver(): boolean {
   if (startedAt === null) beginSlice();
   return performance.now() - (startedAt as number) > sliceMs;
@@ -33,14 +27,14 @@ function beginSlice(): void {
   startedAt = performance.now();
 }
 
-/** What waits for a later turn, by project. The project at the front goes on next. An array, because there are few. */
+/** Work for a later turn, by project. The project at the front goes on next. An array, because there are few. */
 const queues: { readonly project: string; readonly waiting: (() => void)[] }[] = [];
 let isScheduled = false;
 
 /** Resolves in a later turn of the event loop, which has time left. Projects take turns. */
 export function nextSlice(project: string): Promise<void> {
   return new Promise((resolve) => {
-    const queue = queues.find((each) => each.project === project);
+    const queue = queues.find((queued) => queued.project === project);
     if (queue === undefined) queues.push({ project, waiting: [resolve] });
     else queue.waiting.push(resolve);
     schedule();
@@ -52,7 +46,7 @@ function schedule(): void {
   isScheduled = true;
   setImmediate(() => {
     isScheduled = false;
-    // What this turn has done until now does not count. Otherwise a stream of new requests could keep this work waiting for ever.
+    // The time before does not count. Otherwise a stream of new requests could keep this work waiting for ever.
     beginSlice();
     resumeNext();
   });
