@@ -1,10 +1,7 @@
 /** Closes one thing that was opened. */
 export type Closer = () => unknown;
 
-/**
- * Runs every closer, one after the other, the last one first, even if one fails. Then throws the first failure. The
- * order of the list is the order of opening, so that what builds on something is closed before it.
- */
+/** Runs every closer, even if one fails, from the last one opened to the first, so that what builds on something is closed before it. Then throws the first failure. */
 export async function closeAll(closers: readonly Closer[]): Promise<void> {
   const failures: unknown[] = [];
   for (const close of closers.toReversed()) {

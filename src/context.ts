@@ -38,9 +38,9 @@ export interface Context {
   lockDataDirectory(): Promise<void>;
   /** Locks the data directory, opens the database and applies missing migrations, unless told otherwise; returns their names. */
   open(options?: OpenOptions): Promise<string[]>;
-  /** Whether the database has been opened and not closed. */
+  /** True while the database is open. */
   readonly isOpen: boolean;
-  /** What the database said last of the releases that may use it. */
+  /** The database's last answer on the releases that may use it. */
   readonly release: Release;
   /** Why the database cannot be used now, as a sentence for anybody; null while there is no such reason. */
   readonly fault: string | null;
@@ -55,7 +55,7 @@ export interface ContextOptions extends DatabaseOptions {
   /** The name of this process in the lock of the data directory. */
   readonly command: string;
   readonly controlSocket?: string;
-  /** How long to wait for another process to release the data directory. */
+  /** The wait for another process to release the data directory. */
   readonly lockWaitMs?: number;
   readonly onBackgroundFailure?: OnFailure;
   /** Called when the lock of the data directory was lost. The database is stopped by then. */
@@ -84,8 +84,8 @@ export function createContext(config: Config, options: ContextOptions): Context 
   }
 
   /**
-   * Another process may have opened the database by now. Acknowledged changes are already written; other work fails.
-   * The database is not closed cleanly: that would write a checkpoint over files that may belong to the other process.
+   * Another process may have the database open by now. Acknowledged changes are written; other work fails. A clean close would write a checkpoint over
+   * files of that process.
    */
   function onLost(error: DataDirLostError) {
     context.isOpen = false;

@@ -1,20 +1,17 @@
 import { existsSync } from 'node:fs';
 
-/**
- * The one domain error. What a service throws on purpose is always an `AppError(code, message)`. Each interface gives
- * it a form: REST a status and `{"error"}` (spec, "Errors"), GraphQL a message with `extensions.code`.
- */
+/* The one domain error: services throw `AppError(code, message)`. REST gives it a status and `{"error"}` (spec, "Errors"), GraphQL a message with `extensions.code`. */
 
-/** How a message names the command: a checkout does not put it on the PATH, as the package and the image do. */
+/** The command in a message: a checkout does not put it on the PATH, as the package and the image do. */
 export const COMMAND = existsSync(new URL('../src/', import.meta.url)) ? 'npm run -s userdir --' : 'userdir';
 
-/** What the code of an error means to a caller. */
+/** The meaning of an error's code for a caller. */
 interface Meaning {
   /** Over HTTP. */
   readonly status: number;
   readonly cause: string;
   readonly remedy: string;
-  /** Whether, and when, the same request may succeed. */
+  /** Tells if, and when, the same request may succeed. */
   readonly retry: string;
 }
 
@@ -311,8 +308,8 @@ export function badInput(name: string, value: unknown, accepted: string): AppErr
 }
 
 /**
- * What must not stand in a log or an error: secrets and personal data with a recognizable form. The lengths are bounded, so that
- * the time grows only with the length of the text. Anything may stand before a secret or an address: in JSON the letter of an escape may.
+ * Secrets and personal data with a recognizable form, which no log or error may have. Lengths are bounded, so that the time grows with the text.
+ * Anything may stand before one, such as the letter of an escape in JSON.
  */
 const FORMS: readonly [form: RegExp, word: string][] = [
   [/uds_[\w-]{8,}/g, '[secret]'],

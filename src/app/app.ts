@@ -54,7 +54,7 @@ export interface ServerOptions {
   readonly demoCredentials?: DemoCredentials;
   /** Lets in commands on this machine. */
   readonly door?: Door | null;
-  /** What the dashboard shows of the database's health. */
+  /** Checks of the database's health for the dashboard. */
   readonly examine?: () => Promise<Check[]>;
   readonly admission?: AdmissionOptions;
   readonly timeouts?: Timeouts;
@@ -65,11 +65,11 @@ export interface ServerOptions {
 export interface Timeouts {
   /** Until the headers of a request have arrived. A connection that sends nothing ends then too. */
   readonly headersMs: number;
-  /** How much longer than REQUEST_TIMEOUT_MS a client may take to read an answer. */
+  /** A client may take so much longer than REQUEST_TIMEOUT_MS to read an answer. */
   readonly stalledMs: number;
   /** The interval at which `headersMs` is checked. */
   readonly checkMs: number;
-  /** How often a comment is sent on a stream, so that nothing on its way takes it for idle: three times within every documented time-out. */
+  /** The interval of comments on a stream, so that nothing on its way takes it for idle: three times within every documented time-out. */
   readonly heartbeatMs: number;
   /** A page that follows a project is told of what is new at most so often, because it asks again then, and is permitted anew so often. */
   readonly newsMs: number;
@@ -86,9 +86,8 @@ const BODY_LIMIT_BYTES = 1_048_576;
 /** Node's limit for URL and headers together. With it, the router never rejects a parameter as too long. */
 const MAX_URL_LENGTH = 16_384;
 /**
- * Units of work (http/admission.ts). 256 in flight fill the batches and the connections of a pool. A project beside
- * others gets fewer, because work that has started runs before theirs. A full queue empties in a fraction of a
- * second.
+ * Units of work (http/admission.ts). 256 fill the batches and the pool. A project beside others gets fewer: its running work is before theirs. A full
+ * queue empties in a fraction of a second.
  */
 const ADMISSION = { maxInFlight: 256, maxInFlightPerProject: 8, maxQueued: 4_096 };
 
@@ -239,7 +238,7 @@ async function withReadyTimeout(answer: Promise<void>): Promise<void> {
   await Promise.race([answer, timeout]);
 }
 
-/** What this service adds to the requests, the routes and the server of Fastify. */
+/** Additions of this service to the requests, the routes and the server of Fastify. */
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -249,12 +248,9 @@ declare module 'fastify' {
     queued: QueuedRequest | null;
     /** Until when what it writes has an answer, by the clock of `performance`. */
     until: number;
-    /** Whether it was answered because its time had run out (http/connections.ts). */
+    /** True if it was answered because its time had run out (http/connections.ts). */
     hasTimedOut: boolean;
-    /**
-     * Adds units of work beyond the weight of the route, once the size of the answer is known. False where no client waits for the answer any
-     * more: then work that can end does.
-     */
+    /** Adds units of work to the weight of the route, once the size of the answer is known. False if no client waits any more: then work that can end does. */
     addWeight(units: number): boolean;
     /** Set if the caller asked for the cost, or if the operator traces this request. */
     trace: RequestTrace | null;
@@ -269,12 +265,12 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** The weight of a request in units of admission. The default is 1, which is about the work of one user. */
     weight?: (request: FastifyRequest) => number;
-    /** What to do when admission lets a request start, before its handler. */
+    /** Runs when admission lets a request start, before its handler. */
     begin?: (request: FastifyRequest) => Promise<void> | undefined;
   }
 
   interface FastifyInstance {
-    /** Where the code of an error is explained. */
+    /** Links the explanation of an error's code. */
     docsOf: DocsOf;
     /** From now on the service is not ready, and each connection that it has ends with its next answer. It accepts new ones. */
     drain(): void;

@@ -4,16 +4,16 @@ import type { Admission } from '../http/admission.js';
 import type { Streams } from '../http/lifetime.js';
 import type { Figure } from '../telemetry/metrics.js';
 
-type Given = Pick<Figure, 'label' | 'info'>;
-type Make = (name: string, help: string, read: Figure['read'], given?: Given) => Figure;
+type Labels = Pick<Figure, 'label' | 'info'>;
+type Make = (name: string, help: string, read: Figure['read'], labels?: Labels) => Figure;
 
-const counter: Make = (name, help, read, given) => ({ kind: 'counter', name, help, read, ...given });
-const gauge: Make = (name, help, read, given) => ({ kind: 'gauge', name, help, read, ...given });
+const counter: Make = (name, help, read, labels) => ({ kind: 'counter', name, help, read, ...labels });
+const gauge: Make = (name, help, read, labels) => ({ kind: 'gauge', name, help, read, ...labels });
 
-/** Where they cannot be read. */
+/** The figures where they cannot be read. */
 const NO_WEBHOOKS = { enabled: 0, failing: 0, paused: 0, disabled: 0, lagSeconds: 0 };
 
-/** What the parts of a process tell of themselves, beside the requests that telemetry/metrics.ts measures. */
+/** Figures of the parts of a process, beside the requests that telemetry/metrics.ts measures. */
 export function figuresOf(context: Context, { load }: Admission, streams: Streams): Figure[] {
   const { db, services } = context;
   const { changes, webhooks } = services;

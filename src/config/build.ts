@@ -44,10 +44,10 @@ export function findNodeFault(version = process.versions.node): string | null {
   return isOlder(version, oldest) ? `Node.js ${version} is too old, ${oldest} or newer is needed` : null;
 }
 
-/** Whether a version is older than another one, by its three numbers. */
+/** True if a version is older than another one, by its three numbers. */
 export function isOlder(version: string, than: string): boolean {
-  const [one, other] = [version, than].map((each) =>
-    each
+  const [one, other] = [version, than].map((version) =>
+    version
       .replace(/[-+].*/, '')
       .split('.')
       .map(Number),

@@ -11,16 +11,16 @@ export type DatabaseConfig =
   | {
       readonly engine: 'postgres';
       readonly url: string;
-      /** The same database without a connection pooler between, if it has one. */
+      /** The URL of this database without a connection pooler between, if it has one. */
       readonly directUrl?: string;
       /** A standby of the database, on which lists may be read. */
       readonly replicaUrl?: string;
-      /** How far it may be behind. */
+      /** The most that it may be behind. */
       readonly replicaMaxLagMs: number;
       readonly poolSize: number;
-      /** How long a request waits for a connection, new or shared. */
+      /** The wait of a request for a connection, new or shared. */
       readonly poolTimeoutMs: number;
-      /** How long a statement of a request may take. */
+      /** The limit of a request's statement. */
       readonly statementTimeoutMs: number;
     };
 
@@ -43,15 +43,15 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 /** Reads Config from the environment. Throws ConfigError with all faults. An empty variable counts as absent. */
 export function parseConfig(env: Environment): Config {
   const files = readSecretFiles(env, SECRET_SETTINGS);
-  const given: Environment = { ...env, ...files.values };
-  const read = readSettings(given, files.values);
+  const variables: Environment = { ...env, ...files.values };
+  const read = readSettings(variables, files.values);
   const faults = [
     ...files.faults,
     ...read.faults,
-    ...missingDatabase(given, read.values),
+    ...missingDatabase(variables, read.values),
     ...unsharedPort(read.values),
-    ...excessiveLag(given, read.values),
-    ...incompleteOidc(given),
+    ...excessiveLag(variables, read.values),
+    ...incompleteOidc(variables),
   ];
   if (faults.length === 0) return Object.freeze(configOf(read.values as SettingValues));
   throw new ConfigError(
@@ -86,7 +86,7 @@ function configOf(values: SettingValues) {
     port: values.PORT,
     reusePort: values.REUSE_PORT,
     db,
-    /** Where the embedded database, its lock and the demo credentials are kept (absolute). */
+    /** The absolute path of the embedded database, its lock and the demo credentials. */
     dataDir,
     logLevel: values.LOG_LEVEL,
     graphiql: values.GRAPHIQL ?? !production,
@@ -125,11 +125,11 @@ function configOf(values: SettingValues) {
 }
 
 /** Reads every setting by its declaration. `values` lacks those that are malformed. */
-function readSettings(given: Environment, fromFiles: Environment): { values: Partial<SettingValues>; faults: Fault[] } {
+function readSettings(env: Environment, fromFiles: Environment): { values: Partial<SettingValues>; faults: Fault[] } {
   const values: Record<string, unknown> = {};
   const faults: Fault[] = [];
   for (const [name, { schema, accepts, default: otherwise }] of settingsOf) {
-    const text = given[name] || otherwise;
+    const text = env[name] || otherwise;
     if (text === null) continue;
     const { success, data } = schema.safeParse(text);
     // The value itself is never repeated: DATABASE_URL carries a password.
@@ -141,20 +141,20 @@ function readSettings(given: Environment, fromFiles: Environment): { values: Par
   return { values, faults };
 }
 
-/** Whether a setting is there, as itself or as a file, even if it cannot be read. */
-const isGiven = (given: Environment, name: string) => Boolean(given[name] || given[`${name}_FILE`]);
+/** True for a setting that is there, as itself or as a file, even if it cannot be read. */
+const isGiven = (variables: Environment, name: string) => Boolean(variables[name] || variables[`${name}_FILE`]);
 
 /** They lead to the database of DATABASE_URL on another way, or to its standby. */
 const OTHER_DATABASE_URLS = ['DATABASE_DIRECT_URL', 'DATABASE_REPLICA_URL'] as const;
 
 /** The embedded database does not fsync, so a forgotten or misspelt DATABASE_URL must not select it in production. */
-function missingDatabase(given: Environment, { EMBEDDED }: Partial<SettingValues>): Fault[] {
-  if (isGiven(given, 'DATABASE_URL')) return [];
+function missingDatabase(variables: Environment, { EMBEDDED }: Partial<SettingValues>): Fault[] {
+  if (isGiven(variables, 'DATABASE_URL')) return [];
   const setting = 'DATABASE_URL';
-  const other = OTHER_DATABASE_URLS.find((name) => isGiven(given, name));
+  const other = OTHER_DATABASE_URLS.find((name) => isGiven(variables, name));
   if (other !== undefined) return [{ setting, sentence: `DATABASE_URL must be set, because ${other} is.` }];
   if (EMBEDDED === false) return [{ setting, sentence: 'DATABASE_URL must be set, because EMBEDDED is off.' }];
-  if (given['NODE_ENV'] !== 'production' || EMBEDDED === true) return [];
+  if (variables['NODE_ENV'] !== 'production' || EMBEDDED === true) return [];
   const sentence =
     'DATABASE_URL must be set, because NODE_ENV is production: the embedded database does not fsync, and a power cut may lose ' +
     'what was committed. Set EMBEDDED=on to use it anyway.';
@@ -171,9 +171,9 @@ function unsharedPort({ REUSE_PORT }: Partial<SettingValues>): Fault[] {
 }
 
 /** Requests for the present end of the feed of changes wait for so long. */
-function excessiveLag(given: Environment, values: Partial<SettingValues>): Fault[] {
+function excessiveLag(variables: Environment, values: Partial<SettingValues>): Fault[] {
   const { DATABASE_REPLICA_MAX_LAG_MS: lagMs, REQUEST_TIMEOUT_MS: timeoutMs } = values;
-  if (!isGiven(given, 'DATABASE_REPLICA_URL') || lagMs === undefined || timeoutMs === undefined) return [];
+  if (!isGiven(variables, 'DATABASE_REPLICA_URL') || lagMs === undefined || timeoutMs === undefined) return [];
   if (lagMs * 2 <= timeoutMs) return [];
   const sentence = `DATABASE_REPLICA_MAX_LAG_MS, which is ${lagMs}, must be at most half of REQUEST_TIMEOUT_MS, which is ${timeoutMs}.`;
   return [{ setting: 'DATABASE_REPLICA_MAX_LAG_MS', sentence }];
@@ -182,13 +182,13 @@ function excessiveLag(given: Environment, values: Partial<SettingValues>): Fault
 const OIDC_SETTINGS = ['OIDC_ISSUER', 'OIDC_CLIENT_ID', 'OIDC_CLIENT_SECRET'] as const;
 
 /** Single sign-on needs all its settings. */
-function incompleteOidc(given: Environment): Fault[] {
-  const missing = OIDC_SETTINGS.filter((name) => !isGiven(given, name));
+function incompleteOidc(variables: Environment): Fault[] {
+  const missing = OIDC_SETTINGS.filter((name) => !isGiven(variables, name));
   const isHalf = missing.length > 0 && missing.length < OIDC_SETTINGS.length;
   const sentence = `${missing.join(' and ')} must be set, because the single sign-on needs ${OIDC_SETTINGS.join(', ')}.`;
   // All of them: without the others, one that is set means nothing.
   const faults: Fault[] = isHalf ? OIDC_SETTINGS.map((setting) => ({ setting, sentence })) : [];
-  const issuer = given['OIDC_ISSUER'];
+  const issuer = variables['OIDC_ISSUER'];
   if (
     issuer &&
     URL.canParse(issuer) &&
@@ -219,7 +219,7 @@ function tracesUrlOf(endpoint: string): string {
 /** A host of this machine. */
 export const LOOPBACK = /^(localhost|::1|127(\.\d{1,3}){3})$/;
 
-/** How many letters may differ. In a short name only one: variables of other programs are often that similar. */
+/** The letters that may differ. In a short name only one: variables of other programs are often that similar. */
 const differencesAllowed = (name: string) => (name.length < 8 ? 1 : 2);
 
 /** Finds variables that look like a misspelt setting: for each, a sentence with the setting that is probably meant. */
@@ -238,10 +238,7 @@ function nearest(name: string): string | null {
   return near[0]?.setting ?? null;
 }
 
-/**
- * How many letters must be added, removed, replaced or swapped with their neighbour to turn one name into the other.
- * Infinite if the lengths alone show that it is too many.
- */
+/** The letters to add, remove, replace or swap with a neighbour to turn one name into the other. Infinite if the lengths alone show too many. */
 function distanceBetween(a: string, b: string): number {
   if (Math.abs(a.length - b.length) > 2) return Number.POSITIVE_INFINITY;
   const rows = Array.from({ length: a.length + 1 }, (_, i) => [i]);

@@ -1,6 +1,4 @@
-/**
- * Makes the files of a release, in the folder that is given or in `release`: the package, the SBOM (CycloneDX) of what it installs, and SHA256SUMS.
- */
+/* Makes the files of a release, in the folder that is given or in `release`: the package, the SBOM (CycloneDX) of what it installs, and SHA256SUMS. */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';

@@ -1,6 +1,6 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 
-/** What is wrong with a setting, as a sentence that begins with its name. */
+/** A fault of a setting, as a sentence that begins with its name. */
 export interface Fault {
   readonly setting: string;
   readonly sentence: string;
@@ -10,9 +10,8 @@ const MAX_BYTES = 16_384;
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /**
- * The values of the settings `names` that are given as files: `NAME_FILE` is the path of a file that holds NAME, as
- * Docker and Kubernetes mount secrets. No fault repeats the content of the variable or of the file: either may be the
- * secret.
+ * The values of settings that are given as files: `NAME_FILE` is the path of a file that holds NAME. No fault repeats the content of the variable or of
+ * the file: either may be the secret.
  */
 export function readSecretFiles(
   env: Readonly<Record<string, string | undefined>>,

@@ -1,12 +1,12 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
 
-/**
- * Every setting, declared once: how it is read, what it accepts, its default and what it does. `parseConfig` reads by
- * this table, errors repeat its words, and docs/configuration.md is made from it.
+/*
+ * Every setting, declared once: its kind, its default and its effect. `parseConfig` reads by this table, errors repeat its words, and
+ * docs/configuration.md is made from it.
  */
 
-/** How the text of a variable becomes a value. `accepts` completes the sentence "NAME must be …". */
+/** Makes the text of a variable a value. `accepts` completes the sentence "NAME must be …". */
 interface Kind<Value> {
   readonly accepts: string;
   readonly schema: z.ZodType<Value, string>;
@@ -15,11 +15,11 @@ interface Kind<Value> {
 interface Setting<Value> extends Kind<Value> {
   /** The text that is used if the variable is absent; null if absence has a meaning of its own. */
   readonly default: string | null;
-  /** How the documentation shows the default if `default` is null. */
+  /** The default in the documentation if `default` is null. */
   readonly absent?: string;
   /** One or two sentences for operators. */
   readonly does: string;
-  /** Whether the value may hold a secret. Such a setting can be given as a file instead, by the same name with _FILE. */
+  /** True if the value may hold a secret. Such a setting can be given as a file instead, by its name with _FILE. */
   readonly secret?: true;
 }
 
@@ -43,7 +43,7 @@ const duration: Kind<number> = {
   schema: z
     .string()
     .regex(/^[1-9]\d{0,3}[mhd]$/)
-    .transform((given) => Number(given.slice(0, -1)) * (UNIT_MS[given.slice(-1)] as number)),
+    .transform((text) => Number(text.slice(0, -1)) * (UNIT_MS[text.slice(-1)] as number)),
 };
 
 function text(accepts: string): Kind<string> {
@@ -336,7 +336,7 @@ type Declarations = typeof DECLARATIONS;
 
 export type SettingName = keyof Declarations;
 
-/** What the settings say: undefined where one is absent and has no default. */
+/** The values of the settings: undefined where one is absent and has no default. */
 export type SettingValues = {
   readonly [Name in SettingName]:
     | z.output<Declarations[Name]['schema']>

@@ -1,6 +1,6 @@
-/**
- * Writes npm-shrinkwrap.json, which the package has instead of package-lock.json. It is the same without optional peers. Prisma's command and
- * TypeScript are optional peers of @prisma/client and are locked for development; with these edges `npm ci --omit=dev` would install both.
+/*
+ * Writes npm-shrinkwrap.json for the package: package-lock.json without optional peers. Prisma's command and TypeScript are such peers, which `npm ci
+ * --omit=dev` would install.
  */
 import { readFile, writeFile } from 'node:fs/promises';
 
@@ -25,7 +25,7 @@ for (const [path, entry] of Object.entries(packages)) {
 }
 await writeFile('npm-shrinkwrap.json', `${JSON.stringify(lock, null, 2)}\n`);
 
-/** Where Node.js finds a package for the one at `path`. */
+/** The place where Node.js finds a package for the one at `path`. */
 function findPackage(path, name) {
   for (let from = `${path}/`; ; from = from.slice(0, from.lastIndexOf('node_modules/'))) {
     const candidate = `${from === '/' ? '' : from}node_modules/${name}`;

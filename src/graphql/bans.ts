@@ -82,10 +82,10 @@ builder.queryField('bans', (t) =>
       });
       const page = { nodes: bans, hasNextPage: hasMore, hasPreviousPage: after != null };
       if (!selects(info, 'Ban.user')) return page;
-      const wanted = { withAccounts: selects(info, 'User.accounts') };
+      const parts = { withAccounts: selects(info, 'User.accounts') };
       const withUser = async (ban: ListedBan) => ({
         ...ban,
-        user: await services.users.findIdentity(scope, ban, wanted),
+        user: await services.users.findIdentity(scope, ban, parts),
       });
       return { ...page, nodes: await Promise.all(bans.map(withUser)) };
     },

@@ -12,7 +12,7 @@ import { wrapResolvers } from '../engine/wrap-resolvers.js';
 import type { AppError } from '../errors.js';
 import { addEnums } from './shared.js';
 
-/** Who sent a request, and who is told of it while it is executed. */
+/** The sender of a request, who hears of it while it is executed. */
 export interface Requester {
   /** Of the request. */
   readonly id: string;
@@ -25,7 +25,7 @@ export interface Requester {
   readonly report: (failure: AppError) => void;
 }
 
-/** What a resolver gets: the project of the request's credentials, the services, and the request's id for the audit trail. */
+/** The context of a resolver: the project of the request's credentials, the services, and the request's id for the audit trail. */
 export interface GraphQLContext extends EngineContext {
   readonly scope: ProjectScope;
   readonly services: Services;
@@ -33,7 +33,7 @@ export interface GraphQLContext extends EngineContext {
   /** Until when what it writes has an answer, by the clock of `performance`. */
   readonly until: number;
   readonly again: (outcome?: Outcome) => GraphQLContext;
-  /** How long a subscription goes on, and how it reads. Null for any other operation. */
+  /** The life of a subscription, and its reads. Null for any other operation. */
   readonly follower: Follower | null;
 }
 
@@ -79,7 +79,7 @@ export const builder = new SchemaBuilder<{
   Context: GraphQLContext;
   PrismaTypes: Models;
   DefaultFieldNullability: false;
-  /** Those of Apollo Federation. They stand in subgraph.graphql only. */
+  /** The directives of Apollo Federation. They stand in subgraph.graphql only. */
   Directives: {
     key: { locations: 'OBJECT'; args: { fields: string } };
     shareable: { locations: 'OBJECT' };
@@ -119,7 +119,7 @@ builder.scalarType('DateTime', {
 
 export const { loginMethodEnum, networkEnum, walletTypeEnum, changeTypeEnum } = addEnums(builder);
 
-/** What fields cost beyond the 1 that each costs. */
+/** Costs of fields beyond the 1 that each costs. */
 export const SURCHARGES = {
   /** An index is searched. */
   search: 10,

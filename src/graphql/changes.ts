@@ -65,12 +65,12 @@ function findUser(
 /** The changes with their users, read in one batch. Without the scope for it, the field `user` fails. */
 async function withUsers(
   changes: readonly Change[],
-  wanted: { user: boolean; accounts: boolean },
+  parts: { user: boolean; accounts: boolean },
   { scope, services }: GraphQLContext,
 ): Promise<ShownChange[]> {
-  if (!wanted.user || !scope.permits('read')) return [...changes];
+  if (!parts.user || !scope.permits('read')) return [...changes];
   return Promise.all(
-    changes.map(async (change) => ({ ...change, user: await findUser(change, scope, services, wanted.accounts) })),
+    changes.map(async (change) => ({ ...change, user: await findUser(change, scope, services, parts.accounts) })),
   );
 }
 
@@ -118,8 +118,8 @@ builder.queryField('changes', (t) =>
         { after: after == null ? null : parse(afterCursor, after), types: requireTypes(types), first },
         (units) => context.charge(units * COST_PER_UNIT),
       );
-      const wanted = { user: selects(info, 'Change.user'), accounts: selects(info, 'User.accounts') };
-      const nodes = await withUsers(page.changes, wanted, context);
+      const parts = { user: selects(info, 'Change.user'), accounts: selects(info, 'User.accounts') };
+      const nodes = await withUsers(page.changes, parts, context);
       return { nodes, hasNextPage: page.hasMore, hasPreviousPage: after != null, endCursor: page.end };
     },
   }),
@@ -164,16 +164,16 @@ builder.subscriptionField('changes', (t) =>
     },
     subscribe: async (_root, { after, types }, { scope, services, follower }) => {
       if (follower === null) throw new Error('A subscription is executed as a stream only.');
-      const wanted = requireTypes(types);
+      const selectedTypes = requireTypes(types);
       const place = await services.changes.findStart(scope, after == null ? null : parse(afterCursor, after));
-      const query = { after: place, types: wanted };
+      const query = { after: place, types: selectedTypes };
       const followed = services.changes.follow(scope, query, follower.signal, follower.admit);
       return eventsOf(encodeChangeCursor(place), followed, follower);
     },
     resolve: async ({ cursor, change }: ChangeEvent, _args, context, info) => {
       if (change === null || change.user !== undefined) return { cursor, change };
-      const wanted = { user: selects(info, 'Change.user'), accounts: selects(info, 'User.accounts') };
-      const [shown] = await withUsers([change], wanted, context);
+      const parts = { user: selects(info, 'Change.user'), accounts: selects(info, 'User.accounts') };
+      const [shown] = await withUsers([change], parts, context);
       return { cursor, change: shown as ShownChange };
     },
   }),

@@ -1,7 +1,4 @@
-/**
- * Makes dist/graphql/explorer.html.gz, a part of the build: GraphiQL as one page, without its options. Its package has each asset twice and would
- * be a twelfth of an installation.
- */
+/* Makes dist/graphql/explorer.html.gz: GraphiQL as one page, without its options. Its package has each asset twice and would be a twelfth of an installation. */
 import { rename, writeFile } from 'node:fs/promises';
 import { gzipSync } from 'node:zlib';
 import { renderGraphiQL } from '@graphql-yoga/render-graphiql';

@@ -38,8 +38,8 @@ function render(template: string, options: GraphiQLOptions) {
 }
 
 /**
- * What GraphiQL has no option for. On a phone, the editor stands above the answer. Tabs stay in place when they are pressed:
- * GraphiQL takes its first tabs for moved ones, and the first click on each would miss.
+ * GraphiQL has no option for this. On a phone, the editor stands above the answer. Tabs stay in place when they are pressed: the first click on each
+ * would miss otherwise.
  */
 const HEAD = `
 <meta name="viewport" content="width=device-width, initial-scale=1">

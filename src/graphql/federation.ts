@@ -9,8 +9,8 @@ import { builder, SURCHARGES } from './builder.js';
 import { MAX_IDS, userType } from './users.js';
 
 /*
- * What makes the schema a subgraph of Apollo Federation 2: `_service` tells a gateway the schema with its directives, and `_entities`
- * finds the users that other subgraphs name. The types declare their directives themselves.
+ * Makes the schema a subgraph of Apollo Federation 2: `_service` tells a gateway the schema, and `_entities` finds the users that other subgraphs name.
+ * Types declare their directives themselves.
  */
 
 /** The oldest version that has these directives, so that every gateway of Federation 2 knows it. */
@@ -68,12 +68,11 @@ builder.queryFields((t) => ({
     }),
     resolve: (_root, { representations }, { scope, services }, info) => {
       if (representations.length > MAX_IDS) {
-        const found = `representations: got ${representations.length}, expected at most ${MAX_IDS}.`;
-        throw new AppError('BAD_USER_INPUT', found);
+        const message = `representations: got ${representations.length}, expected at most ${MAX_IDS}.`;
+        throw new AppError('BAD_USER_INPUT', message);
       }
-      const wanted = { withAccounts: selects(info, 'User.accounts') };
-      const read = (id: bigint | AppError) =>
-        typeof id === 'bigint' ? services.users.findUser(scope, id, wanted) : id;
+      const parts = { withAccounts: selects(info, 'User.accounts') };
+      const read = (id: bigint | AppError) => (typeof id === 'bigint' ? services.users.findUser(scope, id, parts) : id);
       // GraphQL.js answers an error in a list as the error of its item. Pothos does not know that.
       return Promise.all(representations.map(readId).map(read)) as Promise<(User | null)[]>;
     },
@@ -126,8 +125,8 @@ function directivesOf(schema: GraphQLSchema, type: string): string {
   const directives = (schema.getType(type)?.extensions['directives'] ?? []) as DirectiveList;
   return directives
     .map(({ name, args = {} }) => {
-      const given = Object.entries(args).map(([key, value]) => `${key}: ${JSON.stringify(value)}`);
-      return ` @${name}${given.length === 0 ? '' : `(${given.join(', ')})`}`;
+      const pairs = Object.entries(args).map(([key, value]) => `${key}: ${JSON.stringify(value)}`);
+      return ` @${name}${pairs.length === 0 ? '' : `(${pairs.join(', ')})`}`;
     })
     .join('');
 }

@@ -110,15 +110,15 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     },
     preValidation(request, _reply, done) {
       if (explore && asksForPage(request)) return done();
-      const given = request.method === 'GET' ? urlParameters(request) : bodyParameters(request);
+      const arrived = request.method === 'GET' ? urlParameters(request) : bodyParameters(request);
       const { accept } = request.raw.headers;
-      const { document, ...parameters } = toParameters(given as Record<string, unknown> | null | undefined);
+      const { document, ...parameters } = toParameters(arrived as Record<string, unknown> | null | undefined);
       request.raw.headers.accept = mediaTypeOf(accept);
       request.graphqlParameters = {
         ...parameters,
         query: findText(request.scope.appId, document),
         hash: document.hash,
-        isPlain: isPlainPost(request.method, given as object),
+        isPlain: isPlainPost(request.method, arrived as object),
         accept,
       };
       done();
@@ -199,10 +199,7 @@ function httpRequestOf({ method, url, raw, json }: FastifyRequest): HttpRequest 
   return { method, url, accept: raw.headers.accept as string, body: json };
 }
 
-/**
- * Drops what a request has read. A request that has waited may lie in the old generation: until the next full collection, V8
- * would keep everything that it refers to, although the request is answered.
- */
+/** Drops what a request has read. One that has waited may be in the old generation, where V8 keeps what it refers to until the next full collection. */
 function forget(request: FastifyRequest): void {
   request.body = undefined;
   request.json = null;
@@ -210,10 +207,7 @@ function forget(request: FastifyRequest): void {
   request.graphql = null;
 }
 
-/**
- * Whether a browser opens the page, by Yoga's own test. Such a request gets the page and is never executed. The page is
- * public; the requests that it sends need credentials.
- */
+/** True if a browser opens the page, by Yoga's own test. The page is public, and its request is not executed; the requests that it sends need credentials. */
 function asksForPage({ method, headers }: FastifyRequest): boolean {
   if (method !== 'GET') return false;
   return shouldRenderGraphiQL({ method, headers: new Headers({ accept: headers.accept ?? '' }) } as Request);
@@ -247,8 +241,8 @@ function urlParameters(request: FastifyRequest): Record<string, unknown> {
 }
 
 /** Checks the parameters of a request. Throws BAD_USER_INPUT. Yoga would answer some with 200 or name another fault. */
-function toParameters(given: Record<string, unknown> | null | undefined) {
-  const { variables, operationName, extensions } = given ?? {};
+function toParameters(parameters: Record<string, unknown> | null | undefined) {
+  const { variables, operationName, extensions } = parameters ?? {};
   requireObject('variables', variables);
   requireObject('extensions', extensions);
   const isName = typeof operationName === 'string' && !isTooLong('graphqlName', operationName);
@@ -256,7 +250,7 @@ function toParameters(given: Record<string, unknown> | null | undefined) {
     throw badInput('operationName', operationName, `the name of an operation, ${atMost('graphqlName')}`);
   }
   return {
-    document: readGivenDocument(given ?? {}),
+    document: readGivenDocument(parameters ?? {}),
     variables: (variables ?? undefined) as Parameters['variables'],
     operationName: (operationName ?? undefined) as Parameters['operationName'],
   };
@@ -273,9 +267,8 @@ const GRAPHQL_TYPES = [JSON_TYPE, 'application/graphql-response+json'];
 let last = { accept: '', type: JSON_TYPE };
 
 /**
- * The media type of the answer: of the two known types the one that the Accept header prefers, otherwise JSON. It is
- * chosen before the request is executed. Yoga would find out only afterwards that it has no type for the answer
- * (406), and would send some answers as a stream. Every answer is UTF-8, even if the header names another charset.
+ * The media type of the answer: that of the two which the Accept header prefers, otherwise JSON, always in UTF-8. It is chosen before execution:
+ * Yoga would find out only afterwards that it has no type for the answer (406), and would send some answers as a stream.
  */
 function mediaTypeOf(accept = ''): string {
   if (accept !== last.accept) last = { accept, type: preferredType(accept, GRAPHQL_TYPES) ?? JSON_TYPE };

@@ -32,9 +32,8 @@ declare module 'fastify' {
 }
 
 /**
- * Reads the documents of requests and weighs them. A document that is not in the cache is read when admission starts its
- * request, because that may take longer than executing it. The request then goes on without waiting again: a request that waits
- * with a syntax tree takes much memory.
+ * Reads the documents of requests and weighs them. A document that is not cached is read when admission starts its request, because that may
+ * take longer than executing it. The request then goes on without waiting again, because a syntax tree takes much memory.
  */
 export function createRequestReader(documents: DocumentCache, persisted: PersistedQueries) {
   function prepare(request: FastifyRequest, document: ReadDocument): number {
@@ -52,8 +51,8 @@ export function createRequestReader(documents: DocumentCache, persisted: Persist
     /** The weight of executing a request or, if its document is not in the cache, of reading it. */
     weigh(request: FastifyRequest): number {
       const { query } = request.graphqlParameters as Parameters;
-      const known = documents.find(query);
-      return known === null ? weightOfReading(query) : prepare(request, known);
+      const document = documents.find(query);
+      return document === null ? weightOfReading(query) : prepare(request, document);
     },
 
     /** Reads a document that was not in the cache, and adds the weight of executing it. */
@@ -67,7 +66,7 @@ export function createRequestReader(documents: DocumentCache, persisted: Persist
   };
 }
 
-/** How a request gives its document. At most one of `query` and `documentId` is there. */
+/** The document of a request. At most one of `query` and `documentId` is there. */
 export interface GivenDocument {
   readonly query: string | undefined;
   /** The id of a document of DOCUMENTS_DIR. */
@@ -95,16 +94,16 @@ export function readGivenDocument({ query, documentId, extensions }: Record<stri
   );
 }
 
-function readDocumentId(given: unknown): string {
-  const id = typeof given === 'string' && !isTooLong('documentId', given) ? given.replace(PREFIX, '') : '';
+function readDocumentId(value: unknown): string {
+  const id = typeof value === 'string' && !isTooLong('documentId', value) ? value.replace(PREFIX, '') : '';
   if (HASH.test(id)) return id;
-  throw badInput('documentId', given, '64 hexadecimal digits, with or without "sha256:" before them');
+  throw badInput('documentId', value, '64 hexadecimal digits, with or without "sha256:" before them');
 }
 
 /** The hash in `extensions.persistedQuery`, as Apollo's clients send it; undefined without it. */
-function readPersistedQuery(given: unknown): string | undefined {
-  if (given == null) return undefined;
-  const { version, sha256Hash: hash } = given as Record<string, unknown>;
+function readPersistedQuery(value: unknown): string | undefined {
+  if (value == null) return undefined;
+  const { version, sha256Hash: hash } = value as Record<string, unknown>;
   if (version !== 1) throw badInput('extensions.persistedQuery.version', version, '1');
   if (typeof hash === 'string' && !isTooLong('documentId', hash) && HASH.test(hash)) return hash;
   throw badInput('extensions.persistedQuery.sha256Hash', hash, '64 hexadecimal digits');
@@ -114,10 +113,7 @@ function readPersistedQuery(given: unknown): string | undefined {
 const PERSISTED_BYTES_OF_PROJECT = 256 * 1_024;
 const PERSISTED_PROJECTS = 200;
 
-/**
- * Automatic persisted queries by their hash. Each project has memory of its own, so that none pushes out those of another. A client whose
- * query is gone sends it again.
- */
+/** Automatic persisted queries by their hash, with memory for each project, so that none pushes out another's. A client whose query is gone sends it again. */
 export function createPersistedQueries() {
   const projects = new LRUCache<string, LRUCache<string, string>>({ max: PERSISTED_PROJECTS });
   return {
@@ -193,7 +189,7 @@ export function findFaults(text: string): string[] {
   return [...invalid, ...dear];
 }
 
-/** How many documents the directory may have, and the bytes of their texts together. */
+/** The most documents of the directory, and the bytes of their texts together. */
 const MAX_DOCUMENTS = { count: 1_000, bytes: 2 ** 20 };
 
 /** The documents in the `.graphql` files of a directory, for all projects. Throws an error that names each file and line that is wrong. */

@@ -10,7 +10,7 @@ import './user-lists.js';
 import './wallets.js';
 
 export const schema = builder.toSchema();
-/** What introspection and `schema.graphql` show of it: code is generated from it, and generators refuse the scalars of federation. */
+/** The schema of introspection and `schema.graphql`, from which code is generated. Generators refuse the scalars of federation. */
 const shownSchema = withoutFederation(schema);
 export const engine = createEngine(schema, { shown: shownSchema });
 

@@ -2,7 +2,7 @@ import type { SchemaTypes } from '@pothos/core';
 import { CHANGE_MEANINGS, type ChangeType } from '../domain/changes.js';
 import type { LoginMethod, Network, WalletType } from '../domain/users.js';
 
-/* What the public schema and that of the operators have in common. */
+/* The common part of the public schema and that of the operators. */
 
 /** Options of a field that may be null. */
 export const orNull = (description: string) => ({ nullable: true, description }) as const;

@@ -18,19 +18,15 @@ import type { ChangeEvent } from './changes.js';
 import { schema } from './schema.js';
 
 /*
- * Subscriptions over Server-Sent Events, in the form of graphql-sse's distinct connections mode: an event `next` for each result and
- * `complete` at the end. Yoga would execute them with its own executor, and writes each stream with a timer and a Fetch API response of
- * its own, which take several times the memory.
+ * Subscriptions over Server-Sent Events, in graphql-sse's distinct connections mode: an event `next` for each result and `complete` at the end.
+ * Yoga would execute them with its own executor, and each stream would take several times the memory.
  */
 
 const RETRY_MS = 500;
 
 type Subscription = ReturnType<typeof keepSubscription>;
 
-/**
- * What a stream keeps of its request, and the estimated cost of an event. It may live for days, so this is the text of the document, and
- * the variables that it declares. The syntax tree is the cache's.
- */
+/** The part of a request that a stream keeps, perhaps for days: the text of the document, its variables, and the cost of an event. The syntax tree is the cache's. */
 export function keepSubscription({ query, operationName, variables = {}, operation, cost }: PreparedRequest) {
   const names = operation?.node.variableDefinitions?.map(({ variable }) => variable.name.value) ?? [];
   const declared = names.flatMap((name) => (name in variables ? [[name, variables[name]]] : []));

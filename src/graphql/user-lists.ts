@@ -204,8 +204,8 @@ builder.queryFields((t) => ({
       const selected = withTotal ? toCountedFilter('totalCount', filter) : readUserFilter(filter);
       const state = readStateFilter(filter);
       if (state !== null) {
-        const found = await services.users.scanWindow(scope, selected, state, window);
-        return scanned(found, window);
+        const scan = await services.users.scanWindow(scope, selected, state, window);
+        return scanned(scan, window);
       }
       const rows = await services.users.listWindow(scope, selected, {
         ...window,

@@ -15,14 +15,14 @@ const ACCOUNTS_PER_USER: Rows = { otherwise: 3, atMost: MAX_ACCOUNTS };
 /** An email or an address nearly always belongs to one user. */
 const USERS_PER_SEARCH: Rows = { otherwise: 3, atMost: Number.POSITIVE_INFINITY };
 
-/** How many users `usersByIds` and its like may be asked for, and a gateway (federation.ts). */
+/** The most users of `usersByIds` and its like, and for a gateway (federation.ts). */
 export const MAX_IDS = 100;
 const firstId = userId('id');
 
-/** Which parts of the users are read for a field. */
-const wantedOf = (info: GraphQLResolveInfo) => ({ withAccounts: selects(info, 'User.accounts') });
+/** The parts of the users to read for a field. */
+const partsOf = (info: GraphQLResolveInfo) => ({ withAccounts: selects(info, 'User.accounts') });
 
-/** What it costs to look up a user for each item of a list. Users beyond one an item are charged when they are read. */
+/** The cost of looking up a user for each item of a list. Users beyond one an item are charged when they are read. */
 function costOfEach(list: string, atMost = MAX_IDS) {
   return costs({
     surcharge: SURCHARGES.search,
@@ -127,7 +127,7 @@ builder.queryFields((t) => ({
     args: { id: t.arg.id(required('The user ID, as an integer or as a string of digits.')) },
     extensions: costs({ surcharge: SURCHARGES.search }),
     resolve: (_root, { id }, { scope, services }, info) =>
-      services.users.findUser(scope, parse(firstId, id), wantedOf(info)),
+      services.users.findUser(scope, parse(firstId, id), partsOf(info)),
   }),
   userByIdentity: t.field({
     type: userType,
@@ -140,7 +140,7 @@ builder.queryFields((t) => ({
     },
     extensions: costs({ surcharge: SURCHARGES.search }),
     resolve: (_root, identity, { scope, services }, info) =>
-      services.users.findIdentity(scope, parseIdentity(identity, camelCase), wantedOf(info)),
+      services.users.findIdentity(scope, parseIdentity(identity, camelCase), partsOf(info)),
   }),
   userByExternalId: t.field({
     type: userType,
@@ -150,7 +150,7 @@ builder.queryFields((t) => ({
     args: { externalId: t.arg.string(required("The user's ID in your own system.")) },
     extensions: costs({ surcharge: SURCHARGES.search }),
     resolve: (_root, { externalId }, { scope, services }, info) =>
-      services.users.findByExternalId(scope, requireExternalId('externalId', externalId), wantedOf(info)),
+      services.users.findByExternalId(scope, requireExternalId('externalId', externalId), partsOf(info)),
   }),
   usersByIds: t.field({
     type: [userType],
@@ -160,9 +160,9 @@ builder.queryFields((t) => ({
     args: { ids: t.arg.idList(required(`The user IDs, at most ${MAX_IDS}.`)) },
     extensions: costOfEach('ids'),
     resolve: (_root, { ids }, { scope, services }, info) => {
-      const wanted = wantedOf(info);
+      const parts = partsOf(info);
       const wantedIds = readEach('ids', ids, parseEachId);
-      return Promise.all(wantedIds.map((id) => services.users.findUser(scope, id, wanted)));
+      return Promise.all(wantedIds.map((id) => services.users.findUser(scope, id, parts)));
     },
   }),
   usersByIdentities: t.field({
@@ -178,11 +178,11 @@ builder.queryFields((t) => ({
     },
     extensions: costOfEach('identities'),
     resolve: (_root, args, { scope, services }, info) => {
-      const wanted = wantedOf(info);
+      const parts = partsOf(info);
       const identities = readEach('identities', args.identities, (name, identity) =>
         parseIdentity(identity, (field) => `${name}.${camelCase(field)}`),
       );
-      return Promise.all(identities.map((identity) => services.users.findIdentity(scope, identity, wanted)));
+      return Promise.all(identities.map((identity) => services.users.findIdentity(scope, identity, parts)));
     },
   }),
   usersByExternalIds: t.field({
@@ -195,9 +195,9 @@ builder.queryFields((t) => ({
     },
     extensions: costOfEach('externalIds'),
     resolve: (_root, args, { scope, services }, info) => {
-      const wanted = wantedOf(info);
+      const parts = partsOf(info);
       const externalIds = readEach('externalIds', args.externalIds, requireExternalId);
-      return Promise.all(externalIds.map((externalId) => services.users.findByExternalId(scope, externalId, wanted)));
+      return Promise.all(externalIds.map((externalId) => services.users.findByExternalId(scope, externalId, parts)));
     },
   }),
   usersByEmails: t.field({
@@ -207,7 +207,7 @@ builder.queryFields((t) => ({
     args: { emails: t.arg.stringList(required(`The whole login emails, at most ${MAX_IDS}.`)) },
     extensions: costOfEach('emails', Number.POSITIVE_INFINITY),
     resolve: async (_root, args, { scope, services }, info) =>
-      services.users.searchByEmails(scope, readEach('emails', args.emails, requireEmail), wantedOf(info)),
+      services.users.searchByEmails(scope, readEach('emails', args.emails, requireEmail), partsOf(info)),
   }),
   searchUsers: t.field({
     type: [userType],
@@ -216,10 +216,10 @@ builder.queryFields((t) => ({
     args: { by: t.arg({ type: searchInput, required: true, description: 'The email or the address to search by.' }) },
     extensions: costs({ surcharge: SURCHARGES.search, rows: USERS_PER_SEARCH }),
     resolve: (_root, { by }, { scope, services }, info) => {
-      const wanted = wantedOf(info);
+      const parts = partsOf(info);
       return typeof by.email === 'string'
-        ? services.users.searchByEmail(scope, requireEmail('email', by.email), wanted)
-        : services.users.searchByAddress(scope, requireAddress('address', by.address ?? ''), wanted);
+        ? services.users.searchByEmail(scope, requireEmail('email', by.email), parts)
+        : services.users.searchByAddress(scope, requireAddress('address', by.address ?? ''), parts);
     },
   }),
   usersByPrefix: t.field({
@@ -240,7 +240,7 @@ builder.queryFields((t) => ({
     resolve: (_root, { prefix, first }, { scope, services }, info) => {
       if (first < 1 || first > MOST_BY_PREFIX)
         throw badInput('first', first, `a whole number from 1 to ${MOST_BY_PREFIX}`);
-      return services.users.findPrefix(scope, prefix, { limit: first, ...wantedOf(info) });
+      return services.users.findPrefix(scope, prefix, { limit: first, ...partsOf(info) });
     },
   }),
   findUser: t.field({
@@ -254,7 +254,7 @@ builder.queryFields((t) => ({
     },
     // An external ID may look like any of the others, so each text is looked up twice.
     extensions: costs({ surcharge: 2 * SURCHARGES.search, rows: USERS_PER_SEARCH }),
-    resolve: (_root, { any }, { scope, services }, info) => services.users.findAny(scope, 'any', any, wantedOf(info)),
+    resolve: (_root, { any }, { scope, services }, info) => services.users.findAny(scope, 'any', any, partsOf(info)),
   }),
 }));
 

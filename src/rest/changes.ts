@@ -124,23 +124,23 @@ export const changesPlugin: FastifyPluginAsyncZod<ChangesOptions> = async (app, 
     },
     async (request, reply) => {
       const { scope, query } = request;
-      const wanted: ChangesQuery = { after: query.after ?? null, types: query.types ?? null };
+      const changesQuery: ChangesQuery = { after: query.after ?? null, types: query.types ?? null };
       const type = preferredType(request.headers.accept, ANSWER_TYPES) ?? JSON_TYPE;
       if (type === EVENT_STREAM) {
         // A browser that connects again sends the header, and the URL that it had at first.
-        const given = request.headers['last-event-id'];
-        const after = await changes.findStart(scope, given ? parse(lastEventId, given) : wanted.after);
+        const eventId = request.headers['last-event-id'];
+        const after = await changes.findStart(scope, eventId ? parse(lastEventId, eventId) : changesQuery.after);
         // The time of the request has run out.
         if (reply.sent) return reply;
         return streams.send(request, reply, 'changes', (stream) =>
           changeEvents(
             encodeChangeCursor(after),
-            changes.follow(scope, { ...wanted, after }, stream.signal, stream.admit),
+            changes.follow(scope, { ...changesQuery, after }, stream.signal, stream.admit),
             stream,
           ),
         );
       }
-      const page = await changes.listChanges(scope, { ...wanted, first: query.limit }, (units) =>
+      const page = await changes.listChanges(scope, { ...changesQuery, first: query.limit }, (units) =>
         request.addWeight(units),
       );
       if (reply.sent) return reply;

@@ -9,24 +9,24 @@ const NAME_LENGTH = 64;
 const HEADER_LENGTH = 1_000;
 
 /**
- * Returns what names the query parameters that a route does not know in the header `Userdir-Ignored-Parameters`, and refuses those that it knows
- * with brackets. Call it before the parameters are checked, because the check drops unknown ones.
+ * Names unknown query parameters in the header `Userdir-Ignored-Parameters`, and refuses known ones with brackets. It is called before the check, which
+ * drops unknown ones.
  */
 export function namesIgnoredParameters({ querystring }: { readonly querystring?: z.ZodObject }) {
-  const known = Object.keys(querystring?.shape ?? {});
+  const names = Object.keys(querystring?.shape ?? {});
   return ({ query }: FastifyRequest, reply: FastifyReply): void => {
-    const ignored = ignoredParameters(query as object, known);
+    const ignored = ignoredParameters(query as object, names);
     if (ignored !== '') reply.header('userdir-ignored-parameters', ignored);
-    refuseBrackets(query, known);
+    refuseBrackets(query, names);
   };
 }
 
 /** The value of the header: the first unknown query parameters, percent-encoded. */
-function ignoredParameters(query: object, known: readonly string[]): string {
+function ignoredParameters(query: object, names: readonly string[]): string {
   let header = '';
   let named = 0;
   for (const name in query) {
-    if (name === '' || known.includes(plainName(name))) continue;
+    if (name === '' || names.includes(plainName(name))) continue;
     header += (named === 0 ? '' : ', ') + encodeName(name);
     named += 1;
     if (named === NAMED || header.length >= HEADER_LENGTH) break;

@@ -42,8 +42,8 @@ interface Media {
 
 const zodToJsonConfig: Pick<z.core.ToJSONSchemaParams, 'override'> = {
   /**
-   * Removes what does not help a reader: the largest exact number in JSON, and the calendar as a regular expression. Leaves objects of answers
-   * open, because a later release may add to them (docs/compatibility.md); those of requests are strict.
+   * Removes what does not help a reader: the largest exact number, the calendar as a regular expression. Objects of answers stay open for later releases
+   * (docs/compatibility.md).
    */
   override: ({ zodSchema, jsonSchema }) => {
     if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
@@ -55,9 +55,8 @@ const zodToJsonConfig: Pick<z.core.ToJSONSchemaParams, 'override'> = {
 const transformObject = createJsonSchemaTransformObject({ zodToJsonConfig });
 
 /**
- * Serves the OpenAPI 3.1 document of the REST interface at /openapi.json, generated from the schemas that check the requests, and
- * a page that shows it at /docs/reference, with assets of the package, and with the credentials of a demo project. Call it before the routes are
- * registered.
+ * Serves the OpenAPI 3.1 document of the REST interface at /openapi.json, generated from the schemas that check the requests, and a page of it at
+ * /docs/reference, with the credentials of a demo project. It is called before the routes are registered.
  */
 export async function serveOpenApi(
   app: FastifyInstance,
@@ -94,8 +93,8 @@ export async function serveOpenApi(
       ],
     },
     transform: createJsonSchemaTransform({ zodToJsonConfig }),
-    transformObject: (made) => {
-      const document = transformObject(made);
+    transformObject: (parts) => {
+      const document = transformObject(parts);
       completeDocument(document as unknown as Document);
       return document;
     },
@@ -125,7 +124,7 @@ export async function serveOpenApi(
   app.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger());
 }
 
-/* What authorizeDemo finds in the browser. */
+/* The browser's document, as far as authorizeDemo reads it. */
 declare const document: { querySelector(selector: string): { readonly content: string } | null };
 declare const ui: { preauthorizeApiKey(scheme: string, key: string): void };
 
@@ -162,8 +161,8 @@ function completeDocument({ paths, components: { schemas } }: Document): void {
 }
 
 /**
- * Moves examples into descriptions for the page, which fills them into its forms. An optional parameter would narrow the first
- * request without need, and an example ID would remove a user by accident.
+ * Moves examples into descriptions: the page would fill them into its forms, so an optional parameter would narrow the first request, and an example ID
+ * would remove a user.
  */
 function describeExamples(document: Document): Document {
   for (const [method, { parameters = [] }] of Object.values(document.paths).flatMap((item) => Object.entries(item))) {

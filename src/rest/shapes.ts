@@ -1,10 +1,7 @@
 import { z } from 'zod';
 import { Network, WalletType } from '../domain/users.js';
 
-/**
- * The bodies of the REST answers (spec, "Resources and their fields"), for types and for the OpenAPI document, where those with
- * an `id` are components, each with one example that all the others are made of.
- */
+/* The bodies of the REST answers (spec, "Resources and their fields"). Those with an `id` are components of the OpenAPI document, each with one example. */
 
 export const EXAMPLE_ADDRESS = 'GA7QYNF7SOWQ3GLR2BGMZEHXAVIRZA4KVWLTJJFC7MGXUA74P7UJVSGZ';
 

@@ -80,9 +80,9 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
     },
     async ({ scope, query }) => {
       const { page, limit } = query;
-      const found = await users.listPage(scope, toFilter(query), { page, limit, withAccounts: true });
-      const listed = found.users.map(userObjectOf);
-      return { message: 'Users listed.', result: { page, limit, total_user: found.total, users: listed } };
+      const list = await users.listPage(scope, toFilter(query), { page, limit, withAccounts: true });
+      const listed = list.users.map(userObjectOf);
+      return { message: 'Users listed.', result: { page, limit, total_user: list.total, users: listed } };
     },
   );
 
@@ -136,12 +136,12 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
         const arrived = email === undefined ? 'neither' : 'both';
         throw new AppError('BAD_USER_INPUT', `email, address: got ${arrived}, expected exactly one of the two.`);
       }
-      const found =
+      const matches =
         email === undefined
           ? await users.searchByAddress(scope, requireAddress('address', address as string))
           : await users.searchByEmail(scope, requireEmail('email', email, '; in a URL, + must be sent as %2B'));
-      request.addWeight(listWeight(found.length));
-      return { message: 'Users searched.', result: { total_user: found.length, users: found.map(userObjectOf) } };
+      request.addWeight(listWeight(matches.length));
+      return { message: 'Users searched.', result: { total_user: matches.length, users: matches.map(userObjectOf) } };
     },
   );
 

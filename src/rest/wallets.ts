@@ -144,12 +144,12 @@ function weightOfBytes(body: Uint8Array | null): number {
 
 /** Reads a body. BAD_USER_INPUT. */
 function readVerdictsBody(body: Uint8Array | null): VerdictsBody {
-  const given = body === null ? undefined : readJsonBody(body);
-  const { wallets } = (given ?? {}) as Partial<VerdictsBody>;
+  const value = body === null ? undefined : readJsonBody(body);
+  const { wallets } = (value ?? {}) as Partial<VerdictsBody>;
   // Before the wallets are checked one by one.
   if (Array.isArray(wallets) && wallets.length > MAX_WALLETS)
     throw new AppError('BAD_USER_INPUT', `wallets: got ${wallets.length}, expected at most ${MAX_WALLETS}.`);
-  return parse(verdictsBody, given);
+  return parse(verdictsBody, value);
 }
 
 /** Verification of many wallets at once, at /wallets/verify. */
@@ -212,8 +212,8 @@ export const verdictsPlugin: FastifyPluginAsync<VerdictsOptions> = async (app, o
       const { wallets } = readVerdictsBody(json);
       request.addWeight(Math.max(0, weightOf(wallets) - weightOfBytes(json)));
       if (isSliceOver()) await nextSlice(scope.appId);
-      const { asOf, verdicts: found } = await services.wallets.verifyWallets(scope, wallets.map(readWalletObject));
-      return { message: 'Wallets verified.', result: { as_of: asOf, verdicts: found.map(formatVerdict) } };
+      const { asOf, verdicts: results } = await services.wallets.verifyWallets(scope, wallets.map(readWalletObject));
+      return { message: 'Wallets verified.', result: { as_of: asOf, verdicts: results.map(formatVerdict) } };
     },
   );
 };

@@ -9,7 +9,7 @@ const SECRETS = ['app-secret', 'appSecret', 'app_secret', 'authorization', 'serv
 /** SQLSTATE class 22. Its message repeats the value that the database refused. */
 const DATA_EXCEPTION = /^22[0-9A-Z]{3}$/;
 const DEEPEST_CAUSE = 5;
-/** How much of a message is logged, and how much is searched for what must not be logged. */
+/** The length of a message that is logged, and the length that is searched for what must not be logged. */
 const [LOGGED_LENGTH, READ_LENGTH] = [2_000, 2_400];
 const messageForLog = (message: string) => redact(message.slice(0, READ_LENGTH)).slice(0, LOGGED_LENGTH);
 
@@ -26,7 +26,7 @@ function stderr(): DestinationStream {
   if (process.stderr.isTTY)
     return pretty({ destination: 2, sync: true, colorize: true, ignore: 'pid,hostname', translateTime: 'HH:MM:ss.l' });
   const destination = pino.destination({ dest: 2, sync: true, maxLength: MOST_UNWRITTEN });
-  // Where stderr is a file on a full disk, lines are kept and then dropped, and the service goes on.
+  // On a full disk, lines for a file are kept and then dropped, and the service goes on.
   destination.on('error', () => undefined);
   return byTicks(destination);
 }
@@ -37,8 +37,8 @@ const URGENT = pino.levels.values['warn'] as number;
 const MOST_KEPT = 65_536;
 
 /**
- * Writes lines at the next tick of the process. Many answers end between two ticks, and a system call for the line of each took 3 % of the
- * CPU of a busy service. A warning or an error is written at once, after the lines before it, and so is the rest when the process exits.
+ * Writes lines at the next tick: a system call for the line of each answer took 3 % of the CPU of a busy service. Warnings, errors and the rest at the
+ * exit are written at once.
  */
 function byTicks(destination: DestinationStream): DestinationStream {
   let lines = '';
@@ -61,10 +61,7 @@ function byTicks(destination: DestinationStream): DestinationStream {
   return buffered;
 }
 
-/**
- * What went wrong and where. No other property of an error is logged: those of PostgreSQL have rows of users in `detail` and
- * `where`, and others carry the request.
- */
+/** The message and the place of an error. Its other properties are not logged: those of PostgreSQL have rows of users, and others carry the request. */
 function errorForLog(error: unknown, depth = 0): object {
   if (!(error instanceof Error)) return { message: messageForLog(String(error)) };
   const { code, constraint, table, cause } = error as Error & Record<string, unknown>;
@@ -76,6 +73,6 @@ function errorForLog(error: unknown, depth = 0): object {
     table,
     stack: (error.stack ?? '').match(/^ {4}at .*$/gm)?.join('\n'),
     ...(cause !== undefined && depth < DEEPEST_CAUSE && { cause: errorForLog(cause, depth + 1) }),
-    ...(error instanceof AggregateError && { errors: error.errors.map((each) => errorForLog(each, DEEPEST_CAUSE)) }),
+    ...(error instanceof AggregateError && { errors: error.errors.map((part) => errorForLog(part, DEEPEST_CAUSE)) }),
   };
 }

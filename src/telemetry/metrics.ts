@@ -30,8 +30,8 @@ const MAX_OPERATIONS = 100;
 const MAX_PROJECTS = 1_000;
 
 /**
- * Measures what `app` does, and reads `figures`. Load this module only where metrics are wanted. The only labels that come from a request are
- * the name of a GraphQL operation and the App ID of a project, and their number is limited.
+ * Measures `app`, and reads `figures`; loaded only where metrics are wanted. Only two labels come from requests, in limited number: the name of a
+ * GraphQL operation and an App ID.
  */
 export function measure(app: FastifyInstance, figures: readonly Figure[]) {
   const register = new Registry();
@@ -116,7 +116,7 @@ function measureRequests(register: Registry): onResponseHookHandler {
   };
 }
 
-/** How a request ended, by the code of its first error if it has one: GraphQL answers errors by 200. */
+/** The outcome of a request, by the code of its first error if it has one: GraphQL answers errors by 200. */
 function outcomeOf(code: string | null, status: number): string {
   const worst = Math.max(status, isErrorCode(code) ? MEANINGS[code].status : 0);
   if (worst < 400) return 'ok';
@@ -125,11 +125,11 @@ function outcomeOf(code: string | null, status: number): string {
 
 /** Keeps the first names as labels and calls all others `other`, so that no caller can fill the memory with names. */
 function createLabels(most: number): (name: string) => string {
-  const known = new Set<string>();
+  const names = new Set<string>();
   return (name) => {
-    if (known.has(name)) return name;
-    if (known.size === most) return 'other';
-    known.add(name);
+    if (names.has(name)) return name;
+    if (names.size === most) return 'other';
+    names.add(name);
     return name;
   };
 }
@@ -152,8 +152,8 @@ function measureBatches(app: FastifyInstance, register: Registry): void {
 
 function readFigure({ kind, name, help, read, label, info }: Figure, register: Registry): void {
   const labelNames = info === undefined ? [label ?? []].flat() : Object.keys(info());
-  const given = { name, help, labelNames, registers: [register], collect };
-  const metric = kind === 'counter' ? new Counter(given) : new Gauge(given);
+  const options = { name, help, labelNames, registers: [register], collect };
+  const metric = kind === 'counter' ? new Counter(options) : new Gauge(options);
 
   async function collect(): Promise<void> {
     const reading = await Promise.race([read(), sleep(FIGURE_MS, null, { ref: false })]);

@@ -1,10 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { channel } from 'node:diagnostics_channel';
 
-/**
- * Records the steps of a request, if that is wanted: its cost for the caller (http/request-log.ts), its spans for the
- * operator (tracing.ts). Most requests have no trace, and a step then costs one lookup.
- */
+/** Records the steps of a request, for its cost (http/request-log.ts) or its spans (tracing.ts). Most requests have no trace, and a step then costs one lookup. */
 export interface RequestTrace {
   readonly costs: readonly RequestCost[];
   readonly span: TraceSpan | null;
@@ -34,10 +31,7 @@ export type RequestCost = ReturnType<typeof createRequestCost>;
 const storage = new AsyncLocalStorage<RequestTrace | undefined>();
 let activeTraces = 0;
 
-/**
- * Switches traces on until the returned function is called. The storage is off while no trace is in use, because on
- * Node 20 it makes each promise of each request slower.
- */
+/** Switches traces on until the returned function is called. The unused storage is off, because on Node 20 it makes each promise slower. */
 export function enableTraces(): () => void {
   activeTraces += 1;
   return () => {
@@ -53,8 +47,8 @@ export function currentTrace(): RequestTrace | undefined {
 
 /** Runs work in a request's trace, or in none. Does not touch the storage while traces are off: it would switch on. */
 export function runInTrace<Result>(trace: RequestTrace | null, work: () => Result): Result {
-  const wanted = trace ?? undefined;
-  return activeTraces === 0 || storage.getStore() === wanted ? work() : storage.run(wanted, work);
+  const next = trace ?? undefined;
+  return activeTraces === 0 || storage.getStore() === next ? work() : storage.run(next, work);
 }
 
 /** Runs a step of the current request. */
@@ -105,7 +99,7 @@ export function startStep({ costs, span }: RequestTrace, step: Step, sharedBy: r
   };
 }
 
-/** What a request has cost so far. */
+/** The cost of a request so far. */
 export function createRequestCost() {
   let statements = 0;
   const queue = createStopwatch();

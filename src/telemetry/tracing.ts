@@ -17,15 +17,13 @@ import type { Step, TraceSpan } from './request-trace.js';
 
 export type Tracing = ReturnType<typeof createTracing>;
 
-/** How long sending may take. The end of the process waits for the last time. */
+/** The limit of sending. The end of the process waits for the last time. */
 const EXPORT_MS = 1_000;
 const WARNING_EVERY_MS = 60_000;
 
 /**
- * Sends the traces of requests to an OpenTelemetry collector.
- *
- * Load this module only where traces are wanted: OpenTelemetry takes time and memory. It reads its own variables, such as those
- * for sampling. Spans have only the values of a request that stand here, which are not personal data.
+ * Sends the traces of requests to an OpenTelemetry collector; loaded only where traces are wanted, because it takes time and memory.
+ * It reads its own variables, such as those for sampling. Spans have only the values of a request that stand here, which are not personal data.
  */
 export function createTracing(endpoint: string, headers: string, version: string, log: Logger) {
   const resource = resourceFromAttributes({ 'service.name': 'userdir', 'service.version': version });
