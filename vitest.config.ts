@@ -15,6 +15,8 @@ interface Kind {
 }
 
 const EVERY_ENGINE: readonly Engine[] = process.env['TEST_DATABASE_URL'] ? ['embedded', 'postgres'] : ['embedded'];
+/** PostgreSQL if it is there: it takes less of the machine. */
+const ONE_ENGINE = EVERY_ENGINE.slice(-1);
 const SLOW = { testTimeout: 240_000, hookTimeout: 240_000 };
 /** What they test is the same on every engine. The handlers of `closing` are more where the database is embedded. */
 const OF_NO_ENGINE = ['test/unit/**', 'test/process/closing.test.ts'];
@@ -37,11 +39,11 @@ const kinds: Record<string, Kind> = {
   // The command and the server as processes.
   process: { include: ['test/process/**/*.test.ts'], test: { isolate: false, ...SLOW } },
   // Processes that are killed, servers that go away, directories that two want.
-  faults: { include: ['test/faults/**/*.test.ts'], test: SLOW },
+  faults: { include: ['test/faults/**/*.test.ts'], test: { isolate: false, ...SLOW } },
   // Databases of earlier releases.
   upgrade: { include: ['test/upgrade/**/*.test.ts'], test: SLOW },
   // What they look at is the same on every engine.
-  browser: { include: ['test/browser/**/*.test.ts'], engines: ['embedded'], test: SLOW },
+  browser: { include: ['test/browser/**/*.test.ts'], engines: ONE_ENGINE, test: { isolate: false, ...SLOW } },
   clients: { include: ['test/clients/*.test.ts'], engines: ['embedded'], test: SLOW },
   // Long histories, storms and large tables, as `fast`: files that take more than some three seconds.
   slow: { include: [SLOW_FILES], test: { isolate: false } },
@@ -65,7 +67,7 @@ const without = process.env['WITHOUT']?.split(' ') ?? [];
 
 const everyProject = Object.entries(kinds).flatMap(([name, { engines = EVERY_ENGINE, include, exclude = [], test }]) =>
   engines.map((engine) => ({
-    name: engine === 'postgres' ? `${name}-postgres` : name,
+    name: engine === 'postgres' && engines.length > 1 ? `${name}-postgres` : name,
     include,
     exclude: [
       ...configDefaults.exclude,

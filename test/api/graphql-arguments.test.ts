@@ -320,15 +320,6 @@ describe('userByIdentity', () => {
       accounts: [{ publicKey: address }],
     });
   });
-
-  test('is null for another value, another method, another project and a removed user', async () => {
-    expect(await find('passkey', 'CGFZC2TLEQ')).toBe(null);
-    expect(await find('google', 'cGFzc2tleQ')).toBe(null);
-    expect(await find('passkey', 'cGFzc2tleQ', await app.createProject())).toBe(null);
-    const found = await project.graphql('{ userByIdentity(authMethod: "github", authValue: "cGFzc2tleQ") { id } }');
-    await project.graphql('mutation ($id: ID!) { deleteUser(id: $id) { id } }', found.data.userByIdentity);
-    expect(await find('github', 'cGFzc2tleQ')).toBe(null);
-  });
 });
 
 test('email is the folded login email, whatever gave it, and null without one', async () => {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
-import { useTestApp } from '../support/app.js';
-import { addNamedUsers, codesOf, explained, idsOf } from '../support/graphql.js';
+import { type Json, useTestApp } from '../support/app.js';
+import { addNamedUsers, codesOf, explained, idsOf, namesOf } from '../support/graphql.js';
 
 const app = useTestApp();
 
@@ -78,13 +78,6 @@ test('the error for an invalid id states the argument, the received value, the a
   ]);
 });
 
-test('a field that fails does not affect other nullable fields', async () => {
-  const project = await addNamedUsers(app, 'ada');
-  const { ada } = await idsOf(project);
-  const { status, data } = await project.graphql(`{ good: user(id: ${ada}) { id } bad: user(id: "x") { id } }`);
-  expect({ status, data }).toEqual({ status: 200, data: { good: { id: ada }, bad: null } });
-});
-
 test('usersByIds keeps the order and repetitions of the ids, with null for each user it does not find', async () => {
   const project = await addNamedUsers(app, 'ada', 'bob', 'eve');
   const stranger = (await idsOf(await addNamedUsers(app, 'mallory')))['mallory'];
@@ -109,20 +102,74 @@ test('usersByIds accepts from 0 to 100 ids and refuses 101', async () => {
   expect(refused.errors?.[0]?.message).toBe('ids: got 101, expected at most 100.');
 });
 
-test.each([
-  {},
-  { email: null },
-  { email: 'a@example.com', address: stellarAddress(1) },
-  { email: 'a@example.com', address: null },
-  { email: '' },
-  { email: 'nobody' },
-  { email: 'a\u0000@example.com' },
-  { email: 'a\ud800@example.com' },
-  { address: '' },
-  { address: stellarAddress(1).toLowerCase() },
-])('searchUsers(by: %j) is BAD_USER_INPUT', async (by) => {
-  const project = await app.createProject();
-  const answer = await project.graphql('query ($by: UserSearch!) { searchUsers(by: $by) { id } }', { by });
-  // An input that breaks two rules has two errors.
-  expect(new Set(codesOf(answer))).toEqual(new Set(['BAD_USER_INPUT']));
+test('users gives the newest 10 by default, with edges, nodes and the total', async () => {
+  const project = await addNamedUsers(app, ...Array.from({ length: 12 }, (_, index) => `user${index}`));
+  const { data } = await project.graphql(`{ users {
+    totalCount nodes { authValue } edges { cursor node { authValue } }
+    pageInfo { hasNextPage hasPreviousPage startCursor endCursor }
+  } }`);
+  const newest = Array.from({ length: 10 }, (_, index) => `user${11 - index}`);
+  expect(namesOf(data.users.nodes)).toEqual(newest);
+  expect(namesOf(data.users.edges.map((edge: Json) => edge.node))).toEqual(newest);
+  expect(data.users.totalCount).toBe(12);
+  expect(data.users.pageInfo).toEqual({
+    hasNextPage: true,
+    hasPreviousPage: false,
+    startCursor: data.users.edges[0].cursor,
+    endCursor: data.users.edges[9].cursor,
+  });
 });
+
+test('an empty list has no cursors, and no previous or next page', async () => {
+  const project = await app.createProject();
+  const { data } = await project.graphql(
+    '{ users { totalCount nodes { id } edges { cursor } pageInfo { hasNextPage hasPreviousPage startCursor endCursor } } }',
+  );
+  expect(data.users).toEqual({
+    totalCount: 0,
+    nodes: [],
+    edges: [],
+    pageInfo: { hasNextPage: false, hasPreviousPage: false, startCursor: null, endCursor: null },
+  });
+});
+
+test.each(
+  'first:0 first:-1 first:101 last:0 last:101 first:2147483647 first:1,last:1 first:1.5 first:"10" first:2147483648'.split(
+    ' ',
+  ),
+)('users(%s) is BAD_USER_INPUT', async (page) => {
+  const project = await app.createProject();
+  expect(codesOf(await project.graphql(`{ users(${page}) { totalCount } }`))).toEqual(['BAD_USER_INPUT']);
+});
+
+test('a null argument of users is treated as absent', async () => {
+  const project = await addNamedUsers(app, 'ada');
+  const { data } = await project.graphql(
+    `{ users(filter: null, first: null, after: null, last: null, before: null) { totalCount }
+       userCount(filter: { startDate: null, endDate: null, loginMethods: null }) }`,
+  );
+  expect(data).toEqual({ users: { totalCount: 1 }, userCount: 1 });
+});
+
+test.each([
+  ['0x5AAeb6053F3E94C9b9A09f33669435E7Ef1BeAed', 'ETHEREUM', false],
+  ['0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed', 'ETHEREUM', true],
+  ['GA7QYNF7SOWQ3GLR2BGMZEHXAVIRZA4KVWLTJJFC7MGXUA74P7UJVSGZ', 'STELLAR', true],
+  ['hello', null, null],
+  [`S${'B'.repeat(55)}`, null, null],
+])(
+  'parseAddress tells the network, the form and the checksum of %s, or why it is none',
+  async (address, network, checksumValid) => {
+    const project = await app.createProject();
+    const { data } = await project.graphql(
+      'query ($address: String!) { parseAddress(address: $address) { network canonical checksumValid reason } }',
+      { address },
+    );
+    expect(data.parseAddress).toEqual({
+      network,
+      canonical: network && (network === 'STELLAR' ? address : address.toLowerCase()),
+      checksumValid,
+      reason: network ? null : expect.not.stringContaining(address),
+    });
+  },
+);

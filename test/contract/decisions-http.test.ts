@@ -112,12 +112,6 @@ describe('bodies', () => {
   const post = (body: string, contentType: string) =>
     empty.rest('/server/wallets/verify', { method: 'POST', body, headers: { 'content-type': contentType } });
   const good = JSON.stringify({ address: stellarAddress(1) });
-  test.each(['text/plain', 'application/x-www-form-urlencoded', 'application/jsonx', 'application/json5', 'json', ''])(
-    'a wrong content type is 400: "%s"',
-    async (contentType) => {
-      expect(expectError(await post(good, contentType), 400)).toContain('application/json');
-    },
-  );
   test.each(['application/json', 'Application/JSON', 'application/json; charset=utf-8'])(
     'a correct content type is accepted: %s',
     async (contentType) => {

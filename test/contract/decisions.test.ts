@@ -52,40 +52,6 @@ describe('wallet of a user, and absent values', () => {
     const { body } = await verify(project, { address: ethereumAddress(1) });
     expect(body.result).toMatchObject({ wallet_type: 'external', auth_method: 'google' });
   });
-
-  test('keys are always present in a user object; absent values are null', async () => {
-    const project = await app.createProject();
-    await project.addUsers({ auth_method: 'passkey', auth_value: 'p' });
-    const [user] = (await project.rest('/server/users')).body.result.users;
-    expect(user).toMatchObject({ wallet: null, last_login: null, login_count: 0, accounts: [] });
-  });
-});
-
-describe('addresses', () => {
-  const shown = '0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed';
-  const wrongCase = '0x5AAeb6053F3E94C9b9A09f33669435E7Ef1BeAed';
-  let project: TestProject;
-  beforeAll(async () => {
-    project = await app.createProject();
-    await project.addUsers({
-      auth_method: 'google',
-      auth_value: 'g',
-      accounts: [
-        { network: 'ethereum', public_key: shown },
-        { network: 'stellar', public_key: stellarAddress(1) },
-      ],
-    });
-  });
-  const good = [
-    ['lower case', shown.toLowerCase()],
-    ['upper case', `0x${shown.slice(2).toUpperCase()}`],
-    ['a wrong EIP-55 checksum', wrongCase],
-  ];
-  test.each(good)('an Ethereum address is matched in any case and shown as stored: %s', async (_kind, address) => {
-    const { body } = await project.rest(`/server/users/search?address=${address}`);
-    expect(body.result.users[0].accounts[0].public_key).toBe(shown);
-    expect((await verify(project, { address })).body.result.exists).toBe(true);
-  });
 });
 
 test('a repeated date is invalid', async () => {

@@ -43,11 +43,11 @@ export function recordRequests(page: Page): string[] {
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-/** What axe finds on a page that not everyone can use, a line each. */
-export async function findFaults(page: Page): Promise<string[]> {
+/** What axe finds on a page that not everyone can use, a line each; by one of its rules only, if it is named. */
+export async function findFaults(page: Page, rule?: string): Promise<string[]> {
   // Evaluated like this, the Content-Security-Policy of the page does not refuse it.
   await page.evaluate(AXE);
-  const { violations } = (await page.evaluate('axe.run()')) as Json;
+  const { violations } = (await page.evaluate(`axe.run(${rule ? JSON.stringify({ runOnly: [rule] }) : ''})`)) as Json;
   return violations.map(
     ({ id, nodes }: Json) => `${id}: ${nodes.map((node: Json) => `${node.target} ${node.failureSummary}`).join('; ')}`,
   );

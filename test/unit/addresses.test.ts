@@ -4,7 +4,6 @@ import crc16 from 'crc/calculators/crc16xmodem';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type Address, checksumAddress, isChecksumValid, parseAddress, requireAddress } from '#dist/domain/wallets.js';
-import { AppError } from '#dist/errors.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 
 const key32 = fc.uint8Array({ minLength: 32, maxLength: 32 }).map((bytes) => Buffer.from(bytes));
@@ -184,28 +183,6 @@ describe('a malformed address is refused with a specific reason', () => {
   ])('%s', (_name, text, reason) => {
     expect(reasonFor(text)).toContain(reason);
   });
-
-  test('an address with a trailing line break is refused', () => {
-    reasonFor(`${stellarAddress(1)}\n`);
-    reasonFor(`${ethereumAddress(1)}\n`);
-  });
-});
-
-test('the error for a malformed address names the parameter, the value and what is accepted', () => {
-  expect(requireAddress('address', stellarAddress(1)).key).toBe(stellarAddress(1));
-  const refused = () => requireAddress('address', 'nonsense');
-  expect(refused).toThrow(AppError);
-  expect(refused).toThrow(
-    'address: got "nonsense", expected a Stellar address (G and 55 more characters) or an Ethereum address (0x and 40 hex digits); it begins neither with G (Stellar) nor with 0x (Ethereum).',
-  );
-});
-
-test('the error for an address with blanks around it says so, and does not repeat it', () => {
-  for (const text of [` ${stellarAddress(1)}`, `${ethereumAddress(1)}\n`, '\t']) {
-    expect(() => requireAddress('wallet', text)).toThrow(
-      'wallet: got a text with blanks around it, expected a Stellar address (G and 55 more characters) or an Ethereum address (0x and 40 hex digits); an address has no blanks around it.',
-    );
-  }
 });
 
 test('the error does not repeat a secret seed that was sent by mistake', () => {

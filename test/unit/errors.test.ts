@@ -36,11 +36,6 @@ test('an error keeps its cause and its headers', () => {
 });
 
 describe('an unknown failure', () => {
-  test('that is an AppError is returned unchanged', () => {
-    const error = new AppError('NOT_FOUND', 'No.');
-    expect(fromUnknown(error)).toBe(error);
-  });
-
   test.each([413, 415, 404, 400, 499])('of the HTTP layer with status %i has a public message', (statusCode) => {
     const codes: Record<number, ErrorCode> = {
       413: 'PAYLOAD_TOO_LARGE',

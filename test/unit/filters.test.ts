@@ -1,10 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { limit, page } from '#dist/domain/filters.js';
 import { EARLIEST, LARGEST_ID, LATEST, parse, parseDate, userId } from '#dist/domain/parse.js';
 import { AppError } from '#dist/errors.js';
 
-/** The rules for dates, pages, limits and ids, compared with independent parsers. */
+/** The rules for dates and ids, compared with independent parsers. */
 
 const inRange = (time: number) => time >= EARLIEST.getTime() && time <= LATEST.getTime();
 const two = (value: number) => String(value).padStart(2, '0');
@@ -165,7 +164,7 @@ describe('parseDate: the limits of the range', () => {
   });
 });
 
-describe('page, limit and user id', () => {
+describe('user id', () => {
   const isPlain = (text: string) => /^[0123456789]+$/.test(text);
   const someText = fc.oneof(
     fc.nat({ max: 200 }).map(String),
@@ -193,33 +192,7 @@ describe('page, limit and user id', () => {
     ),
   );
 
-  test('page: a plain decimal integer from 1 to 2^53 - 1, otherwise BAD_USER_INPUT', () => {
-    fc.assert(
-      fc.property(someText, (text) => {
-        const accepted = isPlain(text) && BigInt(text) >= 1n && BigInt(text) <= BigInt(Number.MAX_SAFE_INTEGER);
-        if (accepted) expect(BigInt(parse(page, text))).toBe(BigInt(text));
-        else expect(() => parse(page, text)).toThrow(AppError);
-      }),
-      { numRuns: 500 },
-    );
-  });
-
-  test('limit: a plain decimal integer from 1 to 100, otherwise BAD_USER_INPUT', () => {
-    fc.assert(
-      fc.property(someText, (text) => {
-        const accepted = isPlain(text) && BigInt(text) >= 1n && BigInt(text) <= 100n;
-        if (accepted) expect(BigInt(parse(limit, text))).toBe(BigInt(text));
-        else expect(() => parse(limit, text)).toThrow(AppError);
-      }),
-      { numRuns: 500 },
-    );
-  });
-
-  test('page and limit: default 1 and 10', () => {
-    expect([parse(page, undefined), parse(limit, undefined)]).toEqual([1, 10]);
-  });
-
-  test('user id: an exact decimal integer from 1; one of more than 20 digits is above the largest id', () => {
+  test('is an exact decimal integer from 1; one of more than 20 digits is above the largest id', () => {
     fc.assert(
       fc.property(someText, (text) => {
         if (isPlain(text) && BigInt(text) >= 10n ** 20n)

@@ -18,19 +18,6 @@ function fileOf(text: string | Buffer): string {
 const URL_TEXT = 'postgres://me:hush@db.example/users';
 
 describe('the embedded database', () => {
-  const production = { NODE_ENV: 'production' };
-
-  test('is refused in production, unless EMBEDDED is on', () => {
-    expect(faultsOf(production)).toEqual([
-      expect.stringMatching(/^DATABASE_URL must be set, because NODE_ENV is production: /),
-    ]);
-    expect(faultsOf({ ...production, DATABASE_URL: '' })[0]).toContain('Set EMBEDDED=on to use it anyway.');
-    expect(faultsOf({ ...production, DATABASE_URI: URL_TEXT })).toHaveLength(1);
-    expect(parseConfig({ ...production, EMBEDDED: 'on' }).db.engine).toBe('embedded');
-    expect(parseConfig({ ...production, DATABASE_URL: URL_TEXT }).db.engine).toBe('postgres');
-    expect(parseConfig({ NODE_ENV: 'development' }).db.engine).toBe('embedded');
-  });
-
   test('is refused with the URL of a standby, whose lag must fit into a request', () => {
     const replica = { DATABASE_REPLICA_URL: URL_TEXT };
     expect(faultsOf(replica)).toEqual(['DATABASE_URL must be set, because DATABASE_REPLICA_URL is.']);
