@@ -43,14 +43,6 @@ export function sampleProjects(db: Queryable, limit: number): Promise<ProjectSum
   return db.query(summaries(Prisma.sql`SELECT * FROM projects ORDER BY random() LIMIT ${limit}::bigint`));
 }
 
-/** One project, or nothing if it was deleted. */
-export async function findProject(db: Queryable, projectId: number): Promise<ProjectSummary | undefined> {
-  const [project] = await db.query<ProjectSummary>(
-    summaries(Prisma.sql`SELECT * FROM projects WHERE id = ${projectId}::int`),
-  );
-  return project;
-}
-
 export function countProjects(db: Queryable): Promise<number> {
   return readValue(db, Prisma.sql`SELECT count(*) FROM projects`);
 }

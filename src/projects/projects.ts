@@ -18,7 +18,6 @@ import {
   type Permission,
   type ProjectRow,
   type ProjectScope,
-  type ProjectSummary,
   RefusedCredentials,
   requireProjectName,
   SECRET_SCOPES,
@@ -208,13 +207,6 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
         const scope = operatorScope(id, appId, operator);
         return scope === null ? [] : { scope, removed };
       });
-    },
-
-    /** One project. NOT_FOUND if it was deleted meanwhile. */
-    async getProject(scope: ProjectScope): Promise<ProjectSummary> {
-      const project = await sql.findProject(db, scope.projectIdFor('operate'));
-      if (project === undefined) throw noProject(scope.appId);
-      return project;
     },
 
     /** To be called when secrets have ended in this process: all cached credentials become stale. */

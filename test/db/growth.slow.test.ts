@@ -411,7 +411,6 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
   },
   projects: {
     countProjects: about(PROJECTS, (db) => projects.countProjects(db)),
-    findProject: about(500, (db, { projectId }) => projects.findProject(db, projectId)),
     findProjectId: (db, { appId }) => projects.findProjectId(db, appId),
     findProjects: (db, { appId }) => projects.findProjects(db, [appId, appIdOf(5), appIdOf(6)]),
     lockProject: (db, { projectId }) => projects.lockProject(db, projectId),
