@@ -39,7 +39,7 @@ const kinds: Record<string, Kind> = {
   // The command and the server as processes.
   process: { include: ['test/process/**/*.test.ts'], test: { isolate: false, ...SLOW } },
   // Processes that are killed, servers that go away, directories that two want.
-  faults: { include: ['test/faults/**/*.test.ts'], test: { isolate: false, ...SLOW } },
+  faults: { include: ['test/faults/**/*.test.ts'], test: SLOW },
   // Databases of earlier releases.
   upgrade: { include: ['test/upgrade/**/*.test.ts'], test: SLOW },
   // What they look at is the same on every engine.
