@@ -18,7 +18,7 @@ const AUDIT = graphql(`
   }
 `);
 
-/** Who did what and when, newest first. */
+/** The entries of the audit trail, newest first. */
 export function Audit({ appId }: { appId: string }) {
   const { query: url, go, href } = useUrlState();
   const { actor = null, action = null, userId = null, since = null, until = null } = url;
@@ -45,7 +45,7 @@ export function Audit({ appId }: { appId: string }) {
             label="What"
             value={action ?? ''}
             options={[['', 'everything'], ...actions.map(({ name, words }) => [name, words] as const)]}
-            onChange={(wanted) => go({ ...FIRST_PAGE, action: wanted })}
+            onChange={(value) => go({ ...FIRST_PAGE, action: value })}
           />
           <FilterInput label="User ID" name="userId" />
           <FilterInput label="From (UTC)" isDate name="since" />
@@ -116,7 +116,7 @@ const DETAILS = {
 /** Entries of the audit trail where all are of one user, or of none. */
 export const AUDIT_COLUMNS: readonly Column<Entry>[] = [WHEN, WHO, WHAT, DETAILS];
 
-/** What comes first, and what is counted. Details arrive in no order that a reader would expect. */
+/** The first details, which are counts. Details arrive in no order that a reader would expect. */
 const USERS = ['imported', 'created', 'updated', 'unchanged', 'skipped', 'failed'];
 const COUNTED = [...USERS, 'bans', 'bans_kept', 'bans_ended', 'purged', 'users'];
 const ORDER = ['label', 'secret', ...COUNTED, 'from', 'to', 'ended', 'ended_at'];

@@ -8,7 +8,7 @@ interface Terms {
   readonly reason: Signal<string>;
   /** As the browser has it, without an offset. */
   readonly until: Signal<string>;
-  /** Those that the ban has. */
+  /** The present terms of the ban. */
   readonly given?: GivenTerms | undefined;
 }
 
@@ -25,11 +25,11 @@ function localTime(instant: string): string {
 
 const shownEnd = (expiresAt: string | null | undefined) => (expiresAt ? localTime(expiresAt) : '');
 
-export function useTerms(given?: GivenTerms): Terms {
-  return { reason: useSignal(given?.reason ?? ''), until: useSignal(shownEnd(given?.expiresAt)), given };
+export function useTerms(current?: GivenTerms): Terms {
+  return { reason: useSignal(current?.reason ?? ''), until: useSignal(shownEnd(current?.expiresAt)), given: current };
 }
 
-/** What stays is left out, so that it undoes no change of another operator, nor what an identity has that is banned already. */
+/** Unchanged terms are left out, so that they undo no change of another operator, nor the terms of an identity that is banned already. */
 export function givenTerms({ reason, until, given }: Terms): GivenTerms {
   const why = reason.value.trim();
   return {

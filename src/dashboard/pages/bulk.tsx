@@ -95,10 +95,10 @@ async function act(
   return results;
 }
 
-/** Those who were removed together, as long as this page is open: it can be undone. */
+/** The users of the last removal, as long as this page is open: it can be undone. */
 const lastRemoval = signal<{ appId: string; users: readonly Target[] } | null>(null);
 
-/** Who is current again needs no undo. */
+/** A user who is current again needs no undo. */
 function forget(restored: readonly Target[]) {
   const removal = lastRemoval.value;
   const users = removal?.users.filter(({ id }) => !restored.some((user) => user.id === id)) ?? [];
@@ -159,7 +159,7 @@ function close({ onChanged }: BulkProps): void {
   onChanged?.();
 }
 
-/** What is asked first. */
+/** The question before it begins. */
 function question({ appId, action, users }: BulkProps, terms: GivenTerms) {
   const { verb } = ACTIONS[action];
   const target = plural(users.length, 'user');
@@ -212,7 +212,7 @@ function BulkDialog(bulk: BulkProps) {
   );
 }
 
-/** What became of each. */
+/** The outcome for each user. */
 function Outcome({ results, ...bulk }: BulkProps & { results: Results }) {
   const { done } = ACTIONS[bulk.action];
   const count = plural([...results.values()].filter(({ ok }) => ok).length, 'user');

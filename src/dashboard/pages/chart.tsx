@@ -16,7 +16,7 @@ import { isDark } from './theme.js';
 const cssVariable = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const HEIGHT = 220;
 
-/** Sign-ups as stacked bars. The same figures are in a table below, for those who do not see the chart. */
+/** Sign-ups as stacked bars, and as a table for those who do not see the chart. */
 export function Chart({ buckets, by }: { buckets: readonly Bucket[]; by: Interval }) {
   const holder = useRef<HTMLDivElement>(null);
   const [pointed, setPointed] = useState<number | null>(null);

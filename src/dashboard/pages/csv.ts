@@ -2,13 +2,13 @@ import Papa from 'papaparse';
 import { isLost, isOfUser, unprotect } from '#dist/domain/csv-cells.js';
 
 /*
- * Reads CSV, and makes of it the lines that an import takes. The page loads it when a CSV file is chosen. It imports nothing of the
- * page, so that the rest stays in few files. What it throws says why in words for a reader.
+ * Makes the lines of an import from CSV, loaded when a CSV file is chosen. It imports nothing of the page, so that the rest stays in few files. Its
+ * errors have words for a reader.
  */
 
-/** What is read at a time: the file is never in memory as a whole, and the page can be used in between. */
+/** A file is read in such pieces: it is never in memory as a whole, and the page can be used in between. */
 const PIECE_BYTES = 2 ** 18;
-/** Far more than a user has. What does not end by then is a quote that is not closed. */
+/** Far more than a user has: a longer row has a quote that is not closed. */
 const MAX_ROW_LENGTH = 2 ** 17;
 /** After each, what was read is split again, so that they take time. */
 const MAX_WRONG_LINES = 20;
@@ -45,7 +45,7 @@ export interface Row {
   readonly fault: string | undefined;
 }
 
-/** How a file is written, and its first rows. */
+/** The dialect of a file, and its first rows. */
 export interface Sheet extends Dialect {
   /** Titles of columns, or a user. */
   readonly first: Row;
@@ -87,7 +87,7 @@ async function guessDialect(file: Blob, delimiter: string | null): Promise<Diale
 
 interface Piece {
   readonly rows: readonly Row[];
-  /** How much of the file is read by now. */
+  /** The part of the file that is read by now. */
   readonly fraction: number;
 }
 
@@ -122,7 +122,7 @@ function decode(decoder: TextDecoder, bytes: ArrayBuffer, isLast: boolean): stri
 /** Makes rows of a text that comes in pieces. */
 function createSplitter({ delimiter, newline }: Dialect) {
   let line = 1;
-  /** What no row has taken yet. */
+  /** The text that no row has taken yet. */
   let text = '';
   let rows: Row[] = [];
   let wrongLines = 0;
@@ -184,18 +184,18 @@ function trimEnd(cells: readonly string[], raw: string): readonly string[] {
   return isOfLine ? [...cells.slice(0, -1), last.slice(0, -1)] : cells;
 }
 
-/** What is sent, and what is wrong with rows by their lines, which replaces what the service says of them. */
+/** The lines to send, and faults of rows by their lines, which replace the service's words for them. */
 export interface Converted {
   readonly body: Blob;
   readonly faults: ReadonlyMap<number, string>;
 }
 
 interface Conversion {
-  /** Whether the first row has titles, and no user. */
+  /** True if the first row has titles, and no user. */
   readonly hasTitles: boolean;
   /** For each column the field that it is imported as, if it is. */
   readonly columns: readonly (ImportField | undefined)[];
-  /** What all lines have. */
+  /** Values of all lines. */
   readonly always: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
   readonly onProgress: (fraction: number) => void;
@@ -230,7 +230,7 @@ export async function toNdjson(file: Blob, sheet: Sheet, conversion: Conversion)
 const countFault = (cells: number, expected: number) =>
   cells === expected ? undefined : `The row has a wrong number of cells: got ${cells}, expected ${expected}.`;
 
-/** What is sent to no service: it would be taken for the value that it once was. */
+/** The fault of a row with a lost value, which is not sent: it would be taken for the value that it once was. */
 function lossFault(cells: readonly string[], columns: Conversion['columns']): string | undefined {
   const place = columns.findIndex((field, index) => field !== undefined && isLost(cells[index] ?? ''));
   if (place < 0) return undefined;
@@ -247,7 +247,7 @@ function toUser(cells: readonly string[], columns: Conversion['columns']): Recor
   return user;
 }
 
-/** What is no number or address is sent as it is, and the service says so of its line. */
+/** A text that is no number or address is sent as it is, and the service says so of its line. */
 const VALUES: Record<ImportField['form'], (cell: string) => unknown> = {
   TEXT: (cell) => cell,
   NUMBER: (cell) => (/^[0-9]{1,15}$/.test(cell) ? Number(cell) : cell),

@@ -13,7 +13,7 @@ export function openDialog(dialog: ComponentChildren): void {
 
 export const closeDialog = (): void => openDialog(null);
 
-/** Where it is rendered. It closes with its screen. */
+/** Renders the open dialog, which closes with its screen. */
 export function OpenedDialog() {
   const { path } = useLocation();
   useEffect(() => closeDialog, [path]);
@@ -26,16 +26,13 @@ export interface DialogProps {
   readonly onClose?: (() => void) | undefined;
   /** While work is under way, Escape does not close it. */
   readonly busy?: boolean;
-  /**
-   * What would be lost: Escape and ✕ say it once before they close the dialog. The buttons close it without a question. By default, whatever
-   * was entered.
-   */
+  /** The entries that would be lost: Escape and ✕ say it once before they close the dialog, buttons do not. By default, any entry. */
   readonly unsaved?: string | false | undefined;
   readonly children: ComponentChildren;
   readonly actions?: ComponentChildren;
 }
 
-/** Where the focus goes first: the first input, a secret to copy, or the first button below, which is never the dangerous one. */
+/** The first focus: the first input, a secret to copy, or the first button below, which is never the dangerous one. */
 const FIRST = 'input, select, .secret-value button, .dialog-actions button';
 
 /** A modal dialog, open as long as it is rendered. The browser keeps the focus in it and gives it back afterwards. */

@@ -13,7 +13,7 @@ import { type Recipe, SameByApiDetails } from './recipes.js';
 export interface FormProps {
   readonly title: string;
   readonly submit: string;
-  /** The same without the dashboard; an empty list if it is done here only. */
+  /** The way without the dashboard; an empty list if it is done here only. */
   readonly recipe: Recipe | readonly Recipe[];
   readonly danger?: boolean;
   readonly disabled?: boolean;
@@ -100,7 +100,7 @@ export function Field({ label, hint, children }: FieldProps) {
   );
 }
 
-/** What is listed is filtered by its inputs, each at once. */
+/** Filters a list by its inputs, each at once. */
 export function FilterForm({ children }: { children: ComponentChildren }) {
   return (
     <form class="filters" aria-label="Filter" onSubmit={(event) => event.preventDefault()}>
@@ -127,8 +127,8 @@ export function FilterInput({ label, name, isDate = false, otherwise = '' }: Fil
       name={name}
       value={value}
       onChange={({ currentTarget }) => {
-        const wanted = currentTarget.value.trim();
-        if (wanted !== value) go({ ...FIRST_PAGE, [name]: wanted });
+        const text = currentTarget.value.trim();
+        if (text !== value) go({ ...FIRST_PAGE, [name]: text });
       }}
     />
   );
@@ -159,7 +159,7 @@ interface TextFieldProps extends Omit<FieldProps, 'children'> {
   readonly list?: string;
   /** As the API calls it. */
   readonly name?: string;
-  /** What is said of a value that the API refuses, instead of what the API says. */
+  /** The words for a value that the API refuses, instead of the API's own. */
   readonly title?: string;
 }
 
@@ -229,11 +229,11 @@ interface ChoicesProps<Value extends string> {
   readonly options: Readonly<Record<Value, ComponentChildren>>;
   readonly chosen: readonly Value[];
   readonly onChange: (chosen: Value[]) => void;
-  /** Whether the values stand behind what they mean. */
+  /** True to show the values behind their meanings. */
   readonly showsValues?: boolean;
-  /** Whether what they mean is a name of the API. */
+  /** True if the meaning is a name of the API. */
   readonly isCode?: boolean;
-  /** Whether choosing one gives up the other. */
+  /** True if choosing one gives up the other. */
   readonly isOne?: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** How values are written for a reader. The page is in English, in the reader's time zone. */
+/* Writes values for a reader. The page is in English, in the reader's time zone. */
 const LOCALE = 'en-GB';
 const numbers = new Intl.NumberFormat('en');
 const dateTimes = new Intl.DateTimeFormat(LOCALE, { dateStyle: 'medium', timeStyle: 'short' });
@@ -30,7 +30,7 @@ export type Bucket = Readonly<{ from: string; total: number } & Record<Lowercase
 
 export const countOf = (bucket: Bucket, method: LoginMethod) => bucket[method.toLowerCase() as Lowercase<LoginMethod>];
 
-/** How long until an instant, in the two largest units: "2 h 5 min". */
+/** The time until an instant, in the two largest units: "2 h 5 min". */
 export function formatRemaining(milliseconds: number): string {
   const seconds = Math.max(0, Math.round(milliseconds / 1000));
   const parts = [

@@ -11,10 +11,10 @@ export const ME = graphql(`query Me { me { name role sessionId expiresAt idleMin
 /** The operator who is signed in; null: not signed in; undefined: not known yet. */
 export const me = signal<ResultOf<typeof ME>['me'] | null | undefined>(undefined);
 
-/** Whether the session ended while the page was in use, and not by Sign out. */
+/** True if the session ended while the page was in use, and not by Sign out. */
 export const hasEnded = signal(false);
 
-/** Whether the operator may do this (domain/operators.ts). What they may not do is not offered; the service refuses it in any case. */
+/** True if the operator may do this (domain/operators.ts). Other acts are not offered, and the service refuses them in any case. */
 export const may = (permission: 'remove' | 'restore' | 'ban' | 'edit' | 'operate' | 'oversee' | 'govern'): boolean =>
   me.value?.can.includes(permission) ?? false;
 
@@ -37,10 +37,10 @@ interface Answer<Result> {
   readonly errors?: readonly { message: string; extensions?: { code?: string } }[];
 }
 
-/** What a request of the page by itself has: it is no use of the session, which an open page must not keep from becoming idle. */
+/** Marks a request of the page by itself: it is no use of the session, which an open page must not keep from becoming idle. */
 const BY_PAGE = { 'userdir-by-page': '1' };
 
-/** Sends an operation. Throws a Failure. Where the session has ended, the page shows the sign-in from then on. */
+/** Sends an operation. Throws a Failure. If the session has ended, the page shows the sign-in from then on. */
 export async function send<Result, Variables>(
   operation: Operation<Result, Variables>,
   variables: Variables,
@@ -148,8 +148,8 @@ const NEWS_MS = 5_000;
 const REOPEN_MS = 30_000;
 
 /**
- * Queries that follow are asked again whenever the service tells that something is new, as long as someone looks. A page in the background
- * holds no connection. A null path follows nothing.
+ * Repeats queries whenever the service tells that something is new, as long as someone looks. A page in the background holds no connection. A null path
+ * follows nothing.
  */
 export function useNews(path: string | null): void {
   useEffect(() => {
@@ -194,7 +194,7 @@ export function useNews(path: string | null): void {
   }, [path]);
 }
 
-/** A change that the operator asks for. What is shown is asked again after it. `run` gives undefined if it failed. */
+/** A change by the operator, after which shown queries are repeated. `run` gives undefined if it failed. */
 export function useAction<Arguments extends unknown[], Result>(work: (...args: Arguments) => Promise<Result>) {
   const [state, setState] = useState<{ busy: boolean; failure?: Failure }>({ busy: false });
   const run = async (...args: Arguments): Promise<Result | undefined> => {

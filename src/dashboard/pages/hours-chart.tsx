@@ -16,7 +16,7 @@ const HEIGHT = 60;
 const attemptsOf = ({ accepted, failed }: Hour) => accepted + failed;
 const sumOf = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0);
 
-/** How the attempts of a webhook ended, hour by hour, as bars and as a table. */
+/** Attempts of a webhook by outcome, hour by hour, as bars and as a table. */
 export function HoursChart({ hours }: { hours: readonly Hour[] }) {
   const [pointed, setPointed] = useState<number | null>(null);
   const shown = pointed === null ? undefined : hours[pointed];

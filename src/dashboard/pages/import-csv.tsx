@@ -27,7 +27,7 @@ interface Chosen {
   readonly firstLine?: FirstLine;
 }
 
-/** What the first line of CSV is; empty where the operator has to say so. */
+/** The kind of the first line of CSV; empty until the operator says so. */
 type FirstLine = '' | 'titles' | 'user';
 const FIRST_LINES = [
   ['', 'to be chosen'],
@@ -64,18 +64,18 @@ export function useImportFile() {
     const now = { ...NOTHING, file: chosenFile };
     setChosen({ ...now, sheet: delimiter === null ? null : sheet, isLooking: isLooked });
     if (!isLooked) return;
-    const found = await openIfCsv(chosenFile, delimiter).then(
+    const result = await openIfCsv(chosenFile, delimiter).then(
       (opened) => ({ sheet: opened }),
       (error) => ({ failure: asRefusal(error) }),
     );
     // Another file may have been chosen meanwhile.
-    if (round === rounds.current) setChosen({ ...now, ...found });
+    if (round === rounds.current) setChosen({ ...now, ...result });
   }
 
   const titles = sheet?.first.cells ?? [];
   const guessed = titles.map((title) => fieldOf(title, fields));
   const emails = titles.findIndex((title) => /^\W*e-?mail/i.test(title));
-  // Where nothing else is a value of a login, the email is.
+  // Without another value of a login, the email is it.
   if (fields.length > 0 && emails >= 0 && !guessed.includes('auth_value')) guessed[emails] = 'auth_value';
   const firstLine = chosen.firstLine ?? (sheet?.firstIsUser ? 'user' : guessed.some(Boolean) ? 'titles' : '');
   const names = guessed.map((name, index) => selected[index] ?? (firstLine === 'titles' ? name : ''));
@@ -85,7 +85,7 @@ export function useImportFile() {
   const unsaid = firstLine === '' ? ['Say whether the first line names the columns.'] : [];
   const missing = sheet ? [...unsaid, ...whatIsMissing(fields, names, always)] : [];
 
-  /** What is sent of it. Throws a Failure. */
+  /** The lines to send. Throws a Failure. */
   async function convert(signal: AbortSignal, onProgress: (fraction: number) => void): Promise<Converted> {
     if (!sheet || !file) return { body: file ?? new Blob(), faults: new Map() };
     const columns = names.map((name) => fields.find((field) => field.name === name));
@@ -125,7 +125,7 @@ function whatIsMissing(fields: readonly ImportField[], names: readonly string[],
   });
 }
 
-/** How a CSV file is read: its first rows, and what each column becomes. */
+/** Options of reading a CSV file: its first rows, and the meaning of each column. */
 export function CsvColumns({ of, disabled }: { of: ImportFile; disabled: boolean }) {
   const { file, sheet, fields, names, firstLine, authMethod, missing, choose, select, setFirstLine } = of;
   if (!sheet || fields.length === 0) return null;

@@ -8,7 +8,7 @@ import { streamPath } from './location.js';
 import { Button, Fact } from './parts.js';
 import { Table } from './table.js';
 
-/** What becomes of a user who exists already. */
+/** Treatments of a user who exists already. */
 const CONFLICTS = [
   ['fail', 'fails the import'],
   ['skip', 'stays as it is'],
@@ -154,12 +154,12 @@ const isOtherFormat = ({ imported, skipped, errors }: ImportReport) =>
   errors.length > 0 &&
   errors.every(({ error }) => /not valid (JSON|UTF-8)|expected a JSON object/.test(error));
 
-/** Whether the rest can be imported without the lines that failed. */
+/** True if the rest can be imported without the lines that failed. */
 const canSkip = (report: ImportReport) => !report.isPart && report.failed > 0 && !isOtherFormat(report);
 
 const MOST_LINES = 5;
 
-/** What is counted, in this order; what is false is shown only if there is some. */
+/** Counts in their order; those with false are shown only if there are some. */
 const COUNTS = [
   ['created', 'created', true],
   ['updated', 'updated', false],
@@ -220,7 +220,7 @@ function Report({ report }: { report: ImportReport }) {
   );
 }
 
-/** What an import did, as `userdir user import --json` reports it. */
+/** The report of an import, as of `userdir user import --json`. */
 interface ImportReport {
   /** The sum of the next three. */
   readonly imported: number;
@@ -232,7 +232,7 @@ interface ImportReport {
   readonly bans?: number;
   readonly bans_kept?: number;
   readonly bans_ended?: number;
-  /** Whether lines that are wrong were to be skipped. */
+  /** True if wrong lines were to be skipped. */
   readonly isPart?: boolean;
   readonly errors: readonly { line: number; error: string }[];
 }
@@ -243,13 +243,10 @@ interface Line {
   readonly error?: { readonly code: string; readonly message: string };
 }
 
-/** How far it is, and the fraction of its phase. A file is read and sent as a whole before its lines are imported. */
+/** The phase, and its fraction. A file is read and sent as a whole before its lines are imported. */
 type Progress = NonNullable<Line['progress']> & { readonly phase: 'Reading' | 'Sending' | 'Importing' };
 
-/**
- * Sends a file of users. `fetch` does not tell how much was sent, so this is an XMLHttpRequest. The answer is NDJSON: lines of
- * progress, and the report last. Throws a Failure.
- */
+/** Sends a file of users by XMLHttpRequest, because `fetch` does not tell how much was sent. The answer is NDJSON: progress, and the report last. Throws a Failure. */
 function uploadUsers(
   path: string,
   body: Blob,

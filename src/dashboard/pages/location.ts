@@ -4,7 +4,7 @@ const segments = (...parts: string[]) => ['/dashboard', ...parts.map(encodeURICo
 
 type ScreenOfProject = 'users' | 'secrets' | 'bans' | 'webhooks' | 'audit' | 'settings';
 
-/** Where each screen is. A screen keeps its filters and its page in the query string, so that every link is complete. */
+/** The path of each screen, with its filters and its page in the query string, so that every link is complete. */
 export const paths = {
   projects: segments(),
   operators: segments('operators'),
@@ -16,7 +16,7 @@ export const paths = {
   webhook: (appId: string, id: string) => segments(appId, 'webhooks', id),
 };
 
-/** Where the service streams what is no operation. */
+/** The path of a stream of the service, which is no operation. */
 export const streamPath = (appId: string, what: 'audit' | 'export' | 'import' | 'news') =>
   segments('projects', appId, what);
 
@@ -26,7 +26,7 @@ export const ROUTED = /^\/dashboard(?!\/(projects|oidc|assets)(\/|$))/;
 export type UrlState = Record<string, string | undefined>;
 type Changes = Record<string, string | null>;
 
-/** What another filter changes, too: it begins at the first page. */
+/** Another filter begins at the first page. */
 export const FIRST_PAGE = { page: null, after: null, before: null };
 
 /** The state of a screen, and what changes it. A null or empty value is left out. */

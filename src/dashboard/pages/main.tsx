@@ -78,7 +78,7 @@ for (const type of ['focusin', 'click', 'keydown'])
     },
     true,
   );
-// Where what had the focus goes away, such as the opener of a dialog, the heading of the screen has it.
+// When the focused element goes away, such as the opener of a dialog, the heading of the screen gets the focus.
 new MutationObserver(() => {
   if (focused?.isConnected === false && document.activeElement === document.body)
     document.querySelector('h1')?.focus({ preventScroll: true });

@@ -4,9 +4,9 @@ import { minifyIntrospection, outputIntrospectionFile } from 'gql.tada/internal'
 import { introspectionFromSchema, lexicographicSortSchema, parse, validate } from 'graphql';
 import { schema } from '../../../dist/dashboard/schema.js';
 
-/**
- * Makes the types of the operators' schema, from which gql.tada derives the type of every operation of the pages and commands, and checks
- * each operation against the schema: gql.tada gives a field that does not exist the type `unknown`, which is not an error yet.
+/*
+ * Makes the types of the operators' schema, from which gql.tada derives the types of the operations of pages and commands, and checks each
+ * operation: gql.tada gives a field that does not exist the type `unknown`, which is not an error yet.
  */
 const HERE = import.meta.dirname;
 

@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import { Choices, FormDialog, TextField } from './form.js';
 import { graphql, send, useQuery, type VariablesOf } from './graphql.js';
 
-/** Who is added or changed: their name, their role, and in which projects. */
+/** Adds or changes an operator: their name, their role, and their projects. */
 
 const ADD = graphql(`
   mutation AddOperator($name: String!, $role: OperatorRole!, $appIds: [ID!]) {
@@ -50,10 +50,10 @@ interface Fields {
   readonly setProjects: (projects: Operator['projects']) => void;
 }
 
-function useFields(given: Operator): Fields {
-  const name = useSignal(given.name);
-  const [role, setRole] = useState(given.role);
-  const [projects, setProjects] = useState(given.projects);
+function useFields(operator: Operator): Fields {
+  const name = useSignal(operator.name);
+  const [role, setRole] = useState(operator.role);
+  const [projects, setProjects] = useState(operator.projects);
   return { name, role, setRole, projects, setProjects };
 }
 
@@ -87,8 +87,8 @@ function OperatorFields({ name, role, setRole, projects, setProjects }: Fields) 
 /** The projects that are chosen, and those that a search finds. */
 function ProjectChoice({ chosen, onChange }: { chosen: readonly Project[]; onChange: (chosen: Project[]) => void }) {
   const search = useSignal('');
-  const found = useQuery(FIND_PROJECTS, { search: search.value }).data?.projects.nodes ?? [];
-  const shown = new Map([...chosen, ...found].map((project) => [project.appId, project]));
+  const matches = useQuery(FIND_PROJECTS, { search: search.value }).data?.projects.nodes ?? [];
+  const shown = new Map([...chosen, ...matches].map((project) => [project.appId, project]));
   return (
     <>
       <TextField label="Find a project" hint="By a part of its name or App ID." text={search} />
@@ -127,7 +127,7 @@ export function EditOperator({ operator }: { operator: Operator }) {
   const fields = useFields(operator);
   const name = fields.name.value.trim();
   const appIds = idsOf(fields.projects);
-  // What stays is left out, so that it is not in the log, and undoes no change of another admin.
+  // Unchanged fields are left out, so that they are not in the log, and undo no change of another admin.
   const input = {
     ...(name !== operator.name && { name }),
     ...(fields.role !== operator.role && { role: fields.role }),

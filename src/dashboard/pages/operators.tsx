@@ -15,7 +15,6 @@ const LINK = graphql(
   `mutation CreateLoginLink($operator: String!) { createLoginLink(operator: $operator) { url expiresAt } }`,
 );
 
-/** Who may use this dashboard. */
 export function Operators() {
   const query = useQuery(OPERATORS, may('govern') ? {} : null);
   useTitle('Operators');
@@ -81,7 +80,7 @@ export function Operators() {
 }
 
 const namesOf = (projects: readonly { name: string }[]) => projects.map(({ name }) => name).join(', ');
-/** How many names of projects a cell has. */
+/** The names of projects in a cell. */
 const SHOWN = 2;
 
 function Projects({ of: projects }: { of: readonly { name: string }[] | null }) {
@@ -100,7 +99,7 @@ export const queryOr = (query: Query<unknown>, { failure }: Pick<Query<unknown>,
   retry: query.failure !== undefined,
 });
 
-/** What concerns no project: sign-ins, changes of operators, refusals. */
+/** Entries beside the projects: sign-ins, changes of operators, refusals. */
 function Log() {
   const query = useQuery(LOG, {});
   return (
@@ -184,7 +183,7 @@ function browserName(userAgent: string): string {
   return `${shown[name] ?? name} ${version}, ${system}`;
 }
 
-/** Where one is signed in; for an admin, where everyone is. */
+/** The sessions of the operator; for an admin, of all. */
 export function Sessions() {
   const query = useQuery(SESSIONS, {});
   const revoke = useAction((id: string) => send(REVOKE_SESSION, { id }));

@@ -7,7 +7,7 @@ import { type Failure, refresh } from './graphql.js';
 
 /** The small parts that every screen is made of. */
 
-/** What has just happened, for the status line and for screen readers. */
+/** The last event, for the status line and for screen readers. */
 export const announcement = signal('');
 let fading: ReturnType<typeof setTimeout> | undefined;
 
@@ -15,7 +15,7 @@ const say = (text: string) => () => {
   announcement.value = text;
 };
 
-/** What was said of a screen ends with it. */
+/** Announcements end with their screen. */
 export const leaveScreen = say('');
 
 /** Said after the change of the screen that it may bring. */
@@ -38,7 +38,7 @@ export function Swatch({ method, titled = false }: { method: LoginMethod; titled
 interface TimeProps {
   readonly at: string | null | undefined;
   readonly dayOnly?: boolean;
-  /** Whether it has the seconds. */
+  /** True to show the seconds. */
   readonly isExact?: boolean;
 }
 
@@ -51,7 +51,7 @@ export function Time({ at, dayOnly = false, isExact }: TimeProps) {
   );
 }
 
-/** How long until an instant, counted down while it is shown. */
+/** The time until an instant, counted down. */
 export function CountDown({ until }: { until: string }) {
   const [now, setNow] = useState(Date.now());
   useEffect(() => every(1000, () => setNow(Date.now())), []);
@@ -122,7 +122,7 @@ export function CopyBlock({ name, ...props }: CopyProps & { name: string }) {
 
 interface ButtonProps extends Pick<ButtonHTMLAttributes, 'class' | 'disabled'> {
   readonly label: ComponentChildren;
-  /** What else its name has for screen readers, where it is one of several of its kind. */
+  /** An addition to its name for screen readers, where it is one of several of its kind. */
   readonly of?: string;
   readonly opens?: ComponentChildren;
   readonly onClick?: () => void;
@@ -158,7 +158,7 @@ const ADVICE: Record<string, string> = {
   INTERNAL_SERVER_ERROR: 'The log of the service says more. Try again in a moment.',
 };
 
-/** What to do about it, unless the message says that itself. */
+/** The advice on a failure, unless the message has it. */
 const adviceOn = ({ code, message }: Failure) =>
   /\b(again|first|instead|another)\b/.test(message) ? '' : ADVICE[code];
 
@@ -220,7 +220,7 @@ export function every(milliseconds: number, work: () => void): () => void {
   return () => clearInterval(timer);
 }
 
-/** What to show while there is nothing to show: the next step. */
+/** An empty list, with the next step. */
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
   return (
     <div class="empty">
@@ -273,7 +273,7 @@ export function Segments({ links }: { links: readonly Segment[] }) {
 
 interface DownloadMenuProps {
   readonly path: string;
-  /** Those that are null or undefined are left out. */
+  /** Null and undefined ones are left out. */
   readonly parameters: Record<string, string | null | undefined>;
   readonly note: string;
 }

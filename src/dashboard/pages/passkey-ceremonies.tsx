@@ -3,7 +3,7 @@ import { asFailure, Failure, failureOf, graphql, post, send } from './graphql.js
 
 /** Passkeys: where they work, and how the browser is asked to make and to use one. */
 
-/** What the service says of itself to everybody. */
+/** The service's public words about itself. */
 export const config = signal({ sso: false, command: 'userdir', passkeys: null as string | null });
 
 export async function loadConfig(): Promise<void> {
@@ -15,10 +15,10 @@ export async function loadConfig(): Promise<void> {
 const isNewBrowser = () => 'parseCreationOptionsFromJSON' in (globalThis.PublicKeyCredential ?? {});
 const isHere = () => config.value.passkeys === location.origin;
 
-/** Whether a passkey can be made and used on this page. */
+/** True if a passkey can be made and used on this page. */
 export const hasPasskeys = () => isHere() && isNewBrowser();
 
-/** Where passkeys work, if they do not work here. */
+/** The address where passkeys work, if they do not work here. */
 export function PasskeysElsewhere() {
   const { passkeys } = config.value;
   if (!passkeys || hasPasskeys()) return null;
@@ -32,7 +32,7 @@ export function PasskeysElsewhere() {
 }
 
 const BEGIN = graphql(`mutation BeginPasskey { beginPasskey }`);
-/** What the browser needs to make one. Throws a Failure, such as that the session is too old to add one. */
+/** The browser's options to make one. Throws a Failure, for example if the session is too old to add one. */
 export const beginPasskey = async () =>
   PublicKeyCredential.parseCreationOptionsFromJSON(JSON.parse((await send(BEGIN, {})).beginPasskey));
 
@@ -56,8 +56,8 @@ function whyNot(error: unknown): Failure {
 export async function makePasskey(name: string) {
   const publicKey = await beginPasskey();
   try {
-    const made = (await navigator.credentials.create({ publicKey })) as PublicKeyCredential;
-    const { id, response } = made.toJSON() as RegistrationResponseJSON;
+    const credential = (await navigator.credentials.create({ publicKey })) as PublicKeyCredential;
+    const { id, response } = credential.toJSON() as RegistrationResponseJSON;
     const { clientDataJSON, attestationObject } = response;
     return await send(ADD, { name, id, clientDataJSON, attestationObject });
   } catch (error) {

@@ -13,12 +13,12 @@ const REMOVE = graphql(`mutation RemovePasskey($id: ID!) { removePasskey(id: $id
 
 type Passkey = ResultOf<typeof PASSKEYS>['passkeys'][number];
 
-/** How one signs in without a link; for an admin, how everyone does. */
+/** The passkeys of the operator; for an admin, of all. */
 export function Passkeys() {
   const query = useQuery(PASSKEYS, {});
   useEffect(() => void loadConfig(), []);
   const isOfAll = may('govern');
-  // Who may add none is told before anything is asked.
+  // An operator who may add none is told before anything is asked.
   const adding = useAction(async () => {
     await beginPasskey();
     openDialog(<AddPasskey />);

@@ -51,17 +51,18 @@ const COLUMNS: readonly Column<ResultOf<typeof PROJECTS>['projects']['nodes'][nu
 export function Projects() {
   const { q: search = null, after = null } = useUrlState().query;
   const query = useQuery(PROJECTS, { search, after, from: daysAgo(29), to: daysAgo(0) });
-  const found = query.data?.projects;
+  const projects = query.data?.projects;
   return (
     <ListScreen
       title="Projects"
       note={
-        found && plural(found.totalCount, search ? 'project found' : 'project', search ? 'projects found' : 'projects')
+        projects &&
+        plural(projects.totalCount, search ? 'project found' : 'project', search ? 'projects found' : 'projects')
       }
       recipe={{ userdir: ['project', 'list'] }}
       offers={may('govern') && <Button label="Create project" class="primary" opens={<CreateProject />} />}
       query={query}
-      found={found}
+      found={projects}
       rowKey={({ appId }) => appId}
       columns={COLUMNS}
       empty={

@@ -1,7 +1,7 @@
 import { Dialog } from './dialog.js';
 import { Button, CopyBlock } from './parts.js';
 
-/** The same question or change without the dashboard. What a way cannot do, it leaves out. */
+/** A question or change without the dashboard. Ways that cannot do it are left out. */
 export interface Recipe {
   /** Of the project's API, at /graphql. */
   readonly graphql?: { readonly operation: string; readonly variables?: object };
@@ -28,16 +28,16 @@ type Way = readonly [name: string, text: string];
 
 /** Each is complete when pasted: an operation and its variables go into two editors, so they are two. */
 function ways({ graphql, curl, userdir }: Recipe): Way[] {
-  const found: Way[] = [];
+  const list: Way[] = [];
   if (graphql) {
     const { operation, variables } = graphql;
-    found.push(['GraphQL', operation]);
-    if (variables) found.push([VARIABLES, JSON.stringify(variables, null, 2)]);
-    if (!curl) found.push(['curl', curlGraphql({ query: operation, ...(variables && { variables }) })]);
+    list.push(['GraphQL', operation]);
+    if (variables) list.push([VARIABLES, JSON.stringify(variables, null, 2)]);
+    if (!curl) list.push(['curl', curlGraphql({ query: operation, ...(variables && { variables }) })]);
   }
-  if (curl) found.push(['curl', curlLine(curl)]);
-  if (userdir) found.push(['userdir', `userdir ${userdir.map(quote).join(' ')}`]);
-  return found;
+  if (curl) list.push(['curl', curlLine(curl)]);
+  if (userdir) list.push(['userdir', `userdir ${userdir.map(quote).join(' ')}`]);
+  return list;
 }
 
 /** The ways of several recipes, those of one name below one another. */
@@ -87,7 +87,7 @@ export function SameByApi({ recipe }: { recipe: Recipe }) {
   return <Button label={label} opens={all} />;
 }
 
-/** The same inside of a dialog, for one change or for many. */
+/** Recipes inside of a dialog, for one change or for many. */
 export function SameByApiDetails({ recipe }: { recipe: Recipe | readonly Recipe[] }) {
   const recipes = [recipe].flat();
   return (

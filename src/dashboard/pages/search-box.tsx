@@ -5,10 +5,7 @@ import { useCurrentProject } from './screen.js';
 
 const TYPING_MS = 250;
 
-/**
- * The one search box: within a project for its users, elsewhere for projects, which it finds while one types. `/` leads into the box, Escape
- * empties it.
- */
+/** The one search box: for users within a project, for projects elsewhere, while one types. `/` leads into the box, Escape empties it. */
 export function SearchBox() {
   const { path, query, route } = useLocation();
   const input = useRef<HTMLInputElement>(null);
@@ -20,7 +17,7 @@ export function SearchBox() {
   const asked = isShown ? ((query as UrlState)['q'] ?? '') : '';
 
   useEffect(() => {
-    // What one types at this moment is newer than the address.
+    // A text that is being typed is newer than the address.
     if (input.current && (document.activeElement !== input.current || asked === '')) input.current.value = asked;
   }, [asked, target]);
   useEffect(() => {
@@ -36,9 +33,9 @@ export function SearchBox() {
 
   const search = (replace: boolean) => {
     clearTimeout(waiting.current);
-    const wanted = input.current?.value.trim() ?? '';
-    if (isShown && wanted === asked) return;
-    const state = new URLSearchParams({ ...(wanted && { q: wanted }), ...(isAmongRemoved && { removed: '1' }) });
+    const text = input.current?.value.trim() ?? '';
+    if (isShown && text === asked) return;
+    const state = new URLSearchParams({ ...(text && { q: text }), ...(isAmongRemoved && { removed: '1' }) });
     route(state.size > 0 ? `${target}?${state}` : target, replace);
   };
   const type = (event: Event) => {

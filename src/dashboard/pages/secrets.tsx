@@ -117,7 +117,7 @@ const olderThan = ({ id, label }: Secret, secrets: readonly Secret[] = []) =>
 const isNewest = ({ id, label }: Secret, secrets: readonly Secret[] = []) =>
   !secrets.some((other) => other.label === label && other.live && Number(other.id) > Number(id));
 
-/** How long before its end it is urgent to replace a secret. */
+/** Before its end, it is urgent for so long to replace a secret. */
 const SOON_MS = 7 * 86_400_000;
 
 function State({ secret: { live, expiresAt } }: { secret: Secret }) {
@@ -144,10 +144,7 @@ interface SecretDialogProps {
   readonly actions: ComponentChildren;
 }
 
-/**
- * A new App Secret, which is shown only here, with a first request that works when pasted. Unless it was copied, it is not closed
- * without a question: what is lost here cannot be shown again.
- */
+/** A new App Secret, shown only here, with a first request that works when pasted. It is not closed without a question unless it was copied. */
 export function SecretDialog({ title, appId, appSecret, mayRead = true, actions }: SecretDialogProps) {
   const [isCopied, setCopied] = useState(false);
   const line = firstRequest(appId, appSecret);
@@ -221,7 +218,7 @@ function AddSecret({ appId }: { appId: string }) {
   );
 }
 
-/** How long the old secret stays, in seconds; as the command has it. */
+/** The seconds for which the old secret stays, as in the command. */
 const OVERLAPS = [
   ['86400', 'for 24 hours', '24h'],
   ['3600', 'for 1 hour', '1h'],
@@ -231,7 +228,7 @@ const OVERLAPS = [
 
 type Ending = Pick<Secret, 'id' | 'expiresAt'>;
 
-/** How long two secrets are good when one replaces the other: a field to choose it, and what it is for a mutation and a command. */
+/** The time for which two secrets are good when one replaces the other: a field to choose it, and its value for a mutation and a command. */
 export function useOverlap(label: string, older: readonly Ending[] = [], hint?: string) {
   const [chosen, setChosen] = useState<(typeof OVERLAPS)[number][0]>('86400');
   const option = OVERLAPS.find(([seconds]) => seconds === chosen)?.[2];

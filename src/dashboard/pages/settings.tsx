@@ -74,20 +74,20 @@ function SettingForm({ title, submit, work, done, recipe, disabled, children }: 
 }
 
 function Rename({ project: { appId, name } }: OfProject) {
-  const wanted = useSignal(name);
+  const newName = useSignal(name);
   return (
     <SettingForm
       title="Name"
       submit="Rename"
-      work={() => send(RENAME, { appId, name: wanted.value })}
+      work={() => send(RENAME, { appId, name: newName.value })}
       done="The project is renamed."
-      recipe={{ userdir: ['project', 'rename', appId, wanted.value] }}
-      disabled={wanted.value.trim() === '' || wanted.value === name}
+      recipe={{ userdir: ['project', 'rename', appId, newName.value] }}
+      disabled={newName.value.trim() === '' || newName.value === name}
     >
       <TextField
         label="Name of the project"
         hint="For people. The App ID stays the same."
-        text={wanted}
+        text={newName}
         name="name"
         required
       />
@@ -97,8 +97,8 @@ function Rename({ project: { appId, name } }: OfProject) {
 
 function Limit({ project: { appId, requestsPerMinute } }: OfProject) {
   const now = String(requestsPerMinute ?? '');
-  const wanted = useSignal(now);
-  const rate = wanted.value === '' ? null : Number(wanted.value);
+  const newLimit = useSignal(now);
+  const rate = newLimit.value === '' ? null : Number(newLimit.value);
   return (
     <SettingForm
       title="Rate limit"
@@ -106,7 +106,7 @@ function Limit({ project: { appId, requestsPerMinute } }: OfProject) {
       work={() => send(LIMIT, { appId, rate })}
       done="The limit is changed."
       recipe={{ userdir: ['project', 'limit', appId, '--rate', String(rate ?? 'default')] }}
-      disabled={wanted.value === now}
+      disabled={newLimit.value === now}
     >
       <TextField
         label="Requests in a minute"
@@ -114,7 +114,7 @@ function Limit({ project: { appId, requestsPerMinute } }: OfProject) {
         type="number"
         min={1}
         max={100_000_000}
-        text={wanted}
+        text={newLimit}
         name="rate"
       />
     </SettingForm>

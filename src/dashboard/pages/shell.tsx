@@ -13,7 +13,7 @@ const LOG_OUT = graphql(`mutation LogOut { logOut }`);
 
 const THEME_NAMES = { system: 'System', light: 'Light', dark: 'Dark' };
 
-/** What is around every screen: search, navigation, who is signed in, and what has just happened. */
+/** The frame of every screen: search, navigation, the operator, and the last event. */
 export function Shell({ children }: { children: ComponentChildren }) {
   return (
     <div class="shell">
@@ -136,7 +136,7 @@ function closeMenusOnEscape(): () => void {
     if (event instanceof KeyboardEvent && event.key !== 'Escape') return;
     for (const menu of document.querySelectorAll<HTMLDetailsElement>('details.menu[open]')) {
       if (event.type === 'click' && menu.contains(event.target as Node) && !isLink(event.target)) continue;
-      // What is hidden cannot keep the focus.
+      // A hidden menu cannot keep the focus.
       const hasFocus = event.type === 'keydown' || menu.contains(document.activeElement);
       menu.open = false;
       if (hasFocus) menu.querySelector('summary')?.focus();

@@ -4,7 +4,7 @@ import { asFailure, type Failure, failureOf, hasEnded, ME, me, post, send } from
 import { Button, every, Loading, Problem } from './parts.js';
 import { config, hasPasskeys, loadConfig, PasskeysElsewhere, signInByPasskey } from './passkey-ceremonies.js';
 
-/** Where to go after a sign-in that leaves the page. */
+/** The screen after a sign-in that leaves the page. */
 const RETURN_TO = 'userdir-return-to';
 
 const failure = signal<Failure | undefined>(undefined);
@@ -15,7 +15,7 @@ const LOGIN = '#login=';
 /** The token of a link that has not reached the service yet. */
 let unused: string | undefined;
 
-/** Who is signed in. A login link is used first, and leaves the address bar and the history at once. */
+/** The operator of the session. A login link is used first, and leaves the address bar and the history at once. */
 export async function startSession(): Promise<void> {
   const token = location.hash.startsWith(LOGIN) ? location.hash.slice(LOGIN.length) : unused;
   if (location.hash.startsWith(LOGIN)) history.replaceState(null, '', location.pathname + location.search);
@@ -35,7 +35,7 @@ export async function startSession(): Promise<void> {
   }
 }
 
-// A link that is opened in a tab of the dashboard changes only the fragment of its address. Who is signed in may be another operator then.
+// A link that is opened in a tab of the dashboard changes only the fragment of its address. Another operator may be signed in then.
 addEventListener('hashchange', () => {
   if (location.hash.startsWith(LOGIN)) location.reload();
 });

@@ -21,7 +21,7 @@ function formatFigure(value: number, unit: string): string {
   return unit === 'seconds' ? formatRemaining(value * 1000) : `${formatNumber(value)} ${unit}`;
 }
 
-/** What `doctor` says, and what the service counts. */
+/** The checks of `doctor`, and the service's counts. */
 export function Status() {
   const query = useQuery(STATUS, may('oversee') ? {} : null);
   const status = query.data?.status;
@@ -43,14 +43,14 @@ export function Status() {
         <Button label="Check again" onClick={refresh} disabled={query.loading} />
       </Header>
       <Answer query={query} data={status}>
-        {(found) => (
+        {(current) => (
           <>
             <section>
               <h2>Checks</h2>
               <Table
                 caption="Checks"
                 busy={query.loading}
-                rows={found.checks}
+                rows={current.checks}
                 rowKey={({ name }) => name}
                 columns={[
                   { title: 'Check', namesRow: true, cell: ({ name }) => name },
@@ -75,7 +75,7 @@ export function Status() {
               <h2>Figures</h2>
               <Table
                 caption="Figures"
-                rows={found.figures}
+                rows={current.figures}
                 rowKey={({ name }) => name}
                 columns={[
                   {

@@ -10,7 +10,7 @@ import { Loading, Problem } from './parts.js';
 
 interface AskedProps {
   readonly query: Query<unknown>;
-  /** How many grey lines are about as high as the answer. */
+  /** Grey lines that are about as high as the answer. */
   readonly lines?: number | undefined;
   readonly retry?: boolean | undefined;
 }
@@ -21,7 +21,7 @@ interface AnswerProps<Data> extends AskedProps {
   readonly children: (data: Data) => ComponentChildren;
 }
 
-/** What a query answered: why it failed, grey lines until it is there, and then what `children` make of it. */
+/** An answer: its failure, grey lines until it is there, and then the `children` of it. */
 export function Answer<Data>({ query, data, lines = 6, retry = true, children }: AnswerProps<Data>) {
   return (
     <>
@@ -39,7 +39,7 @@ export interface Column<Row> {
   readonly hover?: (row: Row) => string;
   /** The order of the rows by this column, if they are, and the link that turns it around. */
   readonly sort?: { readonly isDescending: boolean; readonly href: string };
-  /** Whether its cells name their rows. */
+  /** True if its cells name their rows. */
   readonly namesRow?: boolean;
   readonly cell: (row: Row, index: number) => ComponentChildren;
 }
@@ -49,14 +49,14 @@ interface TableProps<Row> {
   readonly rows: readonly Row[];
   /** A column that is false is left out. */
   readonly columns: readonly (Column<Row> | false)[];
-  /** What may be done with a row: the last column. */
+  /** Acts on a row: the last column. */
   readonly actions?: (row: Row) => ComponentChildren;
   readonly rowKey: (row: Row) => string;
   readonly rowClass?: (row: Row) => string;
   readonly busy?: boolean;
-  /** Whether only screen readers get the titles of the columns. */
+  /** True if only screen readers get the titles of the columns. */
   readonly hidesTitles?: boolean;
-  /** Whether it is a table on a phone, too, where others are cards. */
+  /** True for a table that does not become cards on a phone. */
   readonly staysTable?: boolean;
   readonly empty?: ComponentChildren;
 }
@@ -137,7 +137,7 @@ function SortableTitle<Row>({ title, class: name, sort }: Column<Row>) {
 }
 
 export interface ListProps<Row> extends AskedProps, Omit<TableProps<Row>, 'rows' | 'busy'> {
-  /** What the query found: all rows, or those of a page. */
+  /** The rows of the query: all, or those of a page. */
   readonly found: readonly Row[] | { nodes: readonly Row[]; pageInfo: PageInfo } | null | undefined;
 }
 
@@ -172,7 +172,7 @@ export function Pager({ page, pageCount }: { page: number; pageCount: number }) 
   const { href, go } = useUrlState();
   const to = (target: number) => ({ page: target > 1 ? String(target) : null });
   const link = (label: string, target: number, possible: boolean) => (
-    // The same element in any case, which keeps the focus.
+    // One element in any case, which keeps the focus.
     <a key={label} class="button" {...(possible ? { href: href(to(target)) } : NO_LINK)}>
       {label}
     </a>
@@ -184,8 +184,8 @@ export function Pager({ page, pageCount }: { page: number; pageCount: number }) 
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          const wanted = Math.trunc(Number(new FormData(event.currentTarget).get('page')));
-          go(to(Math.min(Math.max(1, wanted || 1), Math.max(1, pageCount))));
+          const number = Math.trunc(Number(new FormData(event.currentTarget).get('page')));
+          go(to(Math.min(Math.max(1, number || 1), Math.max(1, pageCount))));
         }}
       >
         <label>
@@ -210,7 +210,7 @@ export interface PageInfo {
 interface CursorPagerProps {
   readonly pageInfo: PageInfo;
   readonly backwards?: boolean;
-  /** Whether the oldest rows come first. */
+  /** True if the oldest rows come first. */
   readonly oldestFirst?: boolean;
 }
 

@@ -8,7 +8,7 @@ const stored = localStorage.getItem(KEY) as Theme | null;
 const prefersDark = matchMedia('(prefers-color-scheme: dark)');
 
 export const theme = signal<Theme>(stored && THEMES.includes(stored) ? stored : 'system');
-/** Whether the page is dark now, for what CSS does not reach. */
+/** True while the page is dark, for parts that CSS does not reach. */
 export const isDark = signal(false);
 
 export function applyTheme(next: Theme): void {

@@ -3,7 +3,7 @@ import { LOGIN_METHODS, type LoginMethod, METHOD_NAMES } from './format.js';
 import { FIRST_PAGE, type UrlState, useUrlState } from './location.js';
 import { Button, Swatch } from './parts.js';
 
-/** As in the public API. What does not filter is left out. */
+/** As in the public API, without the absent filters. */
 export interface UserFilter {
   readonly startDate?: string;
   readonly endDate?: string;
@@ -22,7 +22,7 @@ export function filterFrom(query: UrlState): UserFilter {
   };
 }
 
-/** What logins and bans change of a user. No index has it. */
+/** States of a user by logins and bans, which no index has. */
 export interface UserState {
   readonly lastLoginAfter?: string;
   readonly lastLoginBefore?: string;

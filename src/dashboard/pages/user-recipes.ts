@@ -3,7 +3,7 @@ import type { UrlState } from './location.js';
 import type { Recipe } from './recipes.js';
 import { parametersOf, stateFrom, type UserFilter } from './user-filter.js';
 
-/** What the list of users shows, by the project's API. */
+/** The list of users by the project's API. */
 export function recipeFor(appId: string, query: UrlState, filter: UserFilter): Recipe {
   if (query['q']) return searchRecipe(appId, query['q'], query['removed'] === '1');
   if (query['removed'] === '1') return { userdir: ['user', 'removed', '--project', appId] };

@@ -15,7 +15,7 @@ export const ROW = graphql(`
 export type Row = ResultOf<typeof ROW>;
 type NamedUser = Pick<Row, 'id' | 'authValue' | 'loginMethod' | 'email' | 'banned'> & Partial<Pick<Row, 'removedAt'>>;
 
-/** What a person calls a user, and what else is known: the ID at a social provider says less than the email. */
+/** A person's name for a user, and another one: the ID at a social provider says less than the email. */
 export function namesOf({ loginMethod, authValue, email }: Pick<Row, 'authValue' | 'loginMethod' | 'email'>) {
   if (!email || email === authValue) return [authValue];
   return loginMethod === 'SOCIALS' ? [email, authValue] : [authValue, email];
@@ -41,9 +41,9 @@ interface UserTableProps {
   readonly rows: readonly Row[];
   readonly busy: boolean;
   readonly empty: ComponentChildren;
-  /** Whether they are the removed users of the project, by their removal. */
+  /** True for the removed users of the project, by their removal. */
   readonly removed?: boolean;
-  /** Whether the rows come in an order that can be turned around. */
+  /** True if the order of the rows can be turned around. */
   readonly isSorted?: boolean;
   /** Without these, rows cannot be selected. */
   readonly selected?: ReadonlyMap<string, Row>;

@@ -178,11 +178,11 @@ const UPDATE = graphql(`
   }
 `);
 
-/** What is typed into a field, if it is another value than the user has. */
+/** The text of a field, if the user has another value. */
 const changeOf = (field: keyof UserChanges, text: string, had: string | null): UserChanges =>
   text.trim() === (had ?? '') ? {} : { [field]: text.trim() || null };
 
-/** What may be changed of a user. The identity is not among it. */
+/** Changes a user, but not the identity. */
 function EditUser({ appId, user }: OfUser) {
   const email = useSignal(user.email ?? '');
   const externalId = useSignal(user.externalId ?? '');

@@ -144,7 +144,7 @@ function UserList({ appId, removed }: { appId: string; removed: boolean }) {
 
 const PAGE_SIZES = ['10', '25', '50', '100'];
 
-/** What the URL asks for. Exactly one of the five questions is asked. */
+/** The list for the URL. Exactly one of the five questions is asked. */
 function useUserList(appId: string, filter: UserFilter, query: UrlState) {
   const search = query['q'];
   const removed = query['removed'] === '1';
@@ -155,7 +155,7 @@ function useUserList(appId: string, filter: UserFilter, query: UrlState) {
   // The API has the newest first: in the other order, onwards is towards its beginning.
   const fromOldest = oldestFirst !== (before !== null);
   const [older, newer] = oldestFirst ? [before, after] : [after, before];
-  const found = useQuery(FIND, search ? { appId, any: search, removed } : null);
+  const matches = useQuery(FIND, search ? { appId, any: search, removed } : null);
   const gone = useQuery(REMOVED, removed && !search ? { appId, oldestFirst, after } : null);
   const state = removed || search ? null : stateFrom(query);
   const scan = useQuery(SCAN, state && { appId, filter, state, oldestFirst, first: limit, after });
@@ -175,14 +175,14 @@ function useUserList(appId: string, filter: UserFilter, query: UrlState) {
         },
   );
   if (search) {
-    const { findUsers, usersByPrefix } = found.data?.project ?? {};
+    const { findUsers, usersByPrefix } = matches.data?.project ?? {};
     // First those whom the whole text means, each once.
     const rows = findUsers && [
       ...new Map([...findUsers, ...(usersByPrefix?.nodes ?? [])].map((row) => [row.id, row])).values(),
     ];
     const note =
       rows && `${plural(rows.length, 'user')} found${usersByPrefix?.hasMore ? ', and there may be more' : ''}`;
-    return { ...found, rows, note, pages: null };
+    return { ...matches, rows, note, pages: null };
   }
   if (removed) {
     const shown = gone.data?.project?.removedUsers;
@@ -221,7 +221,7 @@ function useUserList(appId: string, filter: UserFilter, query: UrlState) {
   return { ...(walks ? walk : page), rows, note, pages };
 }
 
-/** What is before and after a page whose rows are shown turned around. */
+/** The pages around one whose rows are shown turned around. */
 function inOrder(page: Required<PageInfo>, oldestFirst: boolean): PageInfo {
   const { startCursor, endCursor, hasNextPage, hasPreviousPage } = page;
   if (!oldestFirst) return page;

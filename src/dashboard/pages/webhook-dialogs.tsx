@@ -8,7 +8,7 @@ import { paths } from './location.js';
 import { Badge, Button, CopyBlock, CopyCode, Value } from './parts.js';
 import { useOverlap } from './secrets.js';
 
-/** What is done with a webhook. */
+/** Dialogs of a webhook. */
 
 const ADD = graphql(`
   mutation AddWebhook($appId: ID!, $url: String!, $types: [ChangeType!], $description: String!) {
@@ -99,10 +99,10 @@ interface Fields {
   readonly setTypes: (types: Type[]) => void;
 }
 
-function useFields(given?: OfWebhook['webhook']): Fields {
-  const url = useSignal(given?.url ?? '');
-  const description = useSignal(given?.description ?? '');
-  const [types, setTypes] = useState<readonly Type[]>(given?.types.length ? given.types : ALL_TYPES);
+function useFields(webhook?: OfWebhook['webhook']): Fields {
+  const url = useSignal(webhook?.url ?? '');
+  const description = useSignal(webhook?.description ?? '');
+  const [types, setTypes] = useState<readonly Type[]>(webhook?.types.length ? webhook.types : ALL_TYPES);
   return { url, description, types, setTypes };
 }
 
@@ -129,7 +129,7 @@ function WebhookFields({ url, description, types, setTypes }: Fields) {
   );
 }
 
-/** How to try a webhook without a public host. */
+/** Explains how to try a webhook without a public host. */
 export function OnYourMachine() {
   return (
     <details>

@@ -43,7 +43,7 @@ interface OfOne {
   readonly webhook: Webhook;
 }
 
-/** Where one webhook leads, what waits for it, what it was sent, and what may be done with it. */
+/** A webhook: its target, its backlog, its attempts, and acts on it. */
 export function Webhook({ appId, id }: { appId: string; id: string }) {
   const query = useQuery(WEBHOOK, { appId, id });
   useTitle(`Webhook ${id}`);

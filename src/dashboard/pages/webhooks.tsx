@@ -65,7 +65,7 @@ export function Webhooks({ appId }: { appId: string }) {
   );
 }
 
-/** Whether changes are sent, in a word. */
+/** The state of a webhook in a word. */
 export function State({ webhook: { status, failures } }: { webhook: Pick<Webhook, 'status' | 'failures'> }) {
   if (status !== 'ENABLED') return <Badge tone="bad">{status.toLowerCase()}</Badge>;
   return failures > 0 ? <Badge tone="warn">failing</Badge> : <Badge tone="good">enabled</Badge>;
