@@ -83,10 +83,7 @@ export function createContext(config: Config, options: ContextOptions): Context 
     lock = await lockDataDir(dbConfig.dataDir, self, { waitMs, onLost, ...(onDoubt && { onDoubt }) });
   }
 
-  /**
-   * Another process may have the database open by now. Acknowledged changes are written; other work fails. A clean close would write a checkpoint over
-   * files of that process.
-   */
+  /** Another process may have the database open by now: a clean close would write over its files. Acknowledged changes are written; other work fails. */
   function onLost(error: DataDirLostError) {
     context.isOpen = false;
     db.abandon();

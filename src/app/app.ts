@@ -85,10 +85,7 @@ export const TIMEOUTS: Timeouts = {
 const BODY_LIMIT_BYTES = 1_048_576;
 /** Node's limit for URL and headers together. With it, the router never rejects a parameter as too long. */
 const MAX_URL_LENGTH = 16_384;
-/**
- * Units of work (http/admission.ts). 256 fill the batches and the pool. A project beside others gets fewer: its running work is before theirs. A full
- * queue empties in a fraction of a second.
- */
+/** Units of work (http/admission.ts). 256 fill the batches and the pool. A project beside others gets fewer: its work would run before theirs. */
 const ADMISSION = { maxInFlight: 256, maxInFlightPerProject: 8, maxQueued: 4_096 };
 
 /** Creates the HTTP server with both interfaces and the pages. It does not listen yet. */

@@ -9,10 +9,7 @@ export interface Fault {
 const MAX_BYTES = 16_384;
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-/**
- * The values of settings that are given as files: `NAME_FILE` is the path of a file that holds NAME. No fault repeats the content of the variable or of
- * the file: either may be the secret.
- */
+/** The values of settings that are given as files: `NAME_FILE` is the path of one that holds NAME. No fault repeats a content. */
 export function readSecretFiles(
   env: Readonly<Record<string, string | undefined>>,
   names: readonly string[],

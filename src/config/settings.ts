@@ -1,10 +1,7 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
 
-/*
- * Every setting, declared once: its kind, its default and its effect. `parseConfig` reads by this table, errors repeat its words, and
- * docs/configuration.md is made from it.
- */
+/* Every setting with its kind, default and effect. `parseConfig`, errors and docs/configuration.md are made from this table. */
 
 /** Makes the text of a variable a value. `accepts` completes the sentence "NAME must be …". */
 interface Kind<Value> {

@@ -1,7 +1,4 @@
-/*
- * Writes npm-shrinkwrap.json for the package: package-lock.json without optional peers. Prisma's command and TypeScript are such peers, which `npm ci
- * --omit=dev` would install.
- */
+/* Writes npm-shrinkwrap.json: package-lock.json without optional peers, which `npm ci --omit=dev` would install (Prisma, TypeScript). */
 import { readFile, writeFile } from 'node:fs/promises';
 
 const lock = JSON.parse(await readFile('package-lock.json', 'utf8'));

@@ -1,7 +1,4 @@
-/*
- * Batches keys of all requests with DataLoader, without a cache. Every key contains its project, so no batch crosses projects, and a batch is forgotten
- * when it leaves.
- */
+/* Batches keys of all requests with DataLoader, without a cache: keys contain their project, and a batch is forgotten when it leaves. */
 
 import DataLoader from 'dataloader';
 import {
@@ -32,15 +29,9 @@ export interface BatchedRead<Key, Row, Answer> {
   readonly weigh?: (key: Key) => number;
 }
 
-/**
- * A batch of so many keys leaves before the end of the tick: database and process would wait for each other. With fewer keys, the cost of each statement
- * weighs more.
- */
+/** So many keys leave before the end of the tick, or database and process would wait for each other. Fewer keys cost more for each. */
 const FULL_BATCH = 24;
-/**
- * The bound while no statement of the read is under way: with 16 connections all requests would share one statement, and the process and the database
- * would work by turns.
- */
+/** The bound while no statement of the read is under way: 16 connections would share one statement, and process and database work by turns. */
 const FIRST_BATCH = 8;
 /** A statement for several keys returns at most this many rows. */
 export const MAX_WEIGHT = 1_000;

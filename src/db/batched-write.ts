@@ -20,10 +20,7 @@ export interface BatchedWrite<Key extends { readonly projectId: number }, Answer
   readonly groupKey?: (key: Key) => unknown;
   /** The rows that a key may write. */
   readonly weigh: (key: Key) => number;
-  /**
-   * Writes keys in one statement, which is one transaction: an answer or an error for each. It throws an error that undid all. Unless it `waits`, it
-   * waits for a lock only for a moment.
-   */
+  /** Writes keys in one transaction: an answer or an error for each. Throws an error that undid all. Without `waits`, a lock fails soon. */
   readonly write: (db: Queryable, keys: readonly Key[], waits: boolean) => Promise<readonly (Answer | Error)[]>;
   /** True if simultaneous writes of others were in the way. A lone key is written once more then, and finds them. */
   readonly isCrossed: (error: unknown) => boolean;

@@ -34,10 +34,7 @@ export function connectionOptions(config: PostgresConfig, serving: boolean, limi
 
 const TURNS = 5;
 
-/**
- * True if a pooler of transactions lies between: two connections get sessions by turns, so a lock or a LISTEN stays behind. A pooler with a session for
- * each does no harm.
- */
+/** True if a pooler of transactions lends sessions by turns, so a lock or a LISTEN stays behind. One with a session for each does no harm. */
 export async function sharesSessions(options: pg.ClientConfig): Promise<boolean> {
   return withConnection(options, async (one) => {
     if (await isDirect(one)) return false;
@@ -79,10 +76,7 @@ export async function withConnection<Result>(
 
 const RECONNECT_MS = 1_000;
 
-/**
- * Keeps a connection outside the pool for `work`, until the returned function is called. When either fails, it begins again. `signal` aborts at the end;
- * `onFailure` gets every error.
- */
+/** Keeps a connection outside the pool for `work` until the returned function is called, and begins again after failures (`onFailure`). */
 export function keepConnection(
   options: pg.ClientConfig,
   work: (connection: pg.Client, signal: AbortSignal) => Promise<void>,

@@ -38,10 +38,7 @@ export interface Database extends Queryable {
   readonly direct: pg.Pool;
   /** Throws if the direct connection leads through a pooler of transactions, where sessions keep neither locks nor LISTEN. */
   requireSessions(): Promise<void>;
-  /**
-   * Reads lists, counts and exports, which may be somewhat old, on the standby of DATABASE_REPLICA_URL while it is good, else on the primary. Reads of
-   * own writes must not come here.
-   */
+  /** Reads lists, counts and exports, which may be somewhat old, on the standby while it is good, else on the primary. No reads of own writes. */
   readonly replicaReads: ReplicaReads;
   /** The standby of DATABASE_REPLICA_URL; null without one. */
   readonly replica: Pick<Replica, 'start' | 'maxAgeMs' | 'ask' | 'usage'> | null;
@@ -49,10 +46,7 @@ export interface Database extends Queryable {
   transaction<Result>(isolation: Isolation, work: (tx: Queryable) => Promise<Result>): Promise<Result>;
   /** A transaction within the time limits of a request. After a conflict with another one, `work` runs again from its start. */
   requestTransaction<Result>(work: (tx: Queryable) => Promise<Result>, isolation?: Isolation): Promise<Result>;
-  /**
-   * Calls `onNotice` for every notice of a channel, and whenever some may have been missed. `onFailure` gets every error. The one process of the
-   * embedded engine knows what it changed, so nothing happens there.
-   */
+  /** Calls `onNotice` for every notice of a channel, and whenever some may be missed. The embedded engine has one process, and no notices. */
   listen(channel: string, onNotice: () => void, onFailure: (error: unknown) => void): void;
   /** Keeps a session outside the pool for `work`, and begins again when it breaks or `work` fails. Does nothing on the embedded engine. */
   keepSession(work: (session: Session) => Promise<void>): void;

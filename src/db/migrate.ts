@@ -145,10 +145,7 @@ function watcher({ pid, options }: Beside): Run['watch'] {
   };
 }
 
-/**
- * Takes the migrating process's lock for the session, by repeated attempts: a statement that waits would have a snapshot, for whose end CREATE INDEX
- * CONCURRENTLY would wait.
- */
+/** Takes the lock of migrations by repeated attempts: a waiting statement would have a snapshot, for which CREATE INDEX CONCURRENTLY waits. */
 async function lock(client: PoolClient, { tell, signal }: Pick<Run, 'tell' | 'signal'>): Promise<void> {
   const tellSeldom = seldom(tell);
   for (;;) {
@@ -196,10 +193,7 @@ async function applyAll(run: Run, missing: readonly Missing[]): Promise<void> {
   }
 }
 
-/**
- * The tables of this schema that belong to the owner of the history: ours. First those with which transactions begin: once they are locked, nobody who
- * holds another one waits for us.
- */
+/** Our tables: those of the owner of the history. First those with which transactions begin: then nobody who holds another one waits for us. */
 const OUR_TABLES = `
   SELECT c.relname::text AS name FROM pg_class c
   WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p')

@@ -51,10 +51,7 @@ const ASK_LIMIT_MS = 10_000;
 const IDENTITY = Prisma.sql`
   SELECT s.system_identifier::text || ' ' || d.oid::text AS identity
   FROM pg_control_system() s, pg_database d WHERE d.datname = current_database()`;
-/**
- * A transaction on an idle primary may leave this inside a record, which no standby can replay before the rest is flushed (15 s at most). Lists then go
- * to that primary.
- */
+/** On an idle primary this may lie inside a record, which no standby can replay until it is flushed (15 s at most). Lists then go there. */
 const WRITTEN = Prisma.sql`SELECT (pg_current_wal_flush_lsn() - '0/0'::pg_lsn)::float8 AS position`;
 const REPLAYED = Prisma.sql`
   SELECT pg_is_in_recovery() AS "isStandby", (pg_last_wal_replay_lsn() - '0/0'::pg_lsn)::float8 AS position`;

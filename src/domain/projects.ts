@@ -59,7 +59,7 @@ export interface ProjectSummary extends ProjectRow {
   readonly totalUser: number;
 }
 
-/** What became of a part of a deletion. */
+/** The result of a part of a deletion. */
 export interface DeletedPart {
   readonly users: number;
   readonly isDone: boolean;

@@ -36,10 +36,7 @@ interface ServerContext {
   readonly context: EngineContext;
 }
 
-/**
- * A refused common request's answer, as Yoga makes it: with the highest status of the errors, except those that the specification answers with 200 as
- * JSON. Null if not refused.
- */
+/** The answer to a refused common request, as Yoga makes it: the highest status, except those that are 200 as JSON. Null if not refused. */
 function answerRefused(accept: string, prepared: PreparedRequest, terms: ErrorTerms): Answer | null {
   const refusals = prepared.refusal ?? prepared.document.errors;
   if (!prepared.isPlain || refusals.length === 0) return null;
@@ -114,10 +111,7 @@ function refuse({ status, headers, body }: Answer): Answer {
 /** Stands for a document that is not valid. Yoga answers the errors of its validation and does not read it. */
 const NO_DOCUMENT = parse('{ __typename }');
 
-/**
- * Hands Yoga the prepared request (graphql/request.ts), so that it is not read again. GraphQL.js executes it: Yoga's own executor does not keep the
- * query's order of fields (section 7.2.2).
- */
+/** Hands Yoga the prepared request, which GraphQL.js executes: Yoga's own executor does not keep the order of the query (section 7.2.2). */
 function usePreparedRequest(terms: ErrorTerms): Plugin {
   const preparedOf = (context: unknown) => (context as ServerContext).prepared;
   const execute = (context: unknown) => executeRequest(preparedOf(context), context as EngineContext);

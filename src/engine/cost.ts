@@ -259,7 +259,7 @@ function introspectedRows(
 function readRows({ args }: Field, node: FieldNode, of: readonly string[], { otherwise, atMost }: Rows): number | Cost {
   const candidates = of.map((name) => {
     const isList = isListType(getNullableType(args.find((arg) => arg.name === name)?.type));
-    return lengthOf(givenAt(node, name), isList);
+    return lengthOf(argumentAt(node, name), isList);
   });
   const read: Cost = (variables) => {
     for (const candidate of candidates) {
@@ -273,13 +273,13 @@ function readRows({ args }: Field, node: FieldNode, of: readonly string[], { oth
 
 /** The number of items of a list that is an argument, or a field of an argument. */
 function readItems(node: FieldNode, [argument, field]: readonly [string, string?]): number | Cost {
-  const length = lengthOf(givenAt(node, argument, field), true) ?? 0;
+  const length = lengthOf(argumentAt(node, argument, field), true) ?? 0;
   return typeof length === 'function' ? (variables) => length(variables) ?? 0 : length;
 }
 
 /** 1 if any of some fields of an input object is given, otherwise 0. */
 function readOptions(node: FieldNode, [argument, fields]: readonly [string, readonly string[]]): Cost {
-  const values = fields.map((field) => givenAt(node, argument, field));
+  const values = fields.map((field) => argumentAt(node, argument, field));
   return (variables) =>
     Number(values.some((value) => (typeof value === 'function' ? value(variables) != null : value !== null)));
 }
@@ -287,7 +287,7 @@ function readOptions(node: FieldNode, [argument, fields]: readonly [string, read
 type OfVariables<Value> = (variables: Readonly<Record<string, unknown>>) => Value;
 
 /** The value of an argument, or of a field of it: null, a literal, or a function that reads it from the variables. */
-function givenAt(node: FieldNode, argument: string, field?: string): ValueNode | OfVariables<unknown> | null {
+function argumentAt(node: FieldNode, argument: string, field?: string): ValueNode | OfVariables<unknown> | null {
   let value = node.arguments?.find(({ name }) => name.value === argument)?.value;
   if (field !== undefined && value?.kind === 'Variable') {
     const { value: name } = value.name;
@@ -302,7 +302,10 @@ function givenAt(node: FieldNode, argument: string, field?: string): ValueNode |
 }
 
 /** The length or the number that is given; null for none. */
-function lengthOf(argument: ReturnType<typeof givenAt>, isList: boolean): number | OfVariables<number | null> | null {
+function lengthOf(
+  argument: ReturnType<typeof argumentAt>,
+  isList: boolean,
+): number | OfVariables<number | null> | null {
   if (argument === null) return null;
   if (typeof argument === 'function')
     return (variables) => {

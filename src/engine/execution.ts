@@ -226,10 +226,7 @@ export function isLarge({ cost }: Pick<PreparedRequest, 'cost'>): boolean {
   return cost >= LARGE_COST;
 }
 
-/**
- * Begins to count the cost of one execution, or of none, for `EngineContext.charge`. `addWeight` gets units beyond the most that was charged: a second
- * execution weighs only more than the first.
- */
+/** Begins to count the cost of an execution, for `EngineContext.charge`. `addWeight` gets units beyond the most that was charged before. */
 export function countCosts(
   prepared: PreparedRequest | null,
   addWeight: (units: number) => void,
@@ -265,10 +262,7 @@ function withWrittenValues(resolve: Resolver): Resolver {
   };
 }
 
-/**
- * Charges for lists, refuses arguments without their value, makes each root field a step of the trace, and spreads root fields and events of
- * subscriptions over turns of the event loop.
- */
+/** Charges for lists, refuses arguments without their value, traces root fields, and spreads them and events over turns of the event loop. */
 export const wrapForEngine: WrapResolver = (resolve, field) => {
   const { parentType, name, type } = field;
   const charging =
@@ -294,10 +288,7 @@ function onlyOnce(resolve: Resolver): Resolver {
   };
 }
 
-/**
- * Root fields of a query may have thousands of rows together. Those of a large query start in several turns, those of a smaller one together, so that
- * reads share statements.
- */
+/** Starts root fields of a large query, with perhaps thousands of rows, in several turns; those of a smaller one share statements. */
 function inSlices(resolve: Resolver): Resolver {
   return (...given) => {
     const { isLarge: isSlow, project } = given[2] as EngineContext;

@@ -163,10 +163,7 @@ export async function findLeader(db: Queryable): Promise<Leader | null> {
   return leader ?? null;
 }
 
-/**
- * Ends the publishing session of a frozen process, which has been silent for so long; false if there is none. One without the name may do another
- * client's work by now.
- */
+/** Ends the session of a frozen leader, which is silent for so long; false if there is none. Without the name, it may be another client's. */
 export async function endSilentLeader(session: Queryable, silentSeconds: number): Promise<boolean> {
   const [ended] = await session.query<{ isEnded: boolean }>(Prisma.sql`
     SELECT pg_terminate_backend(leader.pid) AS "isEnded" FROM (${LEADER}) AS leader
@@ -194,10 +191,7 @@ const WRITERS = Prisma.sql`
   pg_locks l WHERE l.locktype = 'relation' AND l.relation = 'changes'::regclass AND l.mode = 'RowExclusiveLock' AND l.granted
     AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())`;
 
-/**
- * The open transactions that have written changes. Each takes the lock before it gets an id, and keeps it until its commit is visible, so none that got
- * an id before this call is missing.
- */
+/** The open transactions that have written changes: a lock, taken before an id and kept until the commit is visible, shows all of them. */
 export async function findWriters(session: Queryable): Promise<string[]> {
   const rows = await session.query<{ writer: string }>(
     Prisma.sql`SELECT DISTINCT l.virtualtransaction AS writer FROM ${WRITERS}`,
@@ -246,10 +240,7 @@ export async function pruneChanges(db: Queryable, projectId: number, olderThanMs
 /** The occasion of asking a database where it runs: an operator only looks, something opens it, or it was restored. */
 export type Recognition = 'look' | 'command' | 'server' | 'restored';
 
-/**
- * Compares where the database runs and ran: the same, restored or copied, or a promoted standby. Unless only looked at, ids then go on far beyond (see
- * the migration).
- */
+/** Tells if the database is the same, a restored one or a promoted standby. Unless only looked at, ids then go on far beyond (see the migration). */
 export function recogniseDatabase(
   db: Queryable,
   files: string,

@@ -149,10 +149,7 @@ export function createChanges(
       }
     },
 
-    /**
-     * The changes after a cursor, and then new ones, until `signal` aborts, read on demand, so a slow reader costs no memory. CURSOR_EXPIRED. The cursor
-     * also moves by changes of other types.
-     */
+    /** The changes after a cursor, then new ones, read on demand, until `signal` aborts. The cursor also moves by other types. CURSOR_EXPIRED. */
     async *follow(
       scope: ProjectScope,
       { after, types }: ChangesQuery & { readonly after: ChangeCursor },
@@ -210,10 +207,7 @@ export function createChanges(
       return after;
     },
 
-    /**
-     * The next changes after a place of this database, such as a webhook's, each with its own place, the end, whether there may be more, and the
-     * timeline. CURSOR_EXPIRED.
-     */
+    /** The next changes after a place, such as a webhook's, each with its own, the end, whether more may come, and the timeline. CURSOR_EXPIRED. */
     async readAfter(projectId: number, place: ChangeCursor, { types, limit }: Pick<Extent, 'types' | 'limit'>) {
       const extent = { types, limit, scan: types === null ? limit : SCANNED_AT_ONCE };
       const rows = await readNow({ projectId, after: place.id, ...extent });

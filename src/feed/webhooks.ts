@@ -190,10 +190,7 @@ export function createWebhooks(
       });
     },
 
-    /**
-     * A new secret. The old one signs beside it until `overlapMs` from now, and older ones until they were to end (0: all end at once). NOT_FOUND;
-     * CONFLICT for too many.
-     */
+    /** A new secret. The old one signs for `overlapMs`, and older ones until their end (0: all end at once). NOT_FOUND; CONFLICT for too many. */
     async rotateSecret(
       scope: ProjectScope,
       { id, overlapMs }: { readonly id: number; readonly overlapMs: number },
@@ -304,10 +301,7 @@ export function createWebhooks(
       return { ok, status, ms, error };
     },
 
-    /**
-     * Sends one change again now, beside the delivery. One at a time and one a second, so that no receiver is flooded. NOT_FOUND; RATE_LIMITED; CONFLICT
-     * while the project is disabled.
-     */
+    /** Sends one change again, beside the delivery, one at a time and one a second. NOT_FOUND; RATE_LIMITED; CONFLICT for a disabled project. */
     async resendMessage(
       scope: ProjectScope,
       { id, message, timeoutMs }: { readonly id: number; readonly message: string; readonly timeoutMs?: number },

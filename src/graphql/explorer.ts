@@ -37,10 +37,7 @@ function render(template: string, options: GraphiQLOptions) {
   return { html, policy };
 }
 
-/**
- * GraphiQL has no option for this. On a phone, the editor stands above the answer. Tabs stay in place when they are pressed: the first click on each
- * would miss otherwise.
- */
+/** GraphiQL has no option for this: on a phone, the editor stands above the answer; tabs stay in place, or the first click on each would miss. */
 const HEAD = `
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <style>

@@ -8,10 +8,7 @@ import { AppError, badInput } from '../errors.js';
 import { builder, SURCHARGES } from './builder.js';
 import { MAX_IDS, userType } from './users.js';
 
-/*
- * Makes the schema a subgraph of Apollo Federation 2: `_service` tells a gateway the schema, and `_entities` finds the users that other subgraphs name.
- * Types declare their directives themselves.
- */
+/* Makes the schema a subgraph of Apollo Federation 2: `_service` tells the schema, `_entities` finds users that other subgraphs name. */
 
 /** The oldest version that has these directives, so that every gateway of Federation 2 knows it. */
 const LINK = 'extend schema @link(url: "https://specs.apollo.dev/federation/v2.0", import: ["@key", "@shareable"])\n\n';

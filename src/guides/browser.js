@@ -66,7 +66,7 @@ const loadIndex = () => {
   return index;
 };
 
-/** How well a section fits: every word has to be there. Headings count more than text. */
+/** The fit of a section: every word has to be there. Headings count more than text. */
 function scoreOf([, page, heading, text], words) {
   let score = 0;
   for (const word of words) {

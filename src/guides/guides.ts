@@ -40,8 +40,8 @@ export const guidesPlugin: FastifyPluginAsync<GuidesOptions> = async (app, { gra
       const guide = name === MISSING ? null : await find(name);
       if (guide !== null) return send(guide, request, reply);
       // As the files of the documentation are named, and as some write addresses.
-      const known = name.replace(/(\.md|\/)$/, '');
-      if (known !== '' && known !== name && (await find(known)) !== null) return reply.redirect(`/docs/${known}`, 308);
+      const page = name.replace(/(\.md|\/)$/, '');
+      if (page !== '' && page !== name && (await find(page)) !== null) return reply.redirect(`/docs/${page}`, 308);
       return refuse(request, reply);
     });
   }
@@ -88,12 +88,12 @@ export function createFinder(
     });
     const text = (await files).get(name);
     if (text === undefined) return null;
-    const made = () =>
+    const makePage = () =>
       make(name, graphiql ? text : text.replaceAll(GRAPHIQL, '')).catch((error) => {
         guides.delete(name);
         throw error;
       });
-    const guide = guides.get(name) ?? made();
+    const guide = guides.get(name) ?? makePage();
     guides.set(name, guide);
     return guide;
   };
@@ -112,7 +112,7 @@ async function toGuide(name: string, text: string): Promise<Guide> {
   return { type: TYPES[name.split('.')[1] ?? ''] ?? HTML, text, compressed, tag: `W/"${hash}"` };
 }
 
-/** Whether the client has the file already (RFC 9110, section 13.1.2). */
-function isKnown(tag: string, given = ''): boolean {
-  return given.split(',').some((each) => ['*', tag, tag.slice('W/'.length)].includes(each.trim()));
+/** True if the client has the file already (RFC 9110, section 13.1.2). */
+function isKnown(tag: string, header = ''): boolean {
+  return header.split(',').some((part) => ['*', tag, tag.slice('W/'.length)].includes(part.trim()));
 }

@@ -1,7 +1,4 @@
-/**
- * Makes dist/guides/guides.json.gz, a part of the build: the pages of docs/ for callers as HTML, the index of their search, and the style and
- * the script of the pages.
- */
+/** Makes dist/guides/guides.json.gz: the pages of docs/ for callers as HTML, the index of their search, their style and their script. */
 import { mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { posix } from 'node:path';
 import { gzipSync } from 'node:zlib';

@@ -238,10 +238,7 @@ function createActivity() {
   };
 }
 
-/**
- * Runs work of `weight` units (default 1) when its queue lets it; more than may be in flight counts as that. `addWeight` adds later needs. UNAVAILABLE
- * if the queue is full.
- */
+/** Runs work of `weight` units (default 1) in its turn, also more than may be in flight. `addWeight` adds later needs. UNAVAILABLE if the queue is full. */
 export type RunWithAdmission = <Result>(
   project: string,
   work: (addWeight: (units: number) => void) => Promise<Result>,

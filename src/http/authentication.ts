@@ -125,10 +125,7 @@ export function createAuthenticate(
   };
 }
 
-/**
- * Sets the scope of a request, or fails with the error of its credentials, then of its URL. It calls back at once for known credentials: a promise costs
- * a turn of the microtasks.
- */
+/** Sets the scope of a request, or fails by its credentials, then its URL. Known ones call back at once: a promise costs a turn of microtasks. */
 export function authenticated(authenticate: Authenticate): onRequestHookHandler {
   return (request, _reply, done) => {
     const proceed = (scope: ProjectScope) => {

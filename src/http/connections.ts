@@ -203,10 +203,7 @@ export function isAwaited({ hasTimedOut, socket }: FastifyRequest): boolean {
 
 const callbacks = new WeakMap<Socket, Set<() => void>>();
 
-/**
- * Calls back when a connection ends, at once if it has, and returns a function that forgets it. Node notifies only the answer that is being sent, not
- * queued ones. One listener serves hundreds of answers.
- */
+/** Calls back when a connection ends or has ended; returns a function that forgets it. Node does not notify answers that are queued. */
 export function onConnectionEnd(socket: Socket, callback: () => void): () => void {
   if (socket.destroyed) {
     callback();

@@ -152,10 +152,7 @@ export function answerUnusualRequests(app: FastifyInstance): Hooks {
   return { onRequest: ({ raw }, _reply, done) => done(findHeaderFault(raw)) };
 }
 
-/**
- * Ignores an offer to change the protocol (RFC 9110, section 7.8). Node would answer and lose the bytes after it, so the server gets the connection
- * again, with the request without the offer.
- */
+/** Ignores an offer to change the protocol (RFC 9110, section 7.8): the server gets connection and request again. Node would lose bytes. */
 function ignoreUpgrade(app: FastifyInstance, request: IncomingMessage, socket: Socket, head: Buffer): void {
   const destroy = () => socket.destroy();
   socket.on('error', destroy);

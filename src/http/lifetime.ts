@@ -40,10 +40,7 @@ export interface Lifetime<Permit> {
   readonly signal: AbortSignal;
   /** True if the client has gone, so that nothing can be sent. */
   isGone(): boolean;
-  /**
-   * Runs a piece of work of `weight` units in the fair queue, with its current permission. `addWeight` adds later needs. UNAVAILABLE if the queue is
-   * full or too much is unread.
-   */
+  /** Runs a piece of `weight` units in its turn, if still permitted. `addWeight` adds later needs. UNAVAILABLE for a full queue, or too much unread. */
   admit<Result>(
     work: (permit: Permit, addWeight: (units: number) => void) => Promise<Result>,
     weight?: number,
@@ -127,10 +124,7 @@ export function createLifetimes(
   });
   app.addHook('onClose', async () => clearInterval(timer));
 
-  /**
-   * Begins work, unless the client has gone, and returns the body that it writes. A failure breaks the answer off, so that no part is taken for the
-   * whole. Throws for too many, by `places.take`.
-   */
+  /** Begins work, unless the client has gone, and returns its body. A failure breaks it off, so no part is taken for all. Throws for too many. */
   function begin<Permit>(
     request: FastifyRequest,
     reply: FastifyReply,

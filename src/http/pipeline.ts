@@ -9,10 +9,7 @@ import type {
   preValidationHookHandler,
 } from 'fastify';
 
-/*
- * Every hook of a request, in its order. Interfaces add theirs behind: `onRequest` authenticates and permits, `preHandler` authenticates again after a
- * long wait (authentication.ts).
- */
+/* Every hook of a request, in its order. Interfaces add theirs behind: `onRequest` to authenticate, `preHandler` for that after a long wait. */
 const PIPELINE = {
   onRoute: ['compression'],
   onRequest: ['closing', 'commonHeaders', 'unusualRequests', 'requestTime', 'traces'],

@@ -72,10 +72,7 @@ export interface MeasuredCost extends RequestCost {
 const MAX_PER_PROJECT = 10;
 const MAX_IN_ALL = 100;
 
-/**
- * Traces requests for the operator, and measures those with `Userdir-Cost: 1` for `Server-Timing`, once their credentials are valid and their body has
- * arrived, within the limits.
- */
+/** Traces requests for the operator, and measures authenticated ones with `Userdir-Cost: 1`, within the limits, for `Server-Timing`. */
 export function traceRequests(app: FastifyInstance, tracing: Tracing | null): Hooks {
   const measure = createMeasurements();
   const hooks: Hooks = {

@@ -43,10 +43,7 @@ export function createAudit(db: Database) {
     /** Says what is wrong with conditions. BAD_USER_INPUT. */
     checkQuestion: (question: AuditQuestion): void => void readQuestion(question),
 
-    /**
-     * Writes the entries that meet all conditions, newest first, and returns their number. Entries are only added, so it needs no snapshot, and no
-     * transaction waits for `write`.
-     */
+    /** Writes the entries that meet all conditions, newest first, and returns their number. Entries are only added, so it needs no snapshot. */
     async exportEntries(scope: ProjectScope, question: AuditQuestion, options: ExportEntriesOptions): Promise<number> {
       const projectId = scope.projectIdFor('inspect');
       const filter = readQuestion(question);

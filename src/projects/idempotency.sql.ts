@@ -38,10 +38,7 @@ export const EARLIER = Prisma.sql`
 /** For a statement whose keys have none. */
 export const NO_ANSWER = Prisma.sql`NULL::jsonb`;
 
-/**
- * Stores the `answer` to each key of `source`. If another transaction stores one first, it undoes the statement (`isKeyTaken`), which is run again and
- * finds the answer.
- */
+/** Stores the `answer` to each key of `source`. If another one is stored first, it undoes the statement (`isKeyTaken`), which is run again. */
 export function storeAnswers(answer: Prisma.Sql, source: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`
     INSERT INTO idempotency_keys AS known (project_id, key, request_hash, answer)

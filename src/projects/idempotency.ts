@@ -3,10 +3,7 @@ import { inBatches, type Queryable } from '../db/statements.js';
 import { AppError } from '../errors.js';
 import { deleteExpiredKeys, type Earlier, listProjectsWithExpiredKeys, type Retry } from './idempotency.sql.js';
 
-/*
- * Writes that may be retried with a key for 24 hours. Write and answer are one statement. One of several requests works while the others wait. A failure
- * is undone and not stored.
- */
+/* Writes with a key for retries. Write and answer are one statement; simultaneous requests wait for one. A failure is not stored. */
 
 /** The request for which the caller's key stands. */
 export function retryOf(key: string, request: readonly unknown[]): Retry {

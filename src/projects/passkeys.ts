@@ -96,10 +96,7 @@ async function verifyNew({ id, clientDataJSON, attestationObject }: NewCredentia
 /** A passkey as it is stored, with its operator. */
 type StoredPasskey = Prisma.OperatorPasskeyGetPayload<{ include: { operator: true } }>;
 
-/**
- * The count of the authenticator. Throws if the passkey has not signed this challenge for this site. Only its place of storage compares the count, which
- * tells that a passkey was copied.
- */
+/** The count of the authenticator, which is compared where it is stored. Throws if the passkey has not signed this challenge for this site. */
 async function verifyUse(assertion: Assertion, challenge: string, site: Site, passkey: StoredPasskey) {
   const { verifyAuthenticationResponse } = await loadWebAuthn();
   const { id, clientDataJSON, authenticatorData, signature, userHandle } = assertion;

@@ -27,10 +27,7 @@ type SecretToRotate = Pick<ReplacingSecret, 'overlapMs'> & Partial<Pick<Replacin
 
 const LABEL = /^(?=\S)[^\p{C}\p{Zl}\p{Zp}]{1,64}(?<=\S)$/u;
 
-/**
- * The secrets of a project, for operators. Live secrets of one label are one secret and its predecessors, with equal scopes. `onEnded` hears that
- * secrets have ended.
- */
+/** The secrets of a project. Live ones of a label are one and its predecessors, with equal scopes. `onEnded` hears that secrets have ended. */
 export function createSecrets(db: Database, randomBytes: (size: number) => Buffer, onEnded: () => void) {
   /** One change at a time in a project: of two rotations the later one replaces the secret of the earlier one. */
   function exclusively<Result>(projectId: number, change: (tx: Queryable) => Promise<Result>): Promise<Result> {

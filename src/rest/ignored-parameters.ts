@@ -8,10 +8,7 @@ const NAME_LENGTH = 64;
 /** No name is added to a header of this length: a proxy may refuse an answer with more than 4 KiB of headers. */
 const HEADER_LENGTH = 1_000;
 
-/**
- * Names unknown query parameters in the header `Userdir-Ignored-Parameters`, and refuses known ones with brackets. It is called before the check, which
- * drops unknown ones.
- */
+/** Names unknown query parameters in `Userdir-Ignored-Parameters`, and refuses brackets, before the check, which drops unknown ones. */
 export function namesIgnoredParameters({ querystring }: { readonly querystring?: z.ZodObject }) {
   const names = Object.keys(querystring?.shape ?? {});
   return ({ query }: FastifyRequest, reply: FastifyReply): void => {

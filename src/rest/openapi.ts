@@ -41,10 +41,7 @@ interface Media {
 }
 
 const zodToJsonConfig: Pick<z.core.ToJSONSchemaParams, 'override'> = {
-  /**
-   * Removes what does not help a reader: the largest exact number, the calendar as a regular expression. Objects of answers stay open for later releases
-   * (docs/compatibility.md).
-   */
+  /** Removes the largest exact number, and the calendar as a regular expression. Objects of answers stay open (docs/compatibility.md). */
   override: ({ zodSchema, jsonSchema }) => {
     if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
     if (jsonSchema.format === 'date-time') delete jsonSchema.pattern;
@@ -160,10 +157,7 @@ function completeDocument({ paths, components: { schemas } }: Document): void {
   }
 }
 
-/**
- * Moves examples into descriptions: the page would fill them into its forms, so an optional parameter would narrow the first request, and an example ID
- * would remove a user.
- */
+/** Moves examples into descriptions: in the forms of the page, they would narrow the first request, and an ID would remove a user. */
 function describeExamples(document: Document): Document {
   for (const [method, { parameters = [] }] of Object.values(document.paths).flatMap((item) => Object.entries(item))) {
     for (const parameter of parameters) {

@@ -36,10 +36,7 @@ const URGENT = pino.levels.values['warn'] as number;
 /** So many characters are written before the next tick. */
 const MOST_KEPT = 65_536;
 
-/**
- * Writes lines at the next tick: a system call for the line of each answer took 3 % of the CPU of a busy service. Warnings, errors and the rest at the
- * exit are written at once.
- */
+/** Writes lines at the next tick: a system call for each took 3 % of the CPU of a busy service. Errors, warnings and the exit do not wait. */
 function byTicks(destination: DestinationStream): DestinationStream {
   let lines = '';
   const flush = () => {

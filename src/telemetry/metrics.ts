@@ -29,10 +29,7 @@ const MAX_OPERATIONS = 100;
 /** As many projects are counted by their App ID. */
 const MAX_PROJECTS = 1_000;
 
-/**
- * Measures `app`, and reads `figures`; loaded only where metrics are wanted. Only two labels come from requests, in limited number: the name of a
- * GraphQL operation and an App ID.
- */
+/** Measures `app`, and reads `figures`. Two labels come from requests, in limited number: the name of an operation and an App ID. */
 export function measure(app: FastifyInstance, figures: readonly Figure[]) {
   const register = new Registry();
   collectDefaultMetrics({ register });

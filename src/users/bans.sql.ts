@@ -186,10 +186,7 @@ export async function listProjectsWithEndedBans(db: Queryable): Promise<number[]
 const projectAfter = (id: Prisma.Sql) => Prisma.sql`
         SELECT b.project_id FROM bans b WHERE b.project_id > ${id} AND b.expires_at IS NOT NULL ORDER BY b.project_id LIMIT 1`;
 
-/**
- * Deletes up to `limit` ended bans, the longest ended first, each with a change in the feed, and returns their number. It waits only for a moment for a
- * locked user (55P03).
- */
+/** Deletes up to `limit` ended bans, oldest end first, with changes in the feed; returns their number. Waits only a moment for a lock (55P03). */
 export async function deleteEndedBans(db: Queryable, projectId: number, limit: number): Promise<number> {
   const deleted = await db.query(Prisma.sql`
     DELETE FROM bans WHERE ctid = ANY (ARRAY(

@@ -68,10 +68,7 @@ export function createBans(db: Database) {
       return banOf({ projectId: scope.projectIdFor('inspect'), userId });
     },
 
-    /**
-     * A page of the project's bans. `search` selects the bans whose value contains a text, whatever its case. `next` is the cursor of the page after;
-     * null where there is none. BAD_USER_INPUT.
-     */
+    /** A page of bans. `search` selects those whose value contains a text in any case. `next` is the next page's cursor or null. BAD_USER_INPUT. */
     async listBans(
       scope: ProjectScope,
       { after = null, limit, order = 'newest first', search = null }: BanPage,

@@ -4,10 +4,7 @@ import type { Position, StateFilter, UserFilter } from '../domain/filters.js';
 import { bucketCoverOf, isOpenAtEnd, isOpenAtStart, startOfRank, type Total, totalOf } from './totals.sql.js';
 import { banOf, LINKED_ACCOUNTS, NO_ACCOUNTS, SHOWN_COLUMNS, type UserRow } from './user-columns.sql.js';
 
-/*
- * A statement answers several keys `k` of one group, which share its text; each has its own project, size and position. Rows and their total are of one
- * snapshot; the rows come in no order (`usersOf`).
- */
+/* A statement answers keys `k` of one group in one snapshot; each has its own project, size and position. Rows have no order (`usersOf`). */
 
 /** A page that starts within this distance of either end is read by OFFSET, which is cheaper than finding its start. */
 const SHALLOW = 500n;
@@ -271,10 +268,7 @@ export function scanGroupKey({ projectId: _, limit: __, scanned: ___, after, bef
   return `${after !== null} ${before !== null} ${cacheKey(shared)}`;
 }
 
-/**
- * Windows of users whose state matches, with one more than the limit. An index of states would cost every login (docs/decisions/user-states.md), so the
- * work is bounded instead.
- */
+/** Windows of users by state, with one more than the limit. No index has it (docs/decisions/user-states.md), so the work is bounded. */
 export function scanUserWindows(db: Queryable, keys: readonly ScanKey[]): Promise<KeyedRow<ListRow<Reached>>[]> {
   const key = keys[0] as ScanKey;
   const { filter, state, from, withAccounts } = key;

@@ -188,10 +188,7 @@ export function createLookups(db: Database, { byId, byEmail, byAddress, byIdenti
       return users.filter(({ removedAt }) => !removed || removedAt !== null);
     },
 
-    /**
-     * The current users whom a text means, newest first, by a user id, a login email, an address or an external id. BAD_USER_INPUT. The value of an
-     * identity would be looked up under every method of the project.
-     */
+    /** The current users whom a text means, newest first. The value of an identity would be looked up under every method. BAD_USER_INPUT. */
     async findAny(scope: ProjectScope, name: string, text: string, { withAccounts }: Wanted): Promise<User[]> {
       const projectId = scope.projectIdFor('read');
       const { id, email, addressKey, externalId } = parseMarks(text);

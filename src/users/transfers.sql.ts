@@ -49,10 +49,7 @@ export function toImportRows(records: readonly UserRecord[]): ImportRows {
   };
 }
 
-/**
- * Writes users whose identity and external id are free, with their accounts, in one statement and in order. Returns the places of the others, from 1. No
- * two records may share an identity.
- */
+/** Writes users whose identity and external id are free, in order. Returns the places of others, from 1. No two records share an identity. */
 export async function addUsers(db: Queryable, projectId: number, rows: ImportRows): Promise<number[]> {
   const left = await write<{ place: number }>(db, addMissing(projectId, rows));
   return left.map(({ place }) => place);
@@ -87,10 +84,7 @@ function throwProjectError(error: unknown): never {
 /** The first key of the lock that the transaction of an import holds; the second is the project. */
 const IMPORT_LOCK = 1968399460;
 
-/**
- * Keeps other imports of a project away until the transaction ends; false if one is running. The planner knows nothing of tables that it fills, so it is
- * told to take the index in the order of a look-up.
- */
+/** Locks out other imports of a project; false if one is running. For tables that it fills, the planner is told which index to take. */
 export async function tryToImportAlone(tx: Queryable, projectId: number): Promise<boolean> {
   const [row] = await tx.query<{ alone: boolean }>(Prisma.sql`
     SELECT pg_try_advisory_xact_lock(${IMPORT_LOCK}::int, ${projectId}::int) AS alone,
@@ -239,10 +233,7 @@ export function findDifferences(
     WHERE found.differs OR found."addsAccounts"`);
 }
 
-/**
- * Records that would give an existing user more than `most` accounts, with the count. It locks these users; counts in a second statement, which sees
- * what was committed before the lock.
- */
+/** Records that would give an existing user more than `most` accounts. A second statement counts, to see what was committed before the lock. */
 export async function findOverfull(
   tx: Queryable,
   projectId: number,

@@ -344,10 +344,7 @@ export interface Waiting {
   readonly permit?: (tx: Queryable) => Promise<unknown>;
 }
 
-/**
- * Runs `work` in a transaction beside which no import of the project runs: each would wait for rows of the other. It holds no connection while it waits.
- * UNAVAILABLE after too long.
- */
+/** Runs `work` in a transaction beside no import of the project. It holds no connection while it waits. UNAVAILABLE after too long. */
 export async function withoutImport<Result>(
   db: Pick<Database, 'transaction'>,
   projectId: number,

@@ -216,10 +216,7 @@ export function linkedAccount(column: string, key: string, user: string): Prisma
     )`;
 }
 
-/**
- * True if account `a` is to be written for user `u`: a new one for which there is room, or one that becomes external. A subquery, because every plan for
- * it is good; one that stays is not locked.
- */
+/** True if account `a` is new to user `u`, with room for it, or becomes external. A subquery has no bad plan; other accounts are not locked. */
 export function isToBeLinked(isNewUser: Prisma.Sql, addressKeys: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`
     (${isNewUser} OR CASE ${linkedAccount('wallet_type', 'a.address_key', 'u')}

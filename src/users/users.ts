@@ -182,10 +182,7 @@ export function createUsers(db: Database, totals: Totals) {
       };
     },
 
-    /**
-     * Users between two positions whose state matches, and whether more may be beyond `end`. It looks at a limited number, so it may return fewer than
-     * the limit although there are more.
-     */
+    /** Users between two positions by state, and whether more may follow. It looks at a limited number, so it may return fewer than the limit. */
     async scanWindow(scope: ProjectScope, filter: UserFilter, state: StateFilter, window: Scan) {
       const projectId = scope.projectIdFor('read');
       const { users: rows, whole } = await scans({ projectId, filter, state, scanned: lists.SCANNED, ...window });
@@ -220,10 +217,7 @@ export function createUsers(db: Database, totals: Totals) {
       return addresses.find({ projectId: scope.projectIdFor('read'), value: address.key, withAccounts });
     },
 
-    /**
-     * Removes the user from the project, or NOT_FOUND: one of several removals succeeds, and retries with its key. The identity may register again.
-     * `requestId` is null for the command.
-     */
+    /** Removes the user from the project, once or by retries with its key; else NOT_FOUND. `requestId` is null for the command. */
     async removeUser(
       scope: ProjectScope,
       id: bigint,
@@ -270,10 +264,7 @@ export function createUsers(db: Database, totals: Totals) {
       return pickUser(row);
     },
 
-    /**
-     * Makes a removed user current again, with id, history and accounts, until they are erased. NOT_FOUND; CONFLICT if the user is current, or another
-     * has the identity or the external id.
-     */
+    /** Makes a removed user current again, until erased. NOT_FOUND; CONFLICT for a current user, or another with the identity or external id. */
     async restoreUser(scope: ProjectScope, id: bigint, requestId: string | null = null): Promise<void> {
       const actor = scope.actorFor('restore', requestId);
       if (id > LARGEST_ID) throw noUser(id);
@@ -294,10 +285,7 @@ export function createUsers(db: Database, totals: Totals) {
       return writes.countRemoved(db, scope.projectIdFor('operate'), olderThanMs);
     },
 
-    /**
-     * Erases the users who were removed more than `olderThanMs` ago, and expired idempotency keys, in transactions of bounded size. This cannot be
-     * undone. Returns the number of users.
-     */
+    /** Erases users removed more than `olderThanMs` ago, and expired keys, for ever, in bounded transactions. Returns the number of users. */
     async purgeRemoved(scope: ProjectScope, olderThanMs: number, progress: (purged: number) => void): Promise<number> {
       const actor = scope.actorFor('operate', null);
       await deleteOldKeys(db, actor.projectId);

@@ -53,10 +53,7 @@ const removalStatement = (waits: boolean) =>
 const hasty = removalStatement(false);
 const patient = removalStatement(true);
 
-/**
- * Removes current users of one project, with audit entries, except where there is an earlier answer to the same key. Unless it `waits`, it waits for a
- * lock only for a moment (55P03).
- */
+/** Removes current users of one project, with audit entries, except by a key with an answer. Without `waits`, a lock fails soon (55P03). */
 export function removeUsers(
   db: Queryable,
   removals: readonly Removal[],
@@ -136,10 +133,7 @@ const updateStatement = (waits: boolean) =>
 const hastyUpdate = updateStatement(false);
 const patientUpdate = updateStatement(true);
 
-/**
- * Changes a current user, with an audit entry, unless nothing is different or the key has an earlier answer. Unless it `waits`, it waits for a lock only
- * for a moment (55P03).
- */
+/** Changes a current user, with an audit entry, unless nothing is different or the key has an answer. Without `waits`, a lock fails soon (55P03). */
 export async function updateUser(db: Queryable, update: Update, waits: boolean): Promise<UpdateRow> {
   const [row] = await (waits ? patientUpdate : hastyUpdate)(db, [update]);
   return row as UpdateRow;

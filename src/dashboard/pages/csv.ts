@@ -1,10 +1,7 @@
 import Papa from 'papaparse';
 import { isLost, isOfUser, unprotect } from '#dist/domain/csv-cells.js';
 
-/*
- * Makes the lines of an import from CSV, loaded when a CSV file is chosen. It imports nothing of the page, so that the rest stays in few files. Its
- * errors have words for a reader.
- */
+/* Makes the lines of an import from CSV, loaded on demand. It imports nothing of the page. Its errors have words for a reader. */
 
 /** A file is read in such pieces: it is never in memory as a whole, and the page can be used in between. */
 const PIECE_BYTES = 2 ** 18;

@@ -147,10 +147,7 @@ const NEWS_MS = 5_000;
 /** So long after it was refused, a page asks to follow again. */
 const REOPEN_MS = 30_000;
 
-/**
- * Repeats queries whenever the service tells that something is new, as long as someone looks. A page in the background holds no connection. A null path
- * follows nothing.
- */
+/** Repeats queries at each news of the service while someone looks. A page in the background holds no connection. A null path follows nothing. */
 export function useNews(path: string | null): void {
   useEffect(() => {
     if (path === null) return;
