@@ -21,6 +21,8 @@ describe.runIf(inject('engine') === 'embedded')('an embedded database', () => {
     return { project, worker };
   }
 
+  /** On a busy machine the time of a request may end while the database is opened: 503. */
+  const REFUSED = [500, 503];
   const count = async (project: TestProject) => {
     const { status, body } = await project.rest('/server/users/count');
     return status === 200 ? body.result.total_user : status;
@@ -30,7 +32,7 @@ describe.runIf(inject('engine') === 'embedded')('an embedded database', () => {
     const { project, worker } = await start();
     const asked = Array.from({ length: 5 }, () => count(project));
     await worker.terminate();
-    for (const answer of await Promise.all(asked)) expect([1, 500]).toContain(answer);
+    for (const answer of await Promise.all(asked)) expect([1, ...REFUSED]).toContain(answer);
     expect(await count(project)).toBe(1);
   });
 
@@ -50,7 +52,7 @@ describe.runIf(inject('engine') === 'embedded')('an embedded database', () => {
     await rename(databaseDir, `${databaseDir}.away`);
     await writeFile(databaseDir, 'in the way');
     await worker.terminate();
-    expect([await count(project), await count(project)]).toEqual([500, 500]);
+    for (let tries = 0; tries < 2; tries += 1) expect(REFUSED).toContain(await count(project));
     await rm(databaseDir);
     await rename(`${databaseDir}.away`, databaseDir);
     // On a busy machine a request may end before the database is open.
