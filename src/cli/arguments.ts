@@ -1,6 +1,6 @@
 import { createReadStream } from 'node:fs';
 import { access, constants, stat } from 'node:fs/promises';
-import type { Readable } from 'node:stream';
+import { addAbortSignal, type Readable } from 'node:stream';
 import { Argument, type Command, InvalidArgumentError, Option } from 'commander';
 import { dateBound } from '../domain/filters.js';
 import type { Stored } from '../domain/import-format.js';
@@ -51,6 +51,12 @@ export const overlapOption = (description: string, withoutOverlap: string) =>
   option('--overlap <TIME>', description, parseDuration).default(0, withoutOverlap);
 export const newestOption = () =>
   option('--limit <N>', 'at most this many of the newest entries', parseLimit).default(1_000);
+
+/** Of commands that list all or a page. */
+export const pageOptions = () => [
+  option('--limit <N>', 'one page of at most this many; without it, all', parseLimit),
+  option('--after <CURSOR>', 'the page after an earlier one, which told its cursor on stderr'),
+];
 
 /** Says of an App ID without an option that it is that of --project, for the command that the arguments name. */
 export function nameProject(program: Command, args: readonly string[]): string[] {
@@ -151,11 +157,11 @@ export function parseScopes(text: string): SecretScope[] {
   throw new InvalidArgumentError(`Expected some of ${SECRET_SCOPES.join(', ')}, separated by commas.`);
 }
 
-/** Opens the FILE of a command; `what` says what a person types at a terminal. */
-export async function openInput(file: string, what: string): Promise<Readable | Stored> {
+/** Opens the FILE of a command; `what` says what a person types at a terminal. The signal ends what is no file. */
+export async function openInput(file: string, what: string, signal: AbortSignal): Promise<Readable | Stored> {
   if (file === '-') {
     if (process.stdin.isTTY) process.stderr.write(`Reading ${what} from standard input. Press Ctrl+D to end it.\n`);
-    return process.stdin;
+    return addAbortSignal(signal, process.stdin);
   }
   await access(file, constants.R_OK).catch((error: NodeJS.ErrnoException) => {
     const why = error.code === 'ENOENT' ? 'does not exist' : 'cannot be read';
@@ -165,5 +171,7 @@ export async function openInput(file: string, what: string): Promise<Readable | 
   if (stats.isDirectory()) throw new Error(`${file} is a directory, not a file.`);
   const read = () => createReadStream(file);
   // A pipe has no size, and can be read once.
-  return stats.isFile() ? { bytes: stats.size, [Symbol.asyncIterator]: () => read()[Symbol.asyncIterator]() } : read();
+  return stats.isFile()
+    ? { bytes: stats.size, [Symbol.asyncIterator]: () => read()[Symbol.asyncIterator]() }
+    : addAbortSignal(signal, read());
 }

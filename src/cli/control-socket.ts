@@ -4,7 +4,7 @@ import { chmod, rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { pipeline } from 'node:stream/promises';
+import { text } from 'node:stream/consumers';
 import { THE_OPERATOR } from '../domain/operators.js';
 import { AppError, type ErrorCode, fromUnknown } from '../errors.js';
 import type { Io, Operation, OperationContext, Operations, Progress } from './operation.js';
@@ -12,7 +12,7 @@ import type { Io, Operation, OperationContext, Operations, Progress } from './op
 /**
  * Only one process can open the embedded database. While a server has it open, a command sends its operation to that server over a
  * Unix socket in the data directory, which only the same system user can connect to. The request is an HTTP POST. Its body is a Call as
- * JSON, whose length a header says, and then the input of the operation. The response is a stream of frames, one JSON object per line.
+ * JSON, whose length a header says. The response is a stream of frames, one JSON object per line.
  */
 interface Call {
   readonly params: unknown;
@@ -31,8 +31,6 @@ const CLOSING = 'The running server closes.';
 const OTHER_VERSION = 'The running server is of another version than the command. Restart it.';
 /** It gets another name when older commands and servers would misunderstand the new ones. */
 const CALL_BYTES_HEADER = 'userdir-call-2-bytes';
-/** A longer call is refused. The longest has a text in its arguments, and these have a limit of the system. */
-const MAX_CALL_BYTES = 16 * 2 ** 20;
 /** The path of a Unix socket has at most 108 bytes, 104 on some systems. */
 const MAX_SOCKET_PATH_BYTES = 100;
 
@@ -98,11 +96,7 @@ interface Running {
   isLive: boolean;
 }
 
-/**
- * Reads all input before the operation starts and sends the output after it ends. An operation occupies the only connection to the
- * embedded database, so a slow terminal at the other end must not block other requests. A live operation holds no connection while it
- * writes.
- */
+/** An operation holds no connection to the database while it writes: a slow terminal at the other end blocks nobody. */
 async function respond(
   operations: Operations,
   context: Omit<OperationContext, 'operator'>,
@@ -110,37 +104,25 @@ async function respond(
   response: ServerResponse,
   running: Running,
 ): Promise<void> {
-  const { spool } = context.services;
   const { signal } = running.disconnected;
   const sendFrame = (frame: Frame) => response.write(`${JSON.stringify(frame)}\n`);
-  const sendOutput = async (output: string) => {
-    if (!sendFrame({ output })) await once(response, 'drain', { signal });
-  };
   try {
     const name = decodeURIComponent((incoming.url ?? '/').slice(1));
     const operation = operations.get(name);
     if (operation === undefined) throw new Error(`The running server does not know the operation "${name}".`);
     running.isLive = operation.isLive === true;
-    const body = incoming[Symbol.asyncIterator]() as AsyncIterableIterator<Buffer>;
-    const { call, rest } = await readCall(body, Number(incoming.headers[CALL_BYTES_HEADER]));
+    // Only one of this version has the header.
+    if (incoming.headers[CALL_BYTES_HEADER] === undefined) throw new Error(OTHER_VERSION);
+    const call: Call = JSON.parse(await text(incoming));
     // Only the same system user can connect, so the name is believed.
     const operator = { ...THE_OPERATOR, name: call.operator };
-    const result = await spool.withFile(async (input) => {
-      await input.write(rest);
-      for await (const chunk of body) await input.write(chunk);
-      return spool.withFile(async (output) => {
-        const io: Io = {
-          input,
-          write: operation.isLive ? sendOutput : (chunk) => output.write(chunk),
-          progress: (progress) => sendFrame({ progress }),
-          notice: (notice) => sendFrame({ notice }),
-          signal,
-        };
-        const done = await operation.run({ ...context, operator }, call.params as never, io);
-        const text = new TextDecoder();
-        for await (const chunk of output) await sendOutput(text.decode(chunk, { stream: true }));
-        return done;
-      });
+    const result = await operation.run({ ...context, operator }, call.params as never, {
+      async write(output) {
+        if (!sendFrame({ output })) await once(response, 'drain', { signal });
+      },
+      progress: (progress) => sendFrame({ progress }),
+      notice: (notice) => sendFrame({ notice }),
+      signal,
     });
     sendFrame({ result });
   } catch (error) {
@@ -152,18 +134,6 @@ async function respond(
   } finally {
     response.end();
   }
-}
-
-/** Reads the call at the beginning of a body. `rest` is what has come with it of the input. */
-async function readCall(body: AsyncIterator<Buffer>, callBytes: number): Promise<{ call: Call; rest: Buffer }> {
-  if (!(callBytes > 0 && callBytes <= MAX_CALL_BYTES)) throw new Error(OTHER_VERSION);
-  let read = Buffer.alloc(0);
-  while (read.length < callBytes) {
-    const { done, value } = await body.next();
-    if (done) throw new Error('The command ended before it had sent its arguments.');
-    read = Buffer.concat([read, value]);
-  }
-  return { call: JSON.parse(read.toString('utf8', 0, callBytes)), rest: read.subarray(callBytes) };
 }
 
 /** Runs an operation in the server behind `socketPath`; throws the error of the operation. */
@@ -206,42 +176,21 @@ async function* linesOf(incoming: IncomingMessage): AsyncGenerator<string> {
   }
 }
 
-async function sendRequest(
-  socketPath: string,
-  name: string,
-  call: Call,
-  { input, signal }: Io,
-): Promise<IncomingMessage> {
-  const head = Buffer.from(JSON.stringify(call));
+async function sendRequest(socketPath: string, name: string, call: Call, { signal }: Io): Promise<IncomingMessage> {
+  const body = JSON.stringify(call);
   const outgoing = request({
     socketPath,
     method: 'POST',
     path: `/${encodeURIComponent(name)}`,
-    // A connection of its own: that it is made is what the input waits for.
     agent: false,
-    headers: { [CALL_BYTES_HEADER]: head.length },
+    headers: { [CALL_BYTES_HEADER]: Buffer.byteLength(body) },
     signal,
-  });
-  const answered = new Promise<IncomingMessage>((resolve, reject) => {
+  }).end(body);
+  return new Promise((resolve, reject) => {
     outgoing.once('response', resolve);
-    outgoing.once('error', reject);
+    outgoing.once('error', (cause: NodeJS.ErrnoException) => {
+      const isAway = cause.code === 'ENOENT' || cause.code === 'ECONNREFUSED';
+      reject(isAway ? new NotListeningError({ cause }) : new Error(SERVER_ENDED, { cause }));
+    });
   });
-  outgoing.flushHeaders();
-  // Input is read only after the connection is made, so that the caller can try again.
-  await Promise.race([
-    new Promise((resolve) => outgoing.once('socket', (socket) => socket.once('connect', resolve))),
-    answered,
-  ]).catch((cause: NodeJS.ErrnoException) => {
-    throw cause.code === 'ENOENT' || cause.code === 'ECONNREFUSED' ? new NotListeningError({ cause }) : cause;
-  });
-  // A response may come before all input is sent. It says more than the broken pipe.
-  pipeline(prepend(head, input), outgoing).catch(() => undefined);
-  return answered.catch((cause) => {
-    throw new Error(SERVER_ENDED, { cause });
-  });
-}
-
-async function* prepend(head: Buffer, rest: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-  yield head;
-  yield* rest;
 }

@@ -242,7 +242,6 @@ async function examine(config: Config, params: ExaminationParams): Promise<Findi
 
 async function examineRemotely(socket: string, params: ExaminationParams): Promise<Finding[]> {
   const { version, findings } = await runRemotely(socket, EXAMINATION, params, {
-    input: (async function* () {})(),
     write: async () => undefined,
     progress: () => undefined,
     notice: () => undefined,

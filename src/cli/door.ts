@@ -192,8 +192,21 @@ interface Answer {
 
 const OTHER_VERSION = 'The running server is of another version than the command. Restart it.';
 
-function serverEnded(cause: unknown): never {
-  if ((cause as Error).name === 'AbortError') throw cause;
+/** The text of the answer to a request for a stream, as it comes. Throws the AppError of a refusal. */
+export async function* textOf(answer: IncomingMessage): AsyncGenerator<string> {
+  if (answer.statusCode !== 200) {
+    const { error } = JSON.parse(await text(answer).catch(serverEnded));
+    throw new AppError(error.code, error.message);
+  }
+  try {
+    yield* answer.setEncoding('utf8');
+  } catch (cause) {
+    serverEnded(cause);
+  }
+}
+
+export function serverEnded(cause: unknown): never {
+  if ((cause as Error | null)?.name === 'AbortError') throw cause;
   throw new Error('The running server ended before the operation was done.', { cause });
 }
 

@@ -1,31 +1,46 @@
 import { Argument, type Command, InvalidArgumentError } from 'commander';
-import { METHODS_BY_PREFIX, MOST_BY_PREFIX, type Position, userFilter } from '../domain/filters.js';
-import { parseIdentity, snakeCase } from '../domain/identities.js';
-import { noUser, type User, type UserDetails } from '../domain/users.js';
+import { METHODS_BY_PREFIX, MOST_BY_PREFIX } from '../domain/filters.js';
+import { noUser } from '../domain/users.js';
 import {
   jsonOption,
   jsonReportOption,
   option,
-  parseLimit,
+  pageOptions,
   parseSince,
   projectOption,
   required,
   userIdArgument,
 } from './arguments.js';
-import { type Io, type OperationContext, PAGE_ROWS } from './operation.js';
+import { graphql, type ResultOf, type VariablesOf } from './graphql.js';
+import { requireProject } from './project.js';
+import type { Tools } from './rows.js';
 import type { CommandContext } from './run.js';
-import { counted, fields, listTable, writeNotice } from './terminal.js';
+import { counted, fields, listTable, tellNextPage, writeToStdout } from './terminal.js';
 
-export function addLookupCommands(user: Command, { define, list }: CommandContext): void {
-  define(user, {
+const USER = graphql(`fragment UserDetails on User {
+  id auth_method: authMethod auth_value: authValue email wallet external_id: externalId
+  created_at: createdAt last_login: lastLogin login_count: loginCount banned ban { createdAt expiresAt reason }
+  removed_at: removedAt accounts { id network public_key: publicKey wallet_type: walletType }
+}`);
+
+export function addFindCommands(user: Command, { row, rows, act }: CommandContext): void {
+  row(user, {
     name: 'user get',
     description: 'show everything that is known of a user, also of a removed one',
     examples: ['user get --project app_1 42', 'user get --project app_1 42 --json'],
     takes: [userIdArgument(), projectOption(), jsonOption()],
-    run: getUser,
+    document: graphql(
+      `query GetUser($project: ID!, $userId: ID!) { project(appId: $project) { user(id: $userId) { ...UserDetails } } }`,
+      [USER],
+    ),
+    pick({ project }, { project: appId, userId }) {
+      const { user: shown } = requireProject(project, appId);
+      if (shown === null) throw noUser(BigInt(userId));
+      return toJson(shown);
+    },
     print: userFields,
   });
-  define(user, {
+  act(user, {
     name: 'user search',
     description:
       'find users by ID, external ID, email, address or identity, newest first, or by the beginning of such a text',
@@ -47,14 +62,15 @@ export function addLookupCommands(user: Command, { define, list }: CommandContex
       option('--removed', 'removed users who are not erased yet, the last 100'),
       jsonOption(),
     ],
-    params: (any: string | undefined, { project, ...options }, command: Command): SearchParams => {
+    variables(any, { project, ...options }, command) {
       const { method, value, prefix, removed = false } = options;
       const ways = [any, prefix, method ?? value].filter((way) => way !== undefined).length;
       if (ways !== 1 || (method === undefined) !== (value === undefined) || (prefix !== undefined && removed))
         command.error('error: give either ANY, or --method and --value, or --prefix, which finds current users only');
-      return { project, any, method, value, prefix, removed };
+      const how = { byAny: any !== undefined, byIdentity: method !== undefined, byPrefix: prefix !== undefined };
+      return { project, any, method, value, prefix, removed, ...how };
     },
-    run: searchUsers,
+    act: searchUsers,
     print: (users, { prefix, removed }) =>
       listTable(users, {
         head: ['ID', 'Method', 'Value', 'Email', 'Created', 'State'],
@@ -63,63 +79,28 @@ export function addLookupCommands(user: Command, { define, list }: CommandContex
       }),
     isFailure: (users) => users.length === 0,
   });
-  list(user, {
+  rows(user, {
     name: 'user removed',
     description: 'list removed users who are not erased yet, the last removed first',
     examples: ['user removed --project app_1', 'user removed --project app_1 --limit 100 --json'],
-    takes: [
-      projectOption(),
-      option('--limit <N>', 'one page of at most this many; without it, all', parseLimit),
-      option('--after <CURSOR>', 'the page after an earlier one, which told its cursor on stderr'),
-      jsonOption(),
-    ],
-    params: ({ project, limit = null, after = null }): RemovedParams => ({ project, limit, after }),
-    read: readRemoved,
+    takes: [projectOption(), ...pageOptions(), jsonOption()],
+    document: graphql(
+      `query RemovedUsers($project: ID!, $first: Int!, $after: String) {
+        project(appId: $project) {
+          removedUsers(first: $first, after: $after) { nodes { ...UserDetails } pageInfo { endCursor hasNextPage } }
+        }
+      }`,
+      [USER],
+    ),
+    limit: ({ limit }) => limit,
+    page: (data, { project }) => requireProject(data.project, project).removedUsers,
+    row: toJson,
     head: ['ID', 'Method', 'Value', 'Email', 'Removed'],
-    cells: ({ id, auth_method, auth_value, email, removed_at }) => [
-      id,
-      auth_method,
-      auth_value,
-      email ?? '',
-      removed_at ?? '',
-    ],
+    cells: (each) => [each.id, each.auth_method, each.auth_value, each.email ?? '', each.removed_at ?? ''],
     none: 'No user is removed.',
-    tellNext: (next) => {
-      if (next !== null) writeNotice(`There are more removed users. The next page: --after ${next}`);
-    },
+    tellEnd: tellNextPage('removed users'),
   });
-}
-
-async function* readRemoved({ services, operator }: OperationContext, { project, limit, after }: RemovedParams) {
-  const scope = await services.projects.getScope(project, operator);
-  let next = after;
-  let left = limit ?? Number.POSITIVE_INFINITY;
-  do {
-    const page = await services.users.listRemoved(scope, {
-      after: next,
-      limit: Math.min(left, PAGE_ROWS),
-      order: 'newest first',
-    });
-    yield page.users.map(toJson);
-    left -= page.users.length;
-    next = page.next;
-  } while (next !== null && left > 0);
-  return next;
-}
-
-interface RemovedParams {
-  readonly project: string;
-  readonly limit: number | null;
-  readonly after: string | null;
-}
-
-const INACTIVE_HELP = `
-Each line is one JSON object, newest user first. A user who never logged in counts by the registration:
-  {"id":42,"auth_method":"email","auth_value":"ada@example.com","email":"ada@example.com","external_id":null,
-   "created_at":"2026-01-31T12:00:00.000Z","last_login":null,"login_count":0}   (on one line)`;
-
-export function addInactiveCommand(user: Command, { define }: CommandContext): void {
-  define(user, {
+  act(user, {
     name: 'user inactive',
     description: 'write the users who have not logged in for some time to stdout as NDJSON',
     help: INACTIVE_HELP,
@@ -131,12 +112,43 @@ export function addInactiveCommand(user: Command, { define }: CommandContext): v
     ],
     unit: 'users',
     interrupted: 'Interrupted. The list is incomplete.',
-    isLive: true,
-    run: writeInactive,
+    act: writeInactive,
     print: ({ inactive, since }) => `${counted(inactive, 'user')} without a login since ${since}.`,
     tellsOnStderr: true,
   });
 }
+
+const SEARCH = graphql(
+  `query SearchUsers(
+    $project: ID!, $removed: Boolean!, $any: String = "", $byAny: Boolean!, $prefix: String = "", $byPrefix: Boolean!
+    $method: String = "", $value: String = "", $byIdentity: Boolean!
+  ) {
+    project(appId: $project) {
+      findUsers(any: $any, removed: $removed) @include(if: $byAny) { ...UserDetails }
+      usersByIdentity(authMethod: $method, authValue: $value, removed: $removed) @include(if: $byIdentity) { ...UserDetails }
+      usersByPrefix(prefix: $prefix) @include(if: $byPrefix) { hasMore nodes { ...UserDetails } }
+    }
+  }`,
+  [USER],
+);
+
+async function searchUsers({ ask, notice }: Tools, variables: VariablesOf<typeof SEARCH>) {
+  const data = await ask(SEARCH, variables);
+  const { findUsers, usersByIdentity, usersByPrefix } = requireProject(data.project, variables.project);
+  const users = findUsers ?? usersByIdentity ?? usersByPrefix?.nodes ?? [];
+  if (usersByPrefix?.hasMore)
+    notice(
+      users.length === MOST_BY_PREFIX
+        ? `There may be more than ${MOST_BY_PREFIX} users. A longer beginning finds fewer.`
+        : `Only IDs of the first ${METHODS_BY_PREFIX} login methods were searched. Others are found by --method and --value.`,
+    );
+  return users.map(toJson);
+}
+
+const INACTIVE_HELP = `
+Each line is one JSON object, newest user first. A user who never logged in counts by the registration:
+  {"id":42,"auth_method":"email","auth_value":"ada@example.com","email":"ada@example.com","external_id":null,
+   "created_at":"2026-01-31T12:00:00.000Z","last_login":null,"login_count":0}   (on one line)`;
 
 /** Since an instant that is to come, all users would be inactive. */
 function parsePast(text: string): string {
@@ -145,97 +157,51 @@ function parsePast(text: string): string {
   throw new InvalidArgumentError('Expected a time that is past.');
 }
 
-/** How many users one read may return. */
-const INACTIVE_PAGE = 1_000;
+const INACTIVE = graphql(`query InactiveUsers($project: ID!, $since: String!, $after: String) {
+  project(appId: $project) {
+    scanUsers(state: { lastLoginBefore: $since }, first: 100, after: $after) {
+      nodes {
+        id auth_method: authMethod auth_value: authValue email external_id: externalId
+        created_at: createdAt last_login: lastLogin login_count: loginCount
+      }
+      endCursor
+    }
+  }
+}`);
 
 async function writeInactive(
-  { services, operator }: OperationContext,
-  { project, since }: { project: string; since: string },
-  { write, progress, signal }: Io,
+  { ask, progress, signal }: Tools,
+  { project, since }: { readonly project: string; readonly since: string },
 ) {
-  const scope = await services.projects.getScope(project, operator);
-  const state = { lastLoginBefore: new Date(since), lastLoginAfter: null, banned: null };
-  const window = { before: null, from: 'newest', limit: INACTIVE_PAGE, withAccounts: false } as const;
   const report = { inactive: 0, since };
-  for (let after: Position | null = null, hasMore = true; hasMore; ) {
-    const page = await services.users.scanWindow(scope, userFilter({}), state, { ...window, after });
+  let after: string | null = null;
+  do {
+    const data: ResultOf<typeof INACTIVE> = await ask(INACTIVE, { project, since, after });
+    const { nodes, endCursor } = requireProject(data.project, project).scanUsers;
     signal.throwIfAborted();
-    if (page.users.length > 0) await write(page.users.map((user) => `${JSON.stringify(toLine(user))}\n`).join(''));
-    report.inactive += page.users.length;
+    const lines = nodes.map((each) => `${JSON.stringify({ ...each, id: Number(each.id) })}\n`);
+    if (lines.length > 0) await writeToStdout(lines.join(''));
+    report.inactive += lines.length;
     progress({ done: report.inactive });
-    ({ end: after, hasMore } = page);
-  }
+    after = endCursor;
+  } while (after !== null);
   return report;
 }
 
-function toLine(user: User) {
+/** A user as commands tell it: IDs are numbers, and nothing is in capital letters. */
+function toJson({ id, ban, removed_at, accounts, ...user }: ResultOf<typeof USER>) {
   return {
-    id: user.id,
-    auth_method: user.authMethod,
-    auth_value: user.authValue,
-    email: user.loginEmail,
-    external_id: user.externalId,
-    created_at: user.createdAt,
-    last_login: user.lastLogin,
-    login_count: user.loginCount,
-  };
-}
-
-async function getUser({ services, operator }: OperationContext, params: { project: string; userId: string }) {
-  const id = BigInt(params.userId);
-  const user = await services.users.describeUser(await services.projects.getScope(params.project, operator), id);
-  if (user === null) throw noUser(id);
-  return toJson(user);
-}
-
-type SearchParams = Record<'any' | 'method' | 'value' | 'prefix', string | undefined> & {
-  project: string;
-  removed: boolean;
-};
-
-async function searchUsers(
-  { services: { projects, users }, operator }: OperationContext,
-  params: SearchParams,
-  io: Io,
-) {
-  const { any, method = '', value = '', prefix, removed } = params;
-  const scope = await projects.getScope(params.project, operator);
-  if (any !== undefined) return (await users.searchAny(scope, any, removed)).map(toJson);
-  if (prefix === undefined) {
-    const identity = parseIdentity({ authMethod: method, authValue: value }, snakeCase);
-    return (await users.searchIdentity(scope, identity, removed)).map(toJson);
-  }
-  const found = await users.searchPrefix(scope, prefix);
-  if (found.users.length === MOST_BY_PREFIX && found.hasMore)
-    io.notice(`There may be more than ${MOST_BY_PREFIX} users. A longer beginning finds fewer.`);
-  else if (found.hasMore)
-    io.notice(
-      `Only IDs of the first ${METHODS_BY_PREFIX} login methods were searched. Others are found by --method and --value.`,
-    );
-  return found.users.map(toJson);
-}
-
-function toJson(user: UserDetails) {
-  return {
-    id: user.id,
-    auth_method: user.authMethod,
-    auth_value: user.authValue,
-    email: user.loginEmail,
-    wallet: user.wallet,
-    external_id: user.externalId,
-    created_at: user.createdAt,
-    last_login: user.lastLogin,
-    login_count: user.loginCount,
-    banned: user.ban !== null,
-    banned_at: user.ban?.createdAt ?? null,
-    banned_until: user.ban?.expiresAt ?? null,
-    ban_reason: user.ban?.reason ?? null,
-    removed_at: user.removedAt,
-    accounts: user.accounts.map(({ id, network, publicKey, walletType }) => ({
-      id,
-      network,
-      public_key: publicKey,
-      wallet_type: walletType,
+    id: Number(id),
+    ...user,
+    banned_at: ban?.createdAt ?? null,
+    banned_until: ban?.expiresAt ?? null,
+    ban_reason: ban?.reason ?? null,
+    removed_at,
+    accounts: accounts.map(({ id: account, network, public_key, wallet_type }) => ({
+      id: Number(account),
+      network: network.toLowerCase(),
+      public_key,
+      wallet_type: wallet_type.toLowerCase(),
     })),
   };
 }

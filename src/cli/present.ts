@@ -1,8 +1,6 @@
 import { userInfo } from 'node:os';
-import type { Readable } from 'node:stream';
 import type { Command } from 'commander';
 import { type Config, ConfigError, type Environment, findMisspelt, parseConfig } from '../config/config.js';
-import type { Stored } from '../domain/import-format.js';
 import { type Operator, operatorName, operatorNameOf, THE_OPERATOR } from '../domain/operators.js';
 import type { Io } from './operation.js';
 import { writeNotice } from './terminal.js';
@@ -36,15 +34,12 @@ export function valuesByName(...given: Given): Given[number] {
 
 export interface Presentation<Result> {
   readonly json?: boolean;
-  readonly input?: Readable | Stored | undefined;
   /** What the progress bar counts; without it there is no bar. */
   readonly unit?: string | undefined;
   readonly interrupted?: string | undefined;
   readonly print: (result: Result) => string;
   /** Whether stdout is for output only, and the result is printed on stderr. */
   readonly tellsOnStderr?: boolean | undefined;
-  /** What to do with output; without it, it is written to stdout. */
-  readonly write?: (output: string) => Promise<void>;
 }
 
 /** What the work of a command has. */

@@ -14,7 +14,7 @@ import {
 } from './arguments.js';
 import { graphql, type ResultOf } from './graphql.js';
 import { progressOf } from './operation.js';
-import type { Tools } from './rows.js';
+import { readPages, type Tools } from './rows.js';
 import type { CommandContext } from './run.js';
 import { ask, canAsk, confirmNoOverlap, counted, fields, listTable, tellState } from './terminal.js';
 
@@ -171,6 +171,19 @@ async function confirmDeletion(name: string, users: number): Promise<void> {
     `This erases the project ${name} with ${counted(users, 'user')}, and cannot be undone. Type its name to go on: `,
   );
   if (answer !== name) throw new Error('That is not its name. Nothing was changed.');
+}
+
+const APP_IDS = graphql(`query AppIds($first: Int!, $after: String) {
+  projects(oldestFirst: true, first: $first, after: $after) { nodes { appId } pageInfo { endCursor hasNextPage } }
+}`);
+
+/** The App ID of the project, or those of all, oldest first. */
+export async function appIdsOf({ ask: askSchema }: Pick<Tools, 'ask'>, project: string | undefined): Promise<string[]> {
+  if (project !== undefined) return [project];
+  const list = { document: APP_IDS, page: ({ projects }: ResultOf<typeof APP_IDS>) => projects };
+  const appIds: string[] = [];
+  for await (const page of readPages({ ...list, row: ({ appId }) => appId }, askSchema, {})) appIds.push(...page);
+  return appIds;
 }
 
 /** The project of an answer, or NOT_FOUND. */

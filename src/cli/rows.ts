@@ -4,7 +4,6 @@ import type { Environment } from '../config/config.js';
 import { addCommand, type CommandHelp } from './arguments.js';
 import { type Ask, createDoor, type Door } from './door.js';
 import type { Document } from './graphql.js';
-import { PAGE_ROWS } from './operation.js';
 import {
   type Bench,
   dashboardUrlOf,
@@ -66,7 +65,7 @@ export interface Paging {
 /** A command that lists rows. Rows are printed before more are read, so that memory does not grow with the list. */
 export interface List<Data, Variables extends Paging, Node, Listed> extends CommandHelp, ListForm<Listed> {
   readonly document: Document<Data, Variables>;
-  readonly variables?: (...given: Given) => Omit<Variables, keyof Paging>;
+  readonly variables?: (...given: Given) => Omit<Variables, 'first'>;
   /** How many rows at most; without it all. */
   readonly limit?: (...given: Given) => number;
   readonly page: (data: Data, variables: Variables) => Page<Node>;
@@ -77,6 +76,8 @@ export interface List<Data, Variables extends Paging, Node, Listed> extends Comm
 
 /** The most rows of a page of the operators' schema. */
 const MAX_PAGE = 100;
+/** How many rows a list prints at a time. */
+const PAGE_ROWS = 1_000;
 
 export function createRows(env: Environment) {
   function act<Variables, Result>(parent: Command, row: Act<Variables, Result>): void {
@@ -154,20 +155,19 @@ export function createRows(env: Environment) {
 }
 
 /** The rows of a list, page by page. Returns where the last one ends. */
-async function* readPages<Data, Variables extends Paging, Node, Listed>(
-  { document, page, row }: List<Data, Variables, Node, Listed>,
+export async function* readPages<Data, Variables extends Paging, Node, Listed>(
+  { document, page, row }: Pick<List<Data, Variables, Node, Listed>, 'document' | 'page' | 'row'>,
   ask: Ask,
-  variables: Omit<Variables, keyof Paging>,
+  variables: Omit<Variables, 'first'>,
   limit = Number.POSITIVE_INFINITY,
 ): AsyncGenerator<Listed[], Page<Node>['pageInfo']> {
-  let after: string | null = null;
+  let asked = variables as Variables;
   for (let left = limit; ; ) {
-    const asked = { ...variables, first: Math.min(left, MAX_PAGE), after } as Omit<Variables, keyof Paging> &
-      Paging as Variables;
+    asked = { ...asked, first: Math.min(left, MAX_PAGE) };
     const { nodes, pageInfo } = page(await ask(document, asked), asked);
     yield nodes.map(row);
     left -= nodes.length;
     if (!pageInfo.hasNextPage || left <= 0) return pageInfo;
-    after = pageInfo.endCursor;
+    asked = { ...asked, after: pageInfo.endCursor };
   }
 }

@@ -1,4 +1,3 @@
-import { addAbortSignal, Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { runThenClose } from '../closers.js';
@@ -7,7 +6,7 @@ import type { Context, OpenOptions } from '../context.js';
 import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
 import { addCommand, type CommandHelp } from './arguments.js';
 import { NotListeningError, runRemotely } from './control-socket.js';
-import type { Io, Operation, OperationContext, Operations } from './operation.js';
+import type { Io, Operation, Operations } from './operation.js';
 import {
   dashboardUrlOf,
   type Given,
@@ -19,7 +18,7 @@ import {
   valuesByName,
 } from './present.js';
 import { createRows } from './rows.js';
-import { type ListForm, listPrinter, withAdvice, writeNotice, writeToStdout } from './terminal.js';
+import { withAdvice, writeNotice, writeToStdout } from './terminal.js';
 
 /** An operation that says how its database is opened. */
 interface OpeningOperation<Params, Result> extends Operation<Params, Result> {
@@ -30,27 +29,16 @@ interface OpeningOperation<Params, Result> extends Operation<Params, Result> {
 interface Declaration<Params, Result>
   extends CommandHelp,
     OpeningOperation<Params, Result>,
-    Pick<Presentation<Result>, 'unit' | 'tellsOnStderr'> {
+    Pick<Presentation<Result>, 'unit'> {
   /** The parameters of the operation, from what commander gives to an action. Without it they are all arguments and options, by name. */
   readonly params?: (...given: Given) => Params;
   /** What to do before, such as to ask. */
   readonly before?: (...given: Given) => Promise<void>;
-  readonly input?: (...given: Given) => Presentation<Result>['input'] | Promise<Presentation<Result>['input']>;
   /** What to say when Ctrl+C ends the operation. */
   readonly interrupted?: string | ((params: Params) => string);
   readonly print: (result: Result, params: Params) => string;
   /** Whether the result, which has been printed by then, is a failure of the command. */
   readonly isFailure?: (result: Result, params: Params) => boolean;
-}
-
-/** A command that lists rows: each page is printed before the next is read, so that memory does not grow with the list. */
-interface ListDeclaration<Params, Row, Next>
-  extends CommandHelp,
-    ListForm<Row>,
-    Pick<Declaration<Params, unknown>, 'params'> {
-  /** What to say of the end of the list. */
-  readonly tellNext?: (next: Next) => void;
-  readonly read: (context: OperationContext, params: Params) => AsyncGenerator<Row[], Next>;
 }
 
 export type CommandContext = ReturnType<typeof createCommandContext>;
@@ -67,16 +55,7 @@ export function createCommandContext(env: Environment) {
 
   /** Adds a command with its operation, which the returned function runs too. */
   function define<Params, Result>(parent: Command, declaration: Declaration<Params, Result>) {
-    const {
-      params: paramsOf = valuesByName,
-      before,
-      input,
-      interrupted,
-      print,
-      isFailure,
-      unit,
-      tellsOnStderr,
-    } = declaration;
+    const { params: paramsOf = valuesByName, before, interrupted, print, isFailure, unit } = declaration;
     const run = operation(declaration);
     addCommand(parent, declaration).action(async (...given: Given) => {
       const params: Params = paramsOf(...given);
@@ -84,8 +63,6 @@ export function createCommandContext(env: Environment) {
       const result = await run(params, {
         json: jsonOf(given),
         unit,
-        tellsOnStderr,
-        input: await input?.(...given),
         interrupted: typeof interrupted === 'function' ? interrupted(params) : interrupted,
         print: (made) => print(made, params),
       });
@@ -94,29 +71,7 @@ export function createCommandContext(env: Environment) {
     return run;
   }
 
-  function list<Params, Row, Next>(parent: Command, declaration: ListDeclaration<Params, Row, Next>): void {
-    const { name, params: paramsOf = valuesByName, read, tellNext } = declaration;
-    const write = (context: OperationContext, params: Params, io: Io) => writePages(read(context, params), io);
-    const run = operation({ name, run: write, isLive: true });
-    addCommand(parent, declaration).action(async (...given: Given) => {
-      const params: Params = paramsOf(...given);
-      const printer = listPrinter(declaration, jsonOf(given));
-      const { next } = await run(params, { ...printer, interrupted: 'Interrupted. The list is incomplete.' });
-      tellNext?.(next);
-    });
-  }
-
-  return { env, operations, operation, define, list, ...createRows(env) };
-}
-
-/** Writes each page as a JSON array. Returns what the generator does: where the next page of the list begins. */
-async function writePages<Row, Next>(pages: AsyncGenerator<Row[], Next>, io: Io): Promise<{ next: Next }> {
-  for (;;) {
-    const { done, value } = await pages.next();
-    io.signal.throwIfAborted();
-    if (done) return { next: value };
-    if (value.length > 0) await io.write(JSON.stringify(value));
-  }
+  return { env, operations, operation, define, ...createRows(env) };
 }
 
 async function runAndPrint<Params, Result>(
@@ -125,12 +80,8 @@ async function runAndPrint<Params, Result>(
   params: Params,
   presentation: Presentation<Result>,
 ): Promise<Result> {
-  const { input = noInput(), write = writeToStdout } = presentation;
   return present(env, presentation, ({ config, progress, notice, signal, onLost }) => {
-    const io: Io = {
-      input: input instanceof Readable ? addAbortSignal(signal, input) : input,
-      ...{ write, progress, notice, signal },
-    };
+    const io: Io = { write: writeToStdout, progress, notice, signal };
     return runWhereReachable(config, operation, params, io, onLost);
   });
 }
@@ -196,8 +147,4 @@ async function openOrFindServer(
     if (socket === undefined) throw withAdvice(error);
     return { socket };
   }
-}
-
-async function* noInput(): AsyncGenerator<Buffer> {
-  // Yields nothing.
 }

@@ -24,6 +24,13 @@ export function writeNotice(sentence: string): void {
   process.stderr.write(`${process.stderr.isTTY ? '\r\x1b[K' : ''}userdir: ${sentence}\n`);
 }
 
+/** Says where a list goes on that ends before its last row. */
+export const tellNextPage =
+  (things: string) =>
+  ({ endCursor, hasNextPage }: { readonly endCursor: string | null; readonly hasNextPage: boolean }): void => {
+    if (hasNextPage) writeNotice(`There are more ${things}. The next page: --after ${endCursor}`);
+  };
+
 /** Whether a person can be asked: input and questions are on a terminal. */
 export function canAsk(): boolean {
   return process.stdin.isTTY === true && process.stderr.isTTY === true;

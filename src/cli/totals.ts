@@ -1,12 +1,14 @@
 import type { Command } from 'commander';
-import type { Services } from '../context.js';
 import { jsonOption, option } from './arguments.js';
-import { type Io, type OperationContext, progressOf, readProjects } from './operation.js';
+import { graphql } from './graphql.js';
+import { progressOf } from './operation.js';
+import { appIdsOf, requireProject } from './project.js';
+import type { Tools } from './rows.js';
 import type { CommandContext } from './run.js';
 import { counted } from './terminal.js';
 
-export function addTotalsCommand(program: Command, { define }: CommandContext): void {
-  define(program.command('totals').description('check the tallies that exact totals are read from'), {
+export function addTotalsCommand(program: Command, { act }: CommandContext): void {
+  act(program.command('totals').description('check the tallies that exact totals are read from'), {
     name: 'totals check',
     description: 'count all users again and compare with the tallies; exits with 1 if they disagree',
     examples: ['totals check', 'totals check --project app_1 --repair'],
@@ -15,36 +17,42 @@ export function addTotalsCommand(program: Command, { define }: CommandContext): 
       option('--repair', 'correct the tallies that disagree'),
       jsonOption(),
     ],
-    params: ({ project = null, repair = false }) => ({ project, repair }),
+    variables: ({ project, repair = false }) => ({ project, repair }),
     unit: 'projects',
-    run: compareTotals,
+    act: compareTotals,
     print: report,
     isFailure: ({ differences }, { repair }) => differences.length > 0 && !repair,
   });
 }
 
-async function compareTotals(
-  { services, operator }: OperationContext,
-  params: { project: string | null; repair: boolean },
-  { progress }: Io,
-) {
-  const all = params.project === null ? await services.projects.countProjects() : 1;
-  const differences = [];
-  let projects = 0;
-  for await (const appId of appIdsOf(services, params.project)) {
-    const scope = await services.projects.getScope(appId, operator);
-    const found = await (params.repair ? services.totals.repair(scope) : services.totals.check(scope));
-    differences.push(...found.map((difference) => ({ app_id: appId, ...difference })));
-    projects += 1;
-    progress(progressOf(projects, Math.max(projects, all)));
-  }
-  return { projects, differences, repaired: params.repair && differences.length > 0 };
-}
+const DIFFERENCE = graphql(`fragment Difference on TallyDifference {
+  span starts_at: startsAt login_method: loginMethod expected actual
+}`);
 
-/** The App ID that was given, or those of all projects. */
-async function* appIdsOf(services: Services, appId: string | null): AsyncGenerator<string> {
-  if (appId !== null) yield appId;
-  else for await (const page of readProjects(services)) yield* page.map((project) => project.appId);
+const COMPARE = graphql(
+  `query CompareTallies($appId: ID!) { project(appId: $appId) { tallyDifferences { ...Difference } } }`,
+  [DIFFERENCE],
+);
+
+const REPAIR = graphql(`mutation RepairTallies($appId: ID!) { repairTallies(appId: $appId) { ...Difference } }`, [
+  DIFFERENCE,
+]);
+
+async function compareTotals(
+  { ask, progress, signal }: Tools,
+  params: { project: string | undefined; repair: boolean },
+) {
+  const appIds = await appIdsOf({ ask }, params.project);
+  const differences = [];
+  for (const [place, appId] of appIds.entries()) {
+    signal.throwIfAborted();
+    const found = params.repair
+      ? (await ask(REPAIR, { appId })).repairTallies
+      : requireProject((await ask(COMPARE, { appId })).project, appId).tallyDifferences;
+    differences.push(...found.map((difference) => ({ app_id: appId, ...difference })));
+    progress(progressOf(place + 1, appIds.length));
+  }
+  return { projects: appIds.length, differences, repaired: params.repair && differences.length > 0 };
 }
 
 function report({ projects, differences, repaired }: Awaited<ReturnType<typeof compareTotals>>): string {

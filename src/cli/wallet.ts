@@ -1,22 +1,20 @@
 import type { Command } from 'commander';
-import type { Services } from '../context.js';
-import { type Line, parseJson, splitLines, textOf } from '../domain/import-format.js';
+import { isStored, type Line, parseJson, splitLines, textOf } from '../domain/import-format.js';
 import { parse } from '../domain/parse.js';
-import type { ProjectScope } from '../domain/projects.js';
 import {
-  formatVerdict,
   MAX_WALLETS,
   type MalformedWallet,
   readWalletObject,
   type WalletQuestion,
-  type WalletVerdict,
   walletObject,
 } from '../domain/wallets.js';
 import { fromUnknown } from '../errors.js';
 import { fileArgument, jsonReportOption, openInput, projectOption } from './arguments.js';
-import { countBytes, type Io, type OperationContext } from './operation.js';
+import { graphql, type ResultOf } from './graphql.js';
+import { requireProject } from './project.js';
+import type { Tools } from './rows.js';
 import type { CommandContext } from './run.js';
-import { counted } from './terminal.js';
+import { counted, writeToStdout } from './terminal.js';
 
 const VERIFY_HELP = `
 One wallet per line: a JSON object, or only an address.
@@ -34,8 +32,8 @@ const BATCHES_AT_ONCE = 2;
 /** How many malformed lines the report names. */
 const LINES_NAMED = 5;
 
-export function addWalletCommands(program: Command, { define }: CommandContext): void {
-  define(program.command('wallet').description('verify the addresses of wallets'), {
+export function addWalletCommands(program: Command, { act }: CommandContext): void {
+  act(program.command('wallet').description('verify the addresses of wallets'), {
     name: 'wallet verify',
     description: 'decide for each line whether the address belongs to a user, as NDJSON on stdout',
     help: VERIFY_HELP,
@@ -44,12 +42,9 @@ export function addWalletCommands(program: Command, { define }: CommandContext):
       'wallet verify --project app_1 - < addresses.txt',
     ],
     takes: [fileArgument(), projectOption(), jsonReportOption()],
-    params: (_file, { project }) => ({ project }),
-    input: (file: string) => openInput(file, 'wallets'),
     unit: 'lines',
     interrupted: 'Interrupted. The lines that were not written are not verified.',
-    isLive: true,
-    run: verifyWallets,
+    act: verifyWallets,
     print: reportText,
     tellsOnStderr: true,
     isFailure: ({ malformed }) => malformed > 0,
@@ -70,34 +65,59 @@ interface WalletLine {
   readonly wallet: WalletQuestion | MalformedWallet;
 }
 
+const OWNERS = graphql(`query WalletOwners($project: ID!, $wallets: [WalletQuestion!]!) {
+  project(appId: $project) {
+    walletOwners(wallets: $wallets) { user_id: userId network wallet_type: walletType auth_method: authMethod }
+  }
+}`);
+
+type Owner = NonNullable<NonNullable<ResultOf<typeof OWNERS>['project']>['walletOwners'][number]>;
+
 async function verifyWallets(
-  { services, operator }: OperationContext,
-  params: { project: string },
-  { input, write, progress, signal }: Io,
+  { ask, progress, signal }: Tools,
+  { project, file }: { readonly project: string; readonly file: string },
 ): Promise<Report> {
-  const scope = await services.projects.getScope(params.project, operator);
+  const { chunks, fraction } = countBytes(await openInput(file, 'wallets', signal));
   const report: Report = { verified: 0, not_owned: 0, malformed: 0, errors: [] };
-  const { chunks, fraction } = countBytes(input);
-  const verdicts = inOrder(walletLines(chunks), (lines) => verifyLines(services, scope, lines));
-  for await (const answered of verdicts) {
+
+  async function verifyLines(lines: readonly WalletLine[]): Promise<Answer[]> {
+    const wallets = lines.flatMap(({ wallet }) =>
+      'reason' in wallet ? [] : { address: wallet.address.publicKey, userId: wallet.userId?.toString() ?? null },
+    );
+    const owners = requireProject((await ask(OWNERS, { project, wallets })).project, project).walletOwners.values();
+    return lines.map(({ line, wallet }) =>
+      'reason' in wallet
+        ? { line, verdict: 'MALFORMED', reason: wallet.reason }
+        : { line, address: wallet.address.publicKey, ...verdictOn(owners.next().value ?? null) },
+    );
+  }
+
+  // An unknown project is told before anything is read.
+  await verifyLines([]);
+  for await (const answers of inOrder(walletLines(chunks), verifyLines)) {
     signal.throwIfAborted();
-    for (const each of answered) count(report, each);
-    await write(answered.map(formatLine).join(''));
-    progress({ done: (answered.at(-1) as AnsweredLine).line, ...fraction() });
+    for (const answer of answers) count(report, answer);
+    await writeToStdout(answers.map((answer) => `${JSON.stringify(answer)}\n`).join(''));
+    progress({ done: answers.at(-1)?.line ?? 0, ...fraction() });
   }
   return report;
 }
 
-interface AnsweredLine extends WalletLine {
-  readonly verdict: WalletVerdict;
+/** A line of the output. The address is not repeated where it is malformed: it may be a secret in the wrong place. */
+interface Answer {
+  readonly line: number;
+  readonly address?: string;
+  readonly verdict: 'VERIFIED' | 'NOT_OWNED' | 'MALFORMED';
+  readonly reason?: string;
 }
 
-async function verifyLines(services: Services, scope: ProjectScope, lines: WalletLine[]): Promise<AnsweredLine[]> {
-  const { verdicts } = await services.wallets.verifyWallets(
-    scope,
-    lines.map(({ wallet }) => wallet),
-  );
-  return lines.map((line, place) => ({ ...line, verdict: verdicts[place] as WalletVerdict }));
+function verdictOn(owner: Owner | null) {
+  if (owner === null) return { verdict: 'NOT_OWNED' } as const;
+  const { user_id, network, wallet_type, auth_method } = owner;
+  return {
+    ...({ verdict: 'VERIFIED', user_id: Number(user_id), network: network.toLowerCase() } as const),
+    ...{ wallet_type: wallet_type.toLowerCase(), auth_method },
+  };
 }
 
 /** The lines of the input in batches. */
@@ -115,6 +135,18 @@ async function* walletLines(input: AsyncIterable<Buffer>): AsyncGenerator<Wallet
     }
   }
   if (batch.length > 0) yield batch;
+}
+
+/** The input, and how much of it has been read, if its length is known. */
+function countBytes(input: Awaited<ReturnType<typeof openInput>>) {
+  let readBytes = 0;
+  async function* chunks() {
+    for await (const chunk of input) {
+      readBytes += chunk.length;
+      yield chunk;
+    }
+  }
+  return { chunks: chunks(), fraction: () => (isStored(input) ? { fraction: readBytes / input.bytes } : {}) };
 }
 
 /** The wallet of a line; null for an empty line. */
@@ -146,15 +178,9 @@ async function* inOrder<Item, Result>(
   yield* begun;
 }
 
-/** The address is not repeated where it is malformed: it may be a secret in the wrong place. */
-function formatLine({ line, wallet, verdict }: AnsweredLine): string {
-  const address = 'reason' in wallet ? {} : { address: wallet.address.publicKey };
-  return `${JSON.stringify({ line, ...address, ...formatVerdict(verdict) })}\n`;
-}
-
-function count(report: Report, { line, verdict: { verdict, reason } }: AnsweredLine): void {
-  report[verdict.toLowerCase() as 'verified' | 'not_owned' | 'malformed'] += 1;
-  if (reason !== null && report.errors.length < LINES_NAMED) report.errors.push({ line, error: reason });
+function count(report: Report, { line, verdict, reason }: Answer): void {
+  report[verdict.toLowerCase() as Lowercase<typeof verdict>] += 1;
+  if (reason !== undefined && report.errors.length < LINES_NAMED) report.errors.push({ line, error: reason });
 }
 
 function reportText({ verified, not_owned, malformed, errors }: Report): string {

@@ -1,5 +1,6 @@
 import { execute, GraphQLError, parse, validate } from 'graphql';
 import type { Services } from '../context.js';
+import { snakeCase } from '../domain/identities.js';
 import type { Operator } from '../domain/operators.js';
 import { AppError } from '../errors.js';
 import { createScopes, type DashboardContext } from './builder.js';
@@ -17,11 +18,17 @@ export function contextOfCommand(services: Services, operator: Operator, place: 
     browser: null,
     operator,
     services,
+    spelling: snakeCase,
     requestId: null,
     until: Number.POSITIVE_INFINITY,
     isAwaited: () => true,
     scopeOf: createScopes(services, operator),
     renew: async () => context,
+    // The person who runs the command is told, too.
+    report(failure) {
+      place.report(failure);
+      throw failure;
+    },
     count: { change: unlimited, refusal: unlimited },
   };
   return context;

@@ -3,6 +3,7 @@ import { GraphQLError } from 'graphql';
 import { VERSION } from '../config/build.js';
 import type { Config } from '../config/config.js';
 import type { Services } from '../context.js';
+import { camelCase } from '../domain/identities.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
 import type { ProjectScope } from '../domain/projects.js';
 import { extensionsOf } from '../engine/errors.js';
@@ -203,6 +204,8 @@ function tooManyTransfers(): AppError {
   return new AppError('UNAVAILABLE', message, { headers: { 'retry-after': '10' } });
 }
 
+const IMPORT_WAIT_MS = 30_000;
+
 /** How many pages follow a project in this process, and of one operator. */
 const FOLLOWERS = { inAll: 200, perHolder: 10 };
 
@@ -245,6 +248,7 @@ function createRightOf(sessions: Sessions, { services, requireOpen, newsMs }: Da
     return {
       scope,
       recordRefusal,
+      ...(session !== null && { waitMs: IMPORT_WAIT_MS }),
       permitWithin: async (tx) =>
         services.projects.requireStill(scope, (await sessions.require(request, { tx })).operator, permission),
       terms: {
@@ -282,6 +286,7 @@ async function contextOf(
     },
     operator,
     services,
+    spelling: camelCase,
     status,
     requestId: request.id,
     until: request.until,

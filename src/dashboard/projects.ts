@@ -29,6 +29,12 @@ export const projectType = builder.objectRef<OpenProject>('Project').implement({
       description: 'The exact number of current users by login method: always all four, in the same order.',
       resolve: ({ scope }, _args, { services }) => services.statistics.totalsByMethod(scope),
     }),
+    tallyDifferences: t.field({
+      type: [tallyDifferenceType],
+      description:
+        'Where the tallies, which exact totals are read from, differ from a count of all users. Needs ADMIN.',
+      resolve: ({ scope }, _args, { services }) => services.totals.check(scope),
+    }),
     signUps: t.field({
       type: [signUpsType],
       description: `The current users by the day or month in which they registered, zeros included, oldest first; at most ${MAX_BUCKETS}. Exact, and as fast for ten million users as for ten.`,
@@ -48,6 +54,19 @@ const methodTotalType = builder.objectRef<{ loginMethod: LoginMethod; total: num
   fields: (t) => ({
     loginMethod: t.expose('loginMethod', { type: loginMethodEnum, description: 'The kind of login.' }),
     total: t.exposeInt('total', { description: 'The exact number of users.' }),
+  }),
+});
+
+type TallyDifference = Awaited<ReturnType<Services['totals']['check']>>[number];
+
+const tallyDifferenceType = builder.objectRef<TallyDifference>('TallyDifference').implement({
+  description: 'A tally that differs from a count.',
+  fields: (t) => ({
+    span: t.exposeString('span', { description: 'What it is of: `all`, `month`, `day`, or `slice` of a day.' }),
+    startsAt: t.expose('starts_at', { type: 'DateTime', description: 'Where the span begins.' }),
+    loginMethod: t.exposeString('login_method', { description: 'The kind of login that it is of.' }),
+    expected: t.exposeInt('expected', { description: 'The number of users by the count.' }),
+    actual: t.exposeInt('actual', { description: 'The number of users by the tally.' }),
   }),
 });
 
@@ -210,6 +229,13 @@ builder.mutationFields((t) => ({
       changeProject(context, appId, (lifecycle, scope) =>
         lifecycle.limitProject(scope, rate ?? null, context.requestId),
       ),
+  }),
+  repairTallies: t.field({
+    type: [tallyDifferenceType],
+    description:
+      'Corrects the tallies that differ from a count of all users, and returns them. Needs ADMIN. NOT_FOUND.',
+    args: { appId: t.arg.id(APP_ID) },
+    resolve: async (_root, { appId }, { services, scopeOf }) => services.totals.repair(await scopeOf(appId)),
   }),
   deletePartOfProject: t.field({
     type: deletedPartType,

@@ -22,8 +22,6 @@ const MAX_UPLOAD_BYTES = 4 * 2 ** 30;
 const PROGRESS_INTERVAL_MS = 200;
 /** The event says that something is new, not what: the page asks as what its operator may see. */
 const NEWS = 'data: \n\n';
-/** How long an import waits for another one of its project. It has one of the few places meanwhile. */
-const IMPORT_WAIT_MS = 30_000;
 
 /** What says that the operator has lost the right: the session, the role, or the project. */
 const LOST: readonly ErrorCode[] = ['UNAUTHENTICATED', 'FORBIDDEN', 'NOT_FOUND'];
@@ -39,6 +37,8 @@ export interface Right {
   /** The right is read again as long as the transfer runs. */
   readonly terms: Terms<ProjectScope>;
   /** Reads it within a transaction. Throws where it is gone. */
+  /** How long an import of theirs waits for another one of its project: it has one of the few places meanwhile. */
+  readonly waitMs?: number;
   readonly permitWithin: NonNullable<Parameters<Services['transfers']['importUsers']>[2]['permit']>;
   /** Records that the operator was refused. */
   recordRefusal(): Promise<void>;
@@ -126,16 +126,20 @@ export function serveStreams(
         createdTo: parse(dates.end, end_date),
         loginMethods: parse(dates.methods, login_method),
       });
-      return download(request, reply, right, `users-${scope.appId}`, (write, signal) =>
-        services.transfers.exportUsers(scope, {
+      let report = '';
+      // A command says from where on to follow the changes.
+      reply.trailer('userdir-export', async () => report);
+      return download(request, reply, right, `users-${scope.appId}`, async (write, signal) => {
+        const exported = await services.transfers.exportUsers(scope, {
           filter,
           format: readFormat(request),
           requestId: request.id,
           write,
           progress: () => undefined,
           signal,
-        }),
-      );
+        });
+        report = JSON.stringify(exported);
+      });
     },
   });
 
@@ -199,7 +203,8 @@ export function serveStreams(
               ...how,
               requestId: request.id,
               progress: progressFrames(open),
-              waitMs: IMPORT_WAIT_MS,
+              ...(right.waitMs !== undefined && { waitMs: right.waitMs }),
+              onWait: (notice) => void open.write(frame({ notice })).catch(() => undefined),
               signal: open.signal,
               permit: right.permitWithin,
             });

@@ -1,4 +1,5 @@
-import { camelCase, parseBanTerms, parseUserChanges } from '../domain/identities.js';
+import type { Services } from '../context.js';
+import { parseBanTerms, parseUserChanges } from '../domain/identities.js';
 import { parse, userId } from '../domain/parse.js';
 import type { Permission, ProjectScope } from '../domain/projects.js';
 import { AppError, fromUnknown } from '../errors.js';
@@ -95,6 +96,27 @@ for (const [name, { permission, description, act }] of Object.entries(ACTIONS)) 
   );
 }
 
+const purgedPartType = builder
+  .objectRef<Awaited<ReturnType<Services['users']['purgeRemoved']>>>('PurgedPart')
+  .implement({
+    description: 'A part of a purge.',
+    fields: (t) => ({
+      users: t.exposeInt('users', { description: 'How many users were erased.' }),
+      done: t.exposeBoolean('isDone', { description: 'Whether none is left.' }),
+    }),
+  });
+
+builder.mutationField('purgeRemovedUsers', (t) =>
+  t.field({
+    type: purgedPartType,
+    description:
+      'Erases a part of the users who were removed longer ago than a time, for ever: to be asked again until it is done. Needs ADMIN. NOT_FOUND.',
+    args: { appId: t.arg.id(APP_ID), olderThanSeconds: t.arg.float(required('The time.')) },
+    resolve: async (_root, { appId, olderThanSeconds }, { services, scopeOf, requestId }) =>
+      services.users.purgeRemoved(await scopeOf(appId), olderThanSeconds * 1_000, requestId),
+  }),
+);
+
 const updateInput = builder.inputType('UpdateUserInput', {
   description: 'What to change of a user. An absent field stays as it is; null takes the value away.',
   fields: (t) => ({
@@ -114,10 +136,10 @@ builder.mutationField('updateUser', (t) =>
       input: t.arg({ type: updateInput, required: true, description: 'What to change.' }),
     },
     resolve: async (_root, { appId, id, input }, context) => {
-      const { services, scopeOf, requestId, until } = context;
+      const { services, scopeOf, spelling, requestId, until } = context;
       const scope = await scopeOf(appId);
       scope.projectIdFor('edit');
-      const changes = parseUserChanges(input, camelCase);
+      const changes = parseUserChanges(input, spelling);
       const user = await services.users.updateUser(scope, parse(userId('id'), id), changes, requestId, null, until);
       return within(await openAgain(context, appId))(user);
     },

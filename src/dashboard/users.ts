@@ -8,6 +8,7 @@ import {
   readStateFilter,
   readUserFilter,
 } from '../domain/filters.js';
+import { parseIdentity } from '../domain/identities.js';
 import { IMPORT_FIELDS, type ImportField } from '../domain/import-format.js';
 import { parse, userId } from '../domain/parse.js';
 import type { OpenProject } from '../domain/projects.js';
@@ -33,8 +34,8 @@ export const within =
   (project: OpenProject) =>
   (user: User | UserDetails): ProjectUser => ({ ...user, project });
 
-const banOfUserType = builder.objectRef<BanState>('BanOfUser').implement({
-  description: 'The ban of the identity of a user.',
+export const banOfUserType = builder.objectRef<BanState>('BanOfUser').implement({
+  description: 'The ban of an identity.',
   fields: (t) => ({
     createdAt: t.expose('createdAt', { type: 'DateTime', description: 'Since when it is banned.' }),
     reason: t.exposeString('reason', orNull('Why; null where no reason was given.')),
@@ -198,6 +199,12 @@ builder.objectFields(projectType, (t) => ({
     args: { filter: t.arg(filterArgument) },
     resolve: ({ scope }, { filter }, { services }) => services.users.countUsers(scope, readUserFilter(filter)),
   }),
+  removedUserCount: t.int({
+    description: 'How many users were removed longer ago than a time, and are not erased yet. Needs ADMIN.',
+    args: { olderThanSeconds: t.arg.float(required('The time.')) },
+    resolve: ({ scope }, { olderThanSeconds }, { services }) =>
+      services.users.countRemoved(scope, olderThanSeconds * 1_000),
+  }),
   user: t.field({
     type: userType,
     nullable: true,
@@ -321,6 +328,19 @@ builder.objectFields(projectType, (t) => ({
       const nodes = users.map((user) => ({ ...within(project)(user), at: user.removedAt }));
       return { nodes, hasNextPage: next !== null, hasPreviousPage: after != null };
     },
+  }),
+  usersByIdentity: t.field({
+    type: [userType],
+    description: 'The user who logs in with an identity: none or one.',
+    args: {
+      authMethod: t.arg.string(required('The method: `email`, `passkey`, `wallet`, or the name of a provider.')),
+      authValue: t.arg.string(required('The login email, the address, or the ID at the provider or of the passkey.')),
+      removed: t.arg.boolean(withDefault(false, 'At most 100 removed users who had it, newest first, instead.')),
+    },
+    resolve: async (project, { removed, ...given }, { services, spelling }) =>
+      (await services.users.searchIdentity(project.scope, parseIdentity(given, spelling), removed)).map(
+        within(project),
+      ),
   }),
   findUsers: t.field({
     type: [userType],

@@ -31,13 +31,6 @@ function summaries(page: Prisma.Sql): Prisma.Sql {
     ORDER BY p.id`;
 }
 
-/** The next `limit` projects after one, oldest first, with their exact numbers of current users. */
-export function listProjects(db: Queryable, after: number, limit: number): Promise<ProjectSummary[]> {
-  return db.query(
-    summaries(Prisma.sql`SELECT * FROM projects WHERE id > ${after}::int ORDER BY id LIMIT ${limit}::bigint`),
-  );
-}
-
 /** `limit` projects, or all if there are no more, drawn anew each time. Reads the ids of all projects. */
 export function sampleProjects(db: Queryable, limit: number): Promise<ProjectSummary[]> {
   return db.query(summaries(Prisma.sql`SELECT * FROM projects ORDER BY random() LIMIT ${limit}::bigint`));
@@ -135,28 +128,4 @@ export async function deleteProject(db: Queryable, actor: Actor): Promise<void> 
       DELETE FROM projects WHERE id = ${actor.projectId}::int RETURNING app_id, name
     )
     ${insertLogEntries(actor, 'delete_project', entry)}`);
-}
-
-/** The projects that have users who were removed more than `olderThanMs` ago, with the number of those. Goes from project to project by the index of removed users. */
-export function listProjectsWithRemoved(db: Queryable, olderThanMs: number) {
-  return db.query<{ id: number; appId: string; removed: number }>(Prisma.sql`
-    WITH RECURSIVE found AS (
-      (SELECT project_id FROM users WHERE deleted_at IS NOT NULL ORDER BY project_id, deleted_at LIMIT 1)
-      UNION ALL
-      SELECT next.project_id FROM found CROSS JOIN LATERAL (
-        SELECT u.project_id FROM users u
-        WHERE u.project_id > found.project_id AND u.deleted_at IS NOT NULL
-        ORDER BY u.project_id, u.deleted_at
-        LIMIT 1
-      ) AS next
-    )
-    SELECT p.id, p.app_id AS "appId", counted.removed
-    FROM found
-    JOIN projects p ON p.id = found.project_id
-    CROSS JOIN LATERAL (
-      SELECT count(*) AS removed FROM users u
-      WHERE u.project_id = p.id AND u.deleted_at < now() - ${olderThanMs}::float8 * interval '1 millisecond'
-    ) AS counted
-    WHERE counted.removed > 0
-    ORDER BY p.id`);
 }

@@ -194,20 +194,8 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
       return { id: project.id, name: project.name, appId, appSecret };
     },
 
-    /** From 0: from the first on. */
-    listProjects: (after: number, limit: number) => sql.listProjects(db, after, limit),
     sampleProjects: (limit: number) => sql.sampleProjects(db, limit),
     countProjects: () => sql.countProjects(db),
-
-    /** For a purge. */
-    async openProjectsWithRemoved(operator: Operator, olderThanMs: number) {
-      requirePermission(operator, 'govern');
-      const rows = await sql.listProjectsWithRemoved(db, olderThanMs);
-      return rows.flatMap(({ id, appId, removed }) => {
-        const scope = operatorScope(id, appId, operator);
-        return scope === null ? [] : { scope, removed };
-      });
-    },
 
     /** To be called when secrets have ended in this process: all cached credentials become stale. */
     forgetCredentials: cache.invalidate,

@@ -285,16 +285,12 @@ export function createUsers(db: Database, totals: Totals) {
       return writes.countRemoved(db, scope.projectIdFor('operate'), olderThanMs);
     },
 
-    /** Erases users removed more than `olderThanMs` ago, and expired keys, for ever, in bounded transactions. Returns the number of users. */
-    async purgeRemoved(scope: ProjectScope, olderThanMs: number, progress: (purged: number) => void): Promise<number> {
-      const actor = scope.actorFor('operate', null);
+    /** Erases a bounded number of users removed more than `olderThanMs` ago, and expired keys, for ever. There may be more unless it is done. */
+    async purgeRemoved(scope: ProjectScope, olderThanMs: number, requestId: string | null = null) {
+      const actor = scope.actorFor('operate', requestId);
       await deleteOldKeys(db, actor.projectId);
-      for (let purged = 0; ; ) {
-        const batch = await writes.purgeRemoved(db, actor, olderThanMs, PURGE_BATCH);
-        purged += batch;
-        progress(purged);
-        if (batch < PURGE_BATCH) return purged;
-      }
+      const users = await writes.purgeRemoved(db, actor, olderThanMs, PURGE_BATCH);
+      return { users, isDone: users < PURGE_BATCH };
     },
   };
 }

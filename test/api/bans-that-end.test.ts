@@ -233,14 +233,16 @@ test('the dashboard bans with reason and end, one identity or many, and refuses 
     bans: { nodes: [{ reason: 'spam', expiresAt: aDay }] },
   });
   const BAN = `mutation ($appId: ID!, $reason: String, $expiresAt: String) {
-    banIdentity(appId: $appId, authMethod: "email", authValue: "ada@example.com", reason: $reason, expiresAt: $expiresAt) { reason expiresAt }
+    banIdentity(appId: $appId, authMethod: "email", authValue: "ada@example.com", reason: $reason, expiresAt: $expiresAt) { ban { reason expiresAt } }
   }`;
-  expect(await ask(BAN, { appId })).toEqual({ banIdentity: { reason: 'spam', expiresAt: aDay } });
+  expect(await ask(BAN, { appId })).toEqual({ banIdentity: { ban: { reason: 'spam', expiresAt: aDay } } });
   // Many at once keep what each has, too.
   await ask(BAN_USERS, { appId, ids, reason: 'fraud' });
-  expect(await ask(BAN, { appId })).toEqual({ banIdentity: { reason: 'fraud', expiresAt: aDay } });
-  expect(await ask(BAN, { appId, reason: null })).toEqual({ banIdentity: { reason: null, expiresAt: aDay } });
-  expect(await ask(BAN, { appId, expiresAt: null })).toEqual({ banIdentity: { reason: null, expiresAt: null } });
+  expect(await ask(BAN, { appId })).toEqual({ banIdentity: { ban: { reason: 'fraud', expiresAt: aDay } } });
+  expect(await ask(BAN, { appId, reason: null })).toEqual({ banIdentity: { ban: { reason: null, expiresAt: aDay } } });
+  expect(await ask(BAN, { appId, expiresAt: null })).toEqual({
+    banIdentity: { ban: { reason: null, expiresAt: null } },
+  });
   for (const [bad, says] of [
     [{ reason: 'x'.repeat(501) }, 'reason: got'],
     [{ reason: 'two\nlines' }, 'reason: got'],

@@ -279,7 +279,7 @@ test('a purge leaves nothing in the feed that identifies a person', async () => 
   });
   await project.rest(`/server/users/${id}`, { method: 'DELETE' });
   const scope = await app.context.services.projects.getScope(project.appId);
-  await app.context.services.users.purgeRemoved(scope, 0, () => undefined);
+  await app.context.services.users.purgeRemoved(scope, 0);
   const { rows } = await run(
     'SELECT c.* FROM changes c JOIN projects p ON p.id = c.project_id WHERE p.app_id = $1 ORDER BY c.id',
     [project.appId],

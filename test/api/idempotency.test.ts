@@ -175,11 +175,7 @@ test('expired keys of all projects are deleted in the background, and by a purge
   await app.context.services.changes.prune();
   expect([await countKeys(one), await countKeys(other)]).toEqual([0, 1]);
   await addExpired(other, 3, 1);
-  await app.context.services.users.purgeRemoved(
-    await app.context.services.projects.getScope(other.appId),
-    0,
-    () => undefined,
-  );
+  await app.context.services.users.purgeRemoved(await app.context.services.projects.getScope(other.appId), 0);
   expect(await countKeys(other)).toBe(1);
 });
 

@@ -75,7 +75,7 @@ test('a user is not restored whose identity has registered again, who is current
   await restore(project, user.id);
   await requireExact(project, 1);
   await remove(project, user.id);
-  await app.context.services.users.purgeRemoved(await scopeOf(project), 0, () => undefined);
+  await app.context.services.users.purgeRemoved(await scopeOf(project), 0);
   await expect(restore(project, user.id)).rejects.toMatchObject({ code: 'NOT_FOUND' });
   await expect(restore(project, Number.MAX_SAFE_INTEGER)).rejects.toMatchObject({ code: 'NOT_FOUND' });
   const trail = await app.context.services.audit.listEntries(await scopeOf(project), null, 20);

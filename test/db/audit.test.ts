@@ -50,7 +50,7 @@ test('an operation fails and changes nothing if its audit entry cannot be writte
 
   const acts: Record<string, () => Promise<unknown>> = {
     remove: () => users.removeUser(scope, ids[1] as bigint, null),
-    purge: () => users.purgeRemoved(scope, 0, () => undefined),
+    purge: () => users.purgeRemoved(scope, 0),
     ban: () => bans.ban(scope, { authMethod: 'passkey', authValue: 'x', authValueKey: 'x' }),
     unban: () => bans.unban(scope, banned),
     import: () => project.addUsers({ auth_method: 'passkey', auth_value: 'new' }),

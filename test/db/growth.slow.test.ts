@@ -426,7 +426,6 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
       ),
     ),
     // The pending deltas are those of the first project.
-    listProjects: about(500, (db) => each([0, PROJECTS / 2], (after) => projects.listProjects(db, after, 20))),
     sampleProjects: about(PROJECTS, (db) => projects.sampleProjects(db, 20)),
   },
   logins: {
@@ -444,8 +443,6 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     }),
   },
   'remove-users': {
-    // It reads all removed users, of whom there are ROWS, and no others.
-    listProjectsWithRemoved: about(ROWS / 4, (db) => projects.listProjectsWithRemoved(db, 0)),
     countRemoved: about(ROWS, (db, { projectId }) => writes.countRemoved(db, projectId, 0)),
     purgeRemoved: about(100, (db, at) => writes.purgeRemoved(db, actor(at), 0, 50)),
     removeUsers: about(20, (db, at) => {

@@ -317,7 +317,7 @@ test('totals are exact after concurrent logins, removals, imports, rollbacks, pu
           throw new Error('rolled back');
         })
         .catch(() => undefined),
-    () => services.users.purgeRemoved(scope, 0, () => undefined),
+    () => services.users.purgeRemoved(scope, 0),
     () => services.totals.fold(scope),
   ];
   await Promise.all(

@@ -20,13 +20,13 @@ const BANS = graphql(`
 
 const BAN = graphql(`
   mutation BanIdentity($appId: ID!, $authMethod: String!, $authValue: String!, $reason: String, $expiresAt: String) {
-    banIdentity(appId: $appId, authMethod: $authMethod, authValue: $authValue, reason: $reason, expiresAt: $expiresAt) { createdAt }
+    banIdentity(appId: $appId, authMethod: $authMethod, authValue: $authValue, reason: $reason, expiresAt: $expiresAt) { changed }
   }
 `);
 
 const UNBAN = graphql(`
   mutation UnbanIdentity($appId: ID!, $authMethod: String!, $authValue: String!) {
-    unbanIdentity(appId: $appId, authMethod: $authMethod, authValue: $authValue)
+    unbanIdentity(appId: $appId, authMethod: $authMethod, authValue: $authValue) { changed }
   }
 `);
 
