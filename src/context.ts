@@ -54,7 +54,6 @@ export interface OpenOptions extends Pick<MigrateOptions, 'signal' | 'waitMs'> {
 export interface ContextOptions extends DatabaseOptions {
   /** The name of this process in the lock of the data directory. */
   readonly command: string;
-  readonly controlSocket?: string;
   /** The wait for another process to release the data directory. */
   readonly lockWaitMs?: number;
   readonly onBackgroundFailure?: OnFailure;
@@ -71,7 +70,7 @@ export interface ContextOptions extends DatabaseOptions {
 }
 
 export function createContext(config: Config, options: ContextOptions): Context {
-  const { command, controlSocket, lockWaitMs: waitMs = 0, onDoubt } = options;
+  const { command, serving, lockWaitMs: waitMs = 0, onDoubt } = options;
   const { db: dbConfig } = config;
   const db = createDatabase(dbConfig, options);
   const services = createServices(db, config, options.onBackgroundFailure);
@@ -79,7 +78,7 @@ export function createContext(config: Config, options: ContextOptions): Context 
 
   async function lockDataDirectory() {
     if (dbConfig.engine !== 'embedded' || lock !== null) return;
-    const self = { command, ...(controlSocket && { controlSocket }) };
+    const self = { command, ...(serving && { takesCommands: true as const }) };
     lock = await lockDataDir(dbConfig.dataDir, self, { waitMs, onLost, ...(onDoubt && { onDoubt }) });
   }
 
@@ -133,14 +132,14 @@ export function createContext(config: Config, options: ContextOptions): Context 
       await lockDataDirectory();
       await db.start();
       await db.check();
-      if (options.serving) await db.requireSessions();
+      if (serving) await db.requireSessions();
       requireUsable(await readRelease(db.direct));
       const applied = migrates ? await applyMigrations(limits) : [];
       context.release = await readRelease(db.direct);
-      if (migrates && (await services.changes.recognise(options.serving ? 'server' : 'command')) === 'restored')
+      if (migrates && (await services.changes.recognise(serving ? 'server' : 'command')) === 'restored')
         options.onRestored?.(RESTORED);
       context.isOpen = true;
-      if (options.serving) {
+      if (serving) {
         services.changes.start();
         // Not earlier: a standby is read only when it has what was on the primary by now, with the migrations.
         db.replica?.start();

@@ -4,7 +4,7 @@ import Fastify, { type FastifyInstance, LogController } from 'fastify';
 import { VERSION } from '../config/build.js';
 import type { Config } from '../config/config.js';
 import type { Context } from '../context.js';
-import type { Check } from '../dashboard/builder.js';
+import type { StatusSource } from '../dashboard/builder.js';
 import type { Door } from '../dashboard/door.js';
 import { type DocsOf, unavailable } from '../errors.js';
 import { graphqlPlugin } from '../graphql/plugin.js';
@@ -55,7 +55,7 @@ export interface ServerOptions {
   /** Lets in commands on this machine. */
   readonly door?: Door | null;
   /** Checks of the database's health for the dashboard. */
-  readonly examine?: () => Promise<Check[]>;
+  readonly examine?: StatusSource['examine'];
   readonly admission?: AdmissionOptions;
   readonly timeouts?: Timeouts;
   readonly streamLimits?: StreamLimits | undefined;

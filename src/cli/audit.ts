@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { jsonOption, newestOption, option, parseSince, projectOption } from './arguments.js';
 import { graphql } from './graphql.js';
 import { requireProject } from './project.js';
-import type { CommandContext } from './run.js';
+import type { CommandContext } from './rows.js';
 
 export function addAuditCommand(program: Command, { rows }: CommandContext): void {
   rows(program, {

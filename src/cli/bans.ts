@@ -3,7 +3,7 @@ import { parseBanTerms } from '../domain/identities.js';
 import { jsonOption, option, pageOptions, projectOption, required } from './arguments.js';
 import { graphql } from './graphql.js';
 import { requireProject } from './project.js';
-import type { CommandContext } from './run.js';
+import type { CommandContext } from './rows.js';
 import { tellNextPage, tellState } from './terminal.js';
 
 const identityOptions = [

@@ -11,11 +11,9 @@ import {
   userIdsArgument,
 } from './arguments.js';
 import { type Document, graphql, type ResultOf, type VariablesOf } from './graphql.js';
-import { progressOf } from './operation.js';
 import { appIdsOf, requireProject } from './project.js';
-import type { Tools } from './rows.js';
-import type { CommandContext } from './run.js';
-import { counted } from './terminal.js';
+import type { CommandContext, Tools } from './rows.js';
+import { counted, progressOf } from './terminal.js';
 
 const REMOVE = graphql(`mutation RemoveUsers($project: ID!, $ids: [ID!]!) {
   results: removeUsers(appId: $project, ids: $ids) { code message }

@@ -1,26 +1,40 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
-import { CHANGES_PAGE, type Change, changeCursor, changeTypes, formatChange } from '../domain/changes.js';
+import { isUnreachable } from '../db/failures.js';
+import { CHANGE_MEANINGS, CHANGES_PAGE, changeCursor, changeTypes, formatChange } from '../domain/changes.js';
 import { parse } from '../domain/parse.js';
-import { addCommand, jsonOption, option, projectOption } from './arguments.js';
-import type { Io, OperationContext } from './operation.js';
-import type { CommandContext } from './run.js';
-import { counted } from './terminal.js';
+import { AppError } from '../errors.js';
+import { nameOf, valuesOf } from '../graphql/shared.js';
+import { jsonReportOption, option, projectOption } from './arguments.js';
+import { type Ask, NotListeningError, type Reached, textOf } from './door.js';
+import { graphql } from './graphql.js';
+import { operatorOf } from './present.js';
+import { requireProject } from './project.js';
+import type { CommandContext, Tools } from './rows.js';
+import { counted, writeToStdout } from './terminal.js';
 
 const HELP = `
 Each line is one JSON object, in the order of the commits:
   {"id":"…","type":"user.created","at":"2026-01-31T12:00:00.000Z","user_id":42}
 The id is a cursor for --after. Without it, the changes begin with the oldest that is kept.`;
 
+const afterOption = changeCursor('--after');
+const typesOption = changeTypes('--types');
+const TYPES = valuesOf(CHANGE_MEANINGS);
+
+/** The types of an option as the schema names them, and a type of the schema as commands tell it. */
+export const namesOfTypes = (text: string) => parse(typesOption, text).map((type) => nameOf(type));
+export const typeOfName = (name: keyof typeof TYPES) => TYPES[name].value;
+
 interface ChangesParams {
   readonly project: string;
   readonly after: string | null;
-  readonly types: string | null;
+  readonly types: ReturnType<typeof namesOfTypes> | null;
   readonly follow: boolean;
 }
 
-export function addChangesCommand(program: Command, { operation }: CommandContext): void {
-  const changes = operation({ name: 'changes', run: writeChanges, isLive: true });
-  addCommand(program, {
+export function addChangesCommand(program: Command, { act }: CommandContext): void {
+  act(program, {
     name: 'changes',
     description: 'write what has changed among the users to stdout as NDJSON',
     help: HELP,
@@ -30,48 +44,91 @@ export function addChangesCommand(program: Command, { operation }: CommandContex
       option('--after <CURSOR>', 'only changes after this: an id, the cursor of an export, or now'),
       option('--types <TYPES>', 'only these types, separated by commas'),
       option('--follow', 'go on with each change that comes, until Ctrl+C'),
-      // The output is JSON with and without the option.
-      jsonOption().hideHelp(),
+      jsonReportOption(),
     ],
-  }).action(async ({ project, after = null, types = null, follow = false }) => {
-    const { written, end } = await changes(
-      { project, after, types, follow },
-      {
-        interrupted:
-          'Interrupted. Go on with --after and the last id, or with the cursor above if there was no change.',
-        print: () => '',
-      },
-    );
-    process.stderr.write(`${counted(written, 'change')}. The next ones come after ${end}\n`);
+    variables: ({ project, after = null, types, follow = false }): ChangesParams => {
+      if (after !== null) parse(afterOption, after);
+      return { project, after, types: types === undefined ? null : namesOfTypes(types), follow };
+    },
+    interrupted: 'Interrupted. Go on with --after and the last id, or with the cursor above if there was no change.',
+    act: writeChanges,
+    print: ({ written, end }) => `${counted(written, 'change')}. The next ones come after ${end}`,
+    tellsOnStderr: true,
   });
 }
 
-const afterOption = changeCursor('--after');
-const typesOption = changeTypes('--types');
+const CHANGES = graphql(`query Changes($project: ID!, $after: String, $types: [ChangeType!], $first: Int!) {
+  project(appId: $project) {
+    changes(after: $after, types: $types, first: $first) { nodes { id type at userId fields } end hasMore }
+  }
+}`);
 
-async function writeChanges({ services, operator }: OperationContext, params: ChangesParams, io: Io) {
-  const { changes, projects } = services;
-  const scope = await projects.getScope(params.project, operator);
-  const types = params.types === null ? null : parse(typesOption, params.types);
+async function writeChanges(tools: Tools, { follow, ...params }: ChangesParams) {
+  const { notice, signal } = tools;
   const report = { written: 0, end: params.after };
-  const write = async (list: readonly Change[]) => {
-    if (list.length > 0) await io.write(list.map((change) => `${formatChange(change)}\n`).join(''));
-    report.written += list.length;
-  };
-  for (let hasMore = true; hasMore; ) {
-    const after = report.end === null ? null : parse(afterOption, report.end);
-    const page = await changes.listChanges(scope, { after, types, first: CHANGES_PAGE.max });
-    io.signal.throwIfAborted();
-    await write(page.changes);
-    report.end = page.end;
-    hasMore = page.hasMore;
+  async function writeNew(ask: Ask): Promise<void> {
+    for (let isMore = true; isMore; ) {
+      const variables = { ...params, after: report.end, first: CHANGES_PAGE.max };
+      const { nodes, end, hasMore } = requireProject((await ask(CHANGES, variables)).project, params.project).changes;
+      signal.throwIfAborted();
+      if (nodes.length > 0) await writeToStdout(nodes.map((node) => `${formatChange(changeOf(node))}\n`).join(''));
+      report.written += nodes.length;
+      report.end = end;
+      isMore = hasMore;
+    }
   }
-  if (params.follow) {
-    const after = await changes.findStart(scope, parse(afterOption, report.end));
-    io.notice(`Following after ${report.end}.`);
-    const followed = changes.follow(scope, { after, types }, io.signal, (work) => work());
-    for await (const { changes: list } of followed) await write(list);
-    io.signal.throwIfAborted();
+  await writeNew(tools.ask);
+  if (!follow) return report;
+  notice(`Following after ${report.end}.`);
+  const where = await tools.reach();
+  for await (const _ of newsOf(where, tools, params.project)) await patiently(() => writeNew(where.ask), signal);
+  signal.throwIfAborted();
+  // A server ends its news in order.
+  await writeNew(where.ask).catch((error) => {
+    if (error instanceof AppError) throw error;
+  });
+  throw new AppError('UNAVAILABLE', 'The running server closes.');
+}
+
+/** A follower tries again for so long while the database is away. */
+const RETRY_MS = 500;
+const MAX_RETRIES = 60;
+
+async function patiently(work: () => Promise<void>, signal: AbortSignal): Promise<void> {
+  for (let retries = 0; ; retries += 1) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!isUnreachable(error) || retries === MAX_RETRIES) throw error;
+    }
+    await sleep(RETRY_MS, undefined, { signal });
   }
-  return report;
+}
+
+type ShownChange = { readonly type: keyof typeof TYPES; readonly userId: string | null } & Omit<
+  Parameters<typeof formatChange>[0],
+  'type' | 'userId'
+>;
+
+const changeOf = ({ type, userId, ...change }: ShownChange) => ({
+  ...change,
+  type: typeOfName(type),
+  userId: userId === null ? null : Number(userId),
+});
+
+/** Tells that a project may have new changes: at once, and each time. */
+async function* newsOf(where: Reached, { config, signal }: Tools, project: string): AsyncGenerator<unknown, void> {
+  if (where.services !== null) {
+    const { projects, changes } = where.services;
+    yield* changes.watch(await projects.getScope(project, operatorOf(config)), signal);
+    return;
+  }
+  const answer = await where.send(`/dashboard/projects/${project}/news`).catch((error) => {
+    // It closes already.
+    if (error instanceof NotListeningError) return null;
+    throw error;
+  });
+  if (answer === null) return;
+  // Between two events there are comments.
+  for await (const text of textOf(answer)) if (text.includes('data:')) yield;
 }

@@ -1,12 +1,11 @@
 import type { Command } from 'commander';
 import { LOOPBACK } from '../config/config.js';
-import { AppError } from '../errors.js';
 import { jsonOption, option } from './arguments.js';
-import type { OperationContext } from './operation.js';
-import type { CommandContext } from './run.js';
+import { graphql } from './graphql.js';
+import type { CommandContext } from './rows.js';
 
-export function addDashboardCommand(program: Command, { define }: CommandContext): void {
-  define(program, {
+export function addDashboardCommand(program: Command, { row }: CommandContext): void {
+  row(program, {
     name: 'dashboard',
     description: 'make a link that logs an operator in to the dashboard, once, within ten minutes',
     examples: ['dashboard', 'dashboard --operator ada', 'dashboard --json'],
@@ -14,8 +13,10 @@ export function addDashboardCommand(program: Command, { define }: CommandContext
       option('--operator <NAME>', 'who logs in; without it you, and where there is no operator yet, you as admin'),
       jsonOption(),
     ],
-    params: ({ operator = null }) => ({ name: operator }),
-    run: makeLink,
+    document: graphql(`mutation CreateLink($operator: String) {
+      createLoginLink(operator: $operator) { url expires_at: expiresAt }
+    }`),
+    pick: ({ createLoginLink }) => createLoginLink,
     print: ({ url, expires_at }) => `${url}\n\nIt works once, until ${expires_at}.${hintOf(url)}`,
   });
 }
@@ -25,20 +26,4 @@ function hintOf(url: string): string {
   const { hostname } = new URL(url);
   const isAddress = hostname !== 'localhost' && LOOPBACK.test(hostname.replace(/^\[|\]$/g, ''));
   return isAddress ? `\nFor a passkey, open it at localhost instead of ${hostname}.` : '';
-}
-
-/** A link for an operator, or (null) for the person who runs the command, who is added where there is no operator yet. */
-export async function makeLink(
-  { services, operator, dashboardUrl }: Pick<OperationContext, 'services' | 'operator' | 'dashboardUrl'>,
-  { name }: { name: string | null },
-) {
-  if (dashboardUrl === null) {
-    const message = 'The dashboard is off: set DASHBOARD=on, for the service and for this command.';
-    throw new AppError('CONFLICT', message);
-  }
-  const { token, expiresAt } =
-    name === null
-      ? await services.operators.createFirstLink(operator)
-      : await services.operators.createLink(operator, name);
-  return { url: `${dashboardUrl}#login=${token}`, expires_at: expiresAt };
 }

@@ -4,7 +4,7 @@ import type { Services } from '../context.js';
 import type { UserRecord } from '../domain/identities.js';
 import type { Credentials } from '../domain/projects.js';
 import { AppError } from '../errors.js';
-import { FIRST_DAY, LAST_DAY, syntheticUsers } from './synthetic-users.js';
+import { FIRST_DAY, LAST_DAY, syntheticUsers } from '../users/synthetic-users.js';
 
 const DEMO_USERS = 200;
 const DEMO_SEED = 1;
@@ -34,7 +34,7 @@ async function createDemo(services: Services, path: string): Promise<Credentials
     await services.projects.createProject('Demo', { credentials });
   }
   const scope = await services.projects.getScope(credentials.appId);
-  await services.transfers.addUsers(scope, demoUsers(Date.now()), () => undefined);
+  await services.transfers.addUsers(scope, demoUsers(Date.now()));
   await rename(draft, path);
   return credentials;
 }

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isOlder, VERSION } from '../config/build.js';
 import type { Config } from '../config/config.js';
 import type { Services } from '../context.js';
+import type { Finding } from '../dashboard/builder.js';
 import type { Database } from '../db/database.js';
 import { inspectMigrations } from '../db/migrate.js';
 import { readRelease } from '../db/release.js';
@@ -13,7 +14,6 @@ import {
   checkPooler,
   checkRole,
   checkStatistics,
-  type Finding,
   failed,
   IDENTITY,
   type Outcome,
@@ -58,7 +58,7 @@ type Check = readonly [id: string, check: () => Promise<Outcome>, setting?: stri
 export async function examineDatabase(
   { db, services }: { db: Database; services: Services },
   params: ExaminationParams,
-): Promise<{ version: string; findings: Finding[] }> {
+): Promise<Finding[]> {
   const findings: Finding[] = [{ id: 'database', ...(await checkVersion(db, params)) }];
   const server: Check[] = [
     ['clock', () => checkClock(db)],
@@ -85,7 +85,7 @@ export async function examineDatabase(
     else if (isMigrated) findings.push(await attempt(id, check));
     else findings.push({ id, ...skipped('not checked before the migrations are applied') });
   }
-  return { version: VERSION, findings };
+  return findings;
 }
 
 function checksOfPostgres(db: Database, { connections, hasDirectUrl }: ExaminationParams): Check[] {

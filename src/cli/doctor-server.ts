@@ -1,19 +1,9 @@
 import { existsSync } from 'node:fs';
 import { type Config, LOOPBACK } from '../config/config.js';
+import type { Finding } from '../dashboard/builder.js';
 import type { Database } from '../db/database.js';
 import { adviseConnection } from './connection-failure.js';
 import { explainFailure } from './terminal.js';
-
-/** What a check of `userdir doctor` has found. */
-
-export interface Finding {
-  /** Never changes, so that scripts can rely on it. */
-  readonly id: string;
-  readonly status: 'passed' | 'warning' | 'failed' | 'skipped';
-  readonly found: string;
-  /** How to solve the problem. */
-  readonly advice: string | null;
-}
 
 /** What a check finds. */
 export type Outcome = Omit<Finding, 'id'>;

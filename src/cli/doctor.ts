@@ -7,15 +7,16 @@ import { runThenClose } from '../closers.js';
 import { BUILD_ADVICE, findBuildFault, PACKAGE, VERSION } from '../config/build.js';
 import { type Config, ConfigError, type Environment, findMisspelt, LOOPBACK, parseConfig } from '../config/config.js';
 import { SETTINGS } from '../config/settings.js';
+import type { Finding } from '../dashboard/builder.js';
 import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
 import { addCommand, jsonOption, option } from './arguments.js';
 import { adviseConnection } from './connection-failure.js';
-import { NotListeningError, runRemotely } from './control-socket.js';
 import type { ExaminationParams } from './doctor-database.js';
-import { checkDatabaseUrls, type Finding, failed, type Outcome, passed, skipped, warning } from './doctor-server.js';
-import type { OperationContext } from './operation.js';
-import { ReportedFailure } from './present.js';
-import type { CommandContext } from './run.js';
+import { checkDatabaseUrls, failed, type Outcome, passed, skipped, warning } from './doctor-server.js';
+import { type Ask, isHeldByServer, NotListeningError, reachServer } from './door.js';
+import { graphql } from './graphql.js';
+import { operatorOf, ReportedFailure } from './present.js';
+import type { CommandContext } from './rows.js';
 import { counted, explainFailure, formatFindings, paint, writeNotice } from './terminal.js';
 
 const HELP = `
@@ -24,15 +25,7 @@ const HELP = `
 /** Loaded only where a database is examined, because all commands would take longer. */
 const loadExamination = () => import('./doctor-database.js');
 
-/** Examines the database in the process that has it open. */
-const EXAMINATION = {
-  name: 'doctor',
-  run: async (context: OperationContext, params: ExaminationParams) =>
-    (await loadExamination()).examineDatabase(context, params),
-};
-
-export function addDoctorCommand(program: Command, { env, operations }: CommandContext): void {
-  operations.set(EXAMINATION.name, EXAMINATION);
+export function addDoctorCommand(program: Command, { env }: CommandContext): void {
   addCommand(program, {
     name: 'doctor',
     description: 'check the settings, the database and this machine; changes nothing',
@@ -228,25 +221,29 @@ async function examine(config: Config, params: ExaminationParams): Promise<Findi
       // Not context.open(), which would apply migrations.
       await context.lockDataDirectory();
       await context.db.start();
-      return (await (await loadExamination()).examineDatabase(context, params)).findings;
+      return await (await loadExamination()).examineDatabase(context, params);
     } catch (error) {
-      const socket = error instanceof DataDirLockedError ? error.holder.controlSocket : undefined;
-      if (socket === undefined) throw error;
-      const { pid, since } = (error as DataDirLockedError).holder;
+      if (!isHeldByServer(error)) throw error;
+      const { pid, since } = error.holder;
       const server = passed(`pid ${pid} holds the data directory since ${since}; the database was checked there`);
-      return [{ id: 'server', ...server }, ...(await examineRemotely(socket, params))];
+      const { ask } = await reachServer(error, operatorOf(config), new AbortController().signal);
+      return [{ id: 'server', ...server }, ...(await examineAtServer(ask, params))];
     }
   };
   return runThenClose(work, [() => context.close()]);
 }
 
-async function examineRemotely(socket: string, params: ExaminationParams): Promise<Finding[]> {
-  const { version, findings } = await runRemotely(socket, EXAMINATION, params, {
-    write: async () => undefined,
-    progress: () => undefined,
-    notice: () => undefined,
-    signal: new AbortController().signal,
-  });
+const EXAMINE = graphql(`query Examine($totals: Boolean!) {
+  status { version examination(totals: $totals) { id: name state found: message advice } }
+}`);
+
+async function examineAtServer(ask: Ask, { totals }: ExaminationParams): Promise<Finding[]> {
+  const { version, examination } = (await ask(EXAMINE, { totals })).status;
+  const findings = examination.map(({ id, state, ...finding }) => ({
+    id,
+    status: state.toLowerCase() as Finding['status'],
+    ...finding,
+  }));
   if (version === VERSION) return findings;
   const other = warning(`it runs ${version}; this command is ${VERSION}`, 'Restart the server.');
   return [{ id: 'server-version', ...other }, ...findings];

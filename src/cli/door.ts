@@ -5,7 +5,8 @@ import { text } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config/config.js';
-import type { Services } from '../context.js';
+import type { OpenOptions, Services } from '../context.js';
+import type { Database } from '../db/database.js';
 import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
 import { ofAnotherUser } from '../db/lock-holder.js';
 import type { Operator } from '../domain/operators.js';
@@ -41,6 +42,9 @@ export type Reached = InProcess | AtServer;
 
 interface InProcess {
   readonly services: Services;
+  readonly db: Database;
+  /** Names of the migrations that were applied when the database was opened. */
+  readonly applied: readonly string[];
   readonly ask: Ask;
 }
 
@@ -56,6 +60,7 @@ export interface DoorOptions {
   /** The name of this process in the lock of the data directory. */
   readonly command: string;
   readonly dashboardUrl: string | null;
+  readonly opens: OpenOptions;
   readonly signal: AbortSignal;
   readonly onLost: (error: Error) => void;
 }
@@ -65,7 +70,7 @@ const SERVER_WAIT_MS = 30_000;
 const RETRY_MS = 200;
 
 /** The server that holds the data directory has not taken a request, because it is starting or closing. */
-class NotListeningError extends Error {
+export class NotListeningError extends Error {
   constructor(cause?: unknown) {
     super('The server that holds the data directory does not accept commands now. Try again, or stop it.', { cause });
   }
@@ -73,7 +78,7 @@ class NotListeningError extends Error {
 
 /** Opens nothing before it is asked. */
 export async function createDoor(options: DoorOptions): Promise<Door> {
-  const { config, operator, command, dashboardUrl, signal, onLost } = options;
+  const { config, operator, command, dashboardUrl, opens, signal, onLost } = options;
   // Loaded here, because it takes time, and other commands do without it.
   const { createContext } = await import('../context.js');
   const context = createContext(config, {
@@ -90,9 +95,12 @@ export async function createDoor(options: DoorOptions): Promise<Door> {
   async function openHere(): Promise<InProcess> {
     await context.lockDataDirectory();
     // While the database answers, the schema is loaded.
-    const [{ contextOfCommand, executeDocument }] = await Promise.all([loadSchema(), context.open({ signal })]);
+    const [{ contextOfCommand, executeDocument }, applied] = await Promise.all([
+      loadSchema(),
+      context.open({ ...opens, signal }),
+    ]);
     signal.throwIfAborted();
-    const { services } = context;
+    const { db, services } = context;
     const report = () => undefined;
     const ask = (document: unknown, variables: unknown) =>
       executeDocument(
@@ -101,15 +109,15 @@ export async function createDoor(options: DoorOptions): Promise<Door> {
         JSON.parse(JSON.stringify(variables)),
         contextOfCommand(services, operator, { status: null, dashboardUrl, report }),
       );
-    return { services, ask: ask as Ask };
+    return { services, db, applied, ask: ask as Ask };
   }
 
   async function find(): Promise<Reached> {
     try {
       return await openHere();
     } catch (error) {
-      if (!(error instanceof DataDirLockedError && error.holder.controlSocket !== undefined)) throw withAdvice(error);
-      return atServer(await readCommandFile(error.dataDir), operator, signal);
+      if (!isHeldByServer(error)) throw withAdvice(error);
+      return reachServer(error, operator, signal);
     }
   }
 
@@ -133,6 +141,16 @@ export async function createDoor(options: DoorOptions): Promise<Door> {
     reach: () => within(async (where) => where),
     close: () => context.close(),
   };
+}
+
+/** Whether a server holds the data directory, which does what commands ask. */
+export function isHeldByServer(error: unknown): error is DataDirLockedError {
+  return error instanceof DataDirLockedError && error.holder.takesCommands === true;
+}
+
+/** The server that holds the data directory. NotListeningError while it says not where it is. */
+export async function reachServer({ dataDir }: DataDirLockedError, operator: Operator, signal: AbortSignal) {
+  return atServer(await readCommandFile(dataDir), operator, signal);
 }
 
 /** The schema as one file, which src/dashboard/bundle.js makes. */

@@ -13,8 +13,7 @@ import {
 } from './arguments.js';
 import { graphql, type ResultOf, type VariablesOf } from './graphql.js';
 import { requireProject } from './project.js';
-import type { Tools } from './rows.js';
-import type { CommandContext } from './run.js';
+import type { CommandContext, Tools } from './rows.js';
 import { counted, fields, listTable, tellNextPage, writeToStdout } from './terminal.js';
 
 const USER = graphql(`fragment UserDetails on User {

@@ -3,7 +3,8 @@ import { VERSION } from '../config/build.js';
 import type { Plan } from '../db/migrate.js';
 import { COMMAND } from '../errors.js';
 import { jsonOption, option, parseDuration } from './arguments.js';
-import type { CommandContext } from './run.js';
+import { graphql } from './graphql.js';
+import type { CommandContext } from './rows.js';
 import { counted } from './terminal.js';
 
 const HELP = `
@@ -16,8 +17,10 @@ interface Params {
 
 type Result = { readonly applied: readonly string[] } | Plan;
 
-export function addMigrateCommand(program: Command, { define }: CommandContext): void {
-  define<Params, Result>(program, {
+const NOTHING_PLANNED: Plan = { target: null, planned: [], oldest_release: null };
+
+export function addMigrateCommand(program: Command, { act }: CommandContext): void {
+  act<Params, Result>(program, {
     name: 'migrate',
     description: 'apply the migrations that the database lacks',
     help: HELP,
@@ -27,16 +30,37 @@ export function addMigrateCommand(program: Command, { define }: CommandContext):
       option('--wait <TIME>', 'how long each step may wait for other transactions (default: 5m)', parseDuration),
       jsonOption(),
     ],
-    // Every operation opens the database first, which applies the missing migrations.
+    // Every command opens the database first, which applies the missing migrations.
     opens: ({ dryRun, wait }) => ({ migrates: !dryRun, ...(wait !== undefined && { waitMs: wait }) }),
     interrupted: ({ dryRun }) =>
       dryRun ? 'Interrupted.' : `Interrupted. What is done stays done: run ${COMMAND} migrate again to go on.`,
-    run: async ({ db, applied }, { dryRun }) => {
-      if (!dryRun) return { applied };
+    act: async ({ reach }, { dryRun }) => {
+      const where = await reach();
+      // A server has applied them before it could be reached.
+      if (where.services === null) return dryRun ? NOTHING_PLANNED : { applied: [] };
+      if (!dryRun) return { applied: where.applied };
       const { planMigrations } = await import('../db/migrate.js');
-      return planMigrations(db);
+      return planMigrations(where.db);
     },
     print: (result) => ('planned' in result ? printPlan(result) : printApplied(result.applied)),
+  });
+}
+
+const RESTORED_HELP = `
+A restore of a dump is noticed without it. It is for what cannot be told from a restart, such as a snapshot of the disk that was put back.`;
+
+export function addRestoredCommand(program: Command, { row }: CommandContext): void {
+  row(program, {
+    name: 'restored',
+    description:
+      'say that this database was restored: new IDs begin far beyond the known ones, and webhooks are paused',
+    help: RESTORED_HELP,
+    examples: ['restored'],
+    takes: [jsonOption()],
+    document: graphql(`mutation NoteRestore { restored_at: noteRestore }`),
+    pick: (noted) => noted,
+    print: ({ restored_at }) =>
+      `Noted at ${restored_at}: new IDs begin far beyond the known ones, and webhooks are paused.`,
   });
 }
 

@@ -3,8 +3,7 @@ import { OPERATOR_ROLES, type OperatorRole } from '../domain/operators.js';
 import { COMMAND } from '../errors.js';
 import { jsonOption, newestOption, numberArgument, option, required, requireOneOf } from './arguments.js';
 import { graphql, type ResultOf } from './graphql.js';
-import type { Tools } from './rows.js';
-import type { CommandContext } from './run.js';
+import type { CommandContext, Tools } from './rows.js';
 import { listTable } from './terminal.js';
 
 const OPERATOR = graphql(`fragment OperatorRow on Operator { name role projects { appId } }`);

@@ -2,8 +2,7 @@ import { userInfo } from 'node:os';
 import type { Command } from 'commander';
 import { type Config, ConfigError, type Environment, findMisspelt, parseConfig } from '../config/config.js';
 import { type Operator, operatorName, operatorNameOf, THE_OPERATOR } from '../domain/operators.js';
-import type { Io } from './operation.js';
-import { writeNotice } from './terminal.js';
+import { type Progress, writeNotice } from './terminal.js';
 
 /* What every command does around its work: it reads the settings, shows progress, ends by Ctrl+C, and prints a result. */
 
@@ -43,8 +42,12 @@ export interface Presentation<Result> {
 }
 
 /** What the work of a command has. */
-export interface Bench extends Pick<Io, 'progress' | 'notice' | 'signal'> {
+export interface Bench {
   readonly config: Config;
+  readonly progress: (progress: Progress) => void;
+  /** Tells a person something before the end. */
+  readonly notice: (sentence: string) => void;
+  readonly signal: AbortSignal;
   /** Ends the work. */
   readonly onLost: (error: Error) => void;
 }
@@ -52,7 +55,7 @@ export interface Bench extends Pick<Io, 'progress' | 'notice' | 'signal'> {
 /** Does the work of a command, with a progress bar and until Ctrl+C, and prints its result. */
 export async function present<Result>(
   env: Environment,
-  presentation: Pick<Presentation<Result>, 'json' | 'unit' | 'interrupted' | 'print' | 'tellsOnStderr'>,
+  presentation: Presentation<Result>,
   work: (bench: Bench) => Promise<Result>,
 ): Promise<Result> {
   const config = parseConfig(env);

@@ -1,5 +1,5 @@
 import cliProgress, { type GenericFormatter } from 'cli-progress';
-import type { Progress } from './operation.js';
+import type { Progress } from './terminal.js';
 
 const MAX_BAR_WIDTH = 30;
 const MIN_BAR_WIDTH = 5;

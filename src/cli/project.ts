@@ -13,10 +13,9 @@ import {
   required,
 } from './arguments.js';
 import { graphql, type ResultOf } from './graphql.js';
-import { progressOf } from './operation.js';
+import type { CommandContext } from './rows.js';
 import { readPages, type Tools } from './rows.js';
-import type { CommandContext } from './run.js';
-import { ask, canAsk, confirmNoOverlap, counted, fields, listTable, tellState } from './terminal.js';
+import { ask, canAsk, confirmNoOverlap, counted, fields, listTable, progressOf, tellState } from './terminal.js';
 
 const PROJECT = graphql(`fragment ProjectRow on Project {
   id name app_id: appId created_at: createdAt disabled_at: disabledAt requests_per_minute: requestsPerMinute total_user: userCount

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { runThenClose } from '../closers.js';
 import type { Environment } from '../config/config.js';
+import type { OpenOptions } from '../context.js';
 import { addCommand, type CommandHelp } from './arguments.js';
 import { type Ask, createDoor, type Door } from './door.js';
 import type { Document } from './graphql.js';
@@ -42,6 +43,8 @@ export interface Row<Data, Variables, Result> extends RowHelp<Variables, Result>
 export interface Act<Variables, Result>
   extends RowHelp<Variables, Result>,
     Pick<Presentation<Result>, 'unit' | 'tellsOnStderr'> {
+  /** How its database is opened, if that is its own matter. */
+  readonly opens?: (variables: Variables) => OpenOptions;
   /** What to say when Ctrl+C ends it. */
   readonly interrupted?: string | ((variables: Variables) => string);
   readonly act: (tools: Tools, variables: Variables, ...given: Given) => Promise<Result>;
@@ -79,9 +82,12 @@ const MAX_PAGE = 100;
 /** How many rows a list prints at a time. */
 const PAGE_ROWS = 1_000;
 
-export function createRows(env: Environment) {
+export type CommandContext = ReturnType<typeof createCommandContext>;
+
+/** What a command is given when it is added to the program. */
+export function createCommandContext(env: Environment) {
   function act<Variables, Result>(parent: Command, row: Act<Variables, Result>): void {
-    const { variables: variablesOf = valuesByName, before, interrupted, print, isFailure } = row;
+    const { variables: variablesOf = valuesByName, before, opens, interrupted, print, isFailure } = row;
     addCommand(parent, row).action(async (...given: Given) => {
       const variables: Variables = variablesOf(...given);
       const presentation: Presentation<Result> = {
@@ -93,13 +99,14 @@ export function createRows(env: Environment) {
       };
       await before?.(...given);
       const result = await present(env, presentation, (bench) =>
-        atDoor(row.name, bench, (tools) => row.act(tools, variables, ...given)),
+        atDoor(row.name, bench, (tools) => row.act(tools, variables, ...given), opens?.(variables)),
       );
       if (isFailure?.(result, variables)) throw new ReportedFailure();
     });
   }
 
   return {
+    env,
     act,
 
     row<Data, Variables, Result>(parent: Command, { document, pick, ...help }: Row<Data, Variables, Result>): void {
@@ -146,10 +153,11 @@ export function createRows(env: Environment) {
     command: string,
     { onLost, ...bench }: Bench,
     work: (tools: Tools) => Promise<Result>,
+    opens: OpenOptions = {},
   ): Promise<Result> {
     const { config, signal } = bench;
-    const operator = operatorOf(config);
-    const door = await createDoor({ config, operator, command, dashboardUrl: dashboardUrlOf(config), signal, onLost });
+    const where = { config, operator: operatorOf(config), dashboardUrl: dashboardUrlOf(config) };
+    const door = await createDoor({ ...where, command, opens, signal, onLost });
     return runThenClose(() => work({ ...bench, ask: door.ask, reach: door.reach }), [() => door.close()]);
   }
 }

@@ -1,11 +1,11 @@
 import type { Command } from 'commander';
 import { jsonOption, option, parseWholeNumber, projectOption, required } from './arguments.js';
-import { progressOf } from './operation.js';
-import type { CommandContext } from './run.js';
-import { syntheticUsers } from './synthetic-users.js';
+import { graphql, type ResultOf } from './graphql.js';
+import type { CommandContext, Tools } from './rows.js';
+import { progressOf } from './terminal.js';
 
-export function addSeedCommand(program: Command, { define }: CommandContext): void {
-  define(program, {
+export function addSeedCommand(program: Command, { act }: CommandContext): void {
+  act(program, {
     name: 'seed',
     description: 'add synthetic users, the same ones for the same seed; existing users are not changed',
     examples: ['seed --project app_1 --users 10000', 'seed --project app_1 --users 500 --seed 7'],
@@ -17,13 +17,28 @@ export function addSeedCommand(program: Command, { define }: CommandContext): vo
     ],
     unit: 'users',
     interrupted: 'Interrupted. The users added so far remain.',
-    run: async ({ services, operator }, params: { project: string; users: number; seed: number }, io) => {
-      const scope = await services.projects.getScope(params.project, operator);
-      return services.transfers.addUsers(scope, syntheticUsers(params.users, params.seed), (done) => {
-        io.progress(progressOf(done, params.users));
-        io.signal.throwIfAborted();
-      });
-    },
+    act: addParts,
     print: ({ users, accounts }) => `Added ${users} users with ${accounts} accounts.`,
   });
+}
+
+const SEED = graphql(`mutation Seed($project: ID!, $users: Int!, $seed: Int!, $after: String) {
+  seedUsers(appId: $project, users: $users, seed: $seed, after: $after) { users accounts done next }
+}`);
+
+async function addParts(
+  { ask, progress, signal }: Tools,
+  params: { readonly project: string; readonly users: number; readonly seed: number },
+) {
+  const added = { users: 0, accounts: 0 };
+  for (let after: string | null = null; ; ) {
+    const data: ResultOf<typeof SEED> = await ask(SEED, { ...params, after });
+    const { users, accounts, done, next } = data.seedUsers;
+    added.users += users;
+    added.accounts += accounts;
+    progress(progressOf(done, params.users));
+    signal.throwIfAborted();
+    if (next === null) return added;
+    after = next;
+  }
 }

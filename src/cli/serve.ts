@@ -9,21 +9,17 @@ import { type Config, findMisspelt, LOOPBACK, parseConfig } from '../config/conf
 import type { Context } from '../context.js';
 import { HeldUpError, isUnreachable, RefusedError } from '../db/failures.js';
 import { LOCK_WAIT_MS } from '../db/lock.js';
-import type { Operator } from '../domain/operators.js';
+import { loginLink, type Operator } from '../domain/operators.js';
 import type { Credentials } from '../domain/projects.js';
 import { AppError } from '../errors.js';
 import { isThroughProxy } from '../http/client-address.js';
 import type { Logger } from '../telemetry/logger.js';
 import { addCommand, jsonOption } from './arguments.js';
 import { printBanner, type Started } from './banner.js';
-import { controlSocketPath, removeControlSocket, serveControlSocket } from './control-socket.js';
-import { makeLink } from './dashboard.js';
 import { openDemo } from './demo.js';
-import type { Finding } from './doctor-server.js';
 import { removeCommandFile, writeCommandFile } from './door.js';
-import type { Operations } from './operation.js';
 import { dashboardUrlOf, operatorOf } from './present.js';
-import type { CommandContext } from './run.js';
+import type { CommandContext } from './rows.js';
 import { untilSignal } from './signals.js';
 import { withAdvice } from './terminal.js';
 
@@ -38,7 +34,7 @@ Settings are environment variables; docs/configuration.md lists all of them:
 Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 this release is too old for the database,
 4 try again later.`;
 
-export function addServeCommand(program: Command, { env, operations }: CommandContext): void {
+export function addServeCommand(program: Command, { env }: CommandContext): void {
   addCommand(program, {
     name: 'serve',
     description: 'serve GraphQL and REST until SIGINT or SIGTERM',
@@ -50,7 +46,7 @@ export function addServeCommand(program: Command, { env, operations }: CommandCo
     const { createLogger } = await import('../telemetry/logger.js');
     const log = createLogger(config.logLevel);
     for (const warning of findMisspelt(env)) log.warn(warning);
-    await serve(config, log, operations, (started) => printBanner(started, config, json === true));
+    await serve(config, log, (started) => printBanner(started, config, json === true));
     log.info('Stopped.');
   });
 }
@@ -66,17 +62,11 @@ const GC_FLAGS = '--no-allocation-site-pretenuring';
 const SHUTDOWN_GRACE_MS = 5_000;
 
 /** Serves until it has to stop; resolves when everything is closed. Calls `announce` when it answers requests. */
-async function serve(
-  config: Config,
-  log: Logger,
-  operations: Operations,
-  announce: (started: Started) => void,
-): Promise<void> {
+async function serve(config: Config, log: Logger, announce: (started: Started) => void): Promise<void> {
   const isEmbedded = config.db.engine === 'embedded';
   // Imported here, because every other command starts in half the time without the HTTP server.
   const [{ createServer }, { createContext }] = await Promise.all([import('../app/app.js'), import('../context.js')]);
   setFlagsFromString(GC_FLAGS);
-  const controlSocket = isEmbedded ? controlSocketPath(config.dataDir) : undefined;
   const door = isEmbedded ? (await import('../dashboard/door.js')).createDoor() : null;
   const lost = new AbortController();
   const outdated = new AbortController();
@@ -98,13 +88,11 @@ async function serve(
       err === null
         ? log.info('Lists are read on the standby of DATABASE_REPLICA_URL.')
         : log.warn({ err }, 'Lists are read on the primary until the standby is good.'),
-    ...(controlSocket && { controlSocket }),
   });
   let demo: Credentials | null = null;
   let force: NodeJS.Timeout | undefined;
   const closers: Closer[] = [() => clearTimeout(force)];
   async function serveUntilStopped(): Promise<void> {
-    if (controlSocket !== undefined) closers.push(() => removeControlSocket(controlSocket, config.dataDir));
     closers.push(() => context.close());
     if (door !== null) closers.push(() => (context.isOpen ? removeCommandFile(config.dataDir) : undefined));
     const server = await createServer({
@@ -112,13 +100,12 @@ async function serve(
       log,
       context,
       door,
+      examine: async (totals) => {
+        const { examinationOf, examineDatabase } = await import('./doctor-database.js');
+        return examineDatabase(context, examinationOf(config, totals));
+      },
       // A page contains a secret in demo mode only: with the embedded database, on a loopback address, under the name of this machine
       // (the scripts of another site could read the page), and not through a proxy, whose clients are unknown.
-      examine: async () => {
-        const { examinationOf, examineDatabase } = await import('./doctor-database.js');
-        const { findings } = await examineDatabase(context, examinationOf(config, false));
-        return findings.flatMap(toCheck);
-      },
       demoCredentials: ({ headers }) =>
         isEmbedded &&
         LOOPBACK.test(config.host) &&
@@ -128,9 +115,6 @@ async function serve(
           ? demo
           : null,
     });
-    // Waits for commands that run, and so closes after the server.
-    let control: Awaited<ReturnType<typeof serveControlSocket>> | undefined;
-    closers.push(() => control?.close());
     closers.push(() => server.close());
     // Before listening, so that a second server reports who holds the data directory, not that the port is in use.
     await context.lockDataDirectory();
@@ -154,15 +138,6 @@ async function serve(
         );
       const dashboardUrl = dashboardUrlOf(config, url);
       if (door !== null) await writeCommandFile(config.dataDir, { url: reachableFromHere(url), token: door.token });
-      if (controlSocket !== undefined) {
-        const { db, services } = context;
-        control = await serveControlSocket(controlSocket, config.dataDir, operations, {
-          db,
-          services,
-          applied: [],
-          dashboardUrl,
-        });
-      }
       if (config.demo) await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
       demo = await openDemo(context.services, config.dataDir, config.demo);
       // In demo mode with a link that logs in, so that a first start needs no other command.
@@ -204,12 +179,6 @@ async function drain(server: FastifyInstance, { shutdownDelayMs }: Config): Prom
   if (shutdownDelayMs === 0) return;
   server.drain();
   await sleep(shutdownDelayMs);
-}
-
-const CHECK_STATES = { passed: 'ok', warning: 'warning', failed: 'problem' } as const;
-
-function toCheck({ id, status, found, advice }: Finding) {
-  return status === 'skipped' ? [] : [{ name: id, state: CHECK_STATES[status], message: found, advice }];
 }
 
 function untilAborted(signal: AbortSignal): Promise<never> {
@@ -277,7 +246,7 @@ function explainListenFailure(error: unknown, { host, metricsPort, port: httpPor
 /** A link that logs in; null if there are operators, and the person who starts the server is not among them. */
 async function linkOf({ services }: Context, operator: Operator, dashboardUrl: string): Promise<string | null> {
   try {
-    return (await makeLink({ services, operator, dashboardUrl }, { name: null })).url;
+    return loginLink(dashboardUrl, await services.operators.createFirstLink(operator));
   } catch (error) {
     if (error instanceof AppError && error.code === 'NOT_FOUND') return null;
     throw error;

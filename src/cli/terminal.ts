@@ -31,6 +31,18 @@ export const tellNextPage =
     if (hasNextPage) writeNotice(`There are more ${things}. The next page: --after ${endCursor}`);
   };
 
+/** What is done, for a progress bar. */
+export interface Progress {
+  /** How many lines, users or projects are done. */
+  readonly done: number;
+  /** The part of the whole that is done, from 0 to 1, if the whole is known. */
+  readonly fraction?: number;
+}
+
+export function progressOf(done: number, total: number): Progress {
+  return { done, fraction: total === 0 ? 1 : done / total };
+}
+
 /** Whether a person can be asked: input and questions are on a terminal. */
 export function canAsk(): boolean {
   return process.stdin.isTTY === true && process.stderr.isTTY === true;

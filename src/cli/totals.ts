@@ -1,11 +1,9 @@
 import type { Command } from 'commander';
 import { jsonOption, option } from './arguments.js';
 import { graphql } from './graphql.js';
-import { progressOf } from './operation.js';
 import { appIdsOf, requireProject } from './project.js';
-import type { Tools } from './rows.js';
-import type { CommandContext } from './run.js';
-import { counted } from './terminal.js';
+import type { CommandContext, Tools } from './rows.js';
+import { counted, progressOf } from './terminal.js';
 
 export function addTotalsCommand(program: Command, { act }: CommandContext): void {
   act(program.command('totals').description('check the tallies that exact totals are read from'), {

@@ -7,12 +7,10 @@ import { addChangeCommands } from './change-users.js';
 import { serverEnded, textOf } from './door.js';
 import { addFindCommands } from './find-users.js';
 import { graphql } from './graphql.js';
-import { progressOf } from './operation.js';
 import { operatorOf } from './present.js';
 import { requireProject } from './project.js';
-import type { Tools } from './rows.js';
-import type { CommandContext } from './run.js';
-import { counted, writeToStdout } from './terminal.js';
+import type { CommandContext, Tools } from './rows.js';
+import { counted, progressOf, writeToStdout } from './terminal.js';
 
 const IMPORT_HELP = `
 One JSON object per line; auth_method and auth_value are required:

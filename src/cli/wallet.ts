@@ -12,8 +12,7 @@ import { fromUnknown } from '../errors.js';
 import { fileArgument, jsonReportOption, openInput, projectOption } from './arguments.js';
 import { graphql, type ResultOf } from './graphql.js';
 import { requireProject } from './project.js';
-import type { Tools } from './rows.js';
-import type { CommandContext } from './run.js';
+import type { CommandContext, Tools } from './rows.js';
 import { counted, writeToStdout } from './terminal.js';
 
 const VERIFY_HELP = `

@@ -1,9 +1,8 @@
 import { Argument, type Command } from 'commander';
-import { type ChangeType, changeCursor, changeId, changeTypes, encodeChangeCursor } from '../domain/changes.js';
+import { changeCursor, changeId } from '../domain/changes.js';
 import { parse } from '../domain/parse.js';
-import { listSamples, type TestResult, type Webhook } from '../domain/webhooks.js';
+import { noWebhook, type TestResult } from '../domain/webhooks.js';
 import { COMMAND } from '../errors.js';
-import type { ReplayStart } from '../feed/webhooks.js';
 import {
   jsonOption,
   numberArgument,
@@ -13,31 +12,38 @@ import {
   required,
   requireOneOf,
 } from './arguments.js';
-import type { OperationContext } from './operation.js';
-import type { CommandContext } from './run.js';
+import { namesOfTypes, typeOfName } from './changes.js';
+import { graphql, type ResultOf } from './graphql.js';
+import { requireProject } from './project.js';
+import type { CommandContext } from './rows.js';
 import { confirmNoOverlap, fields, listTable, tellState } from './terminal.js';
 
 const KEEP_SECRET = 'The secret is shown only once. The receiver needs it to verify what is sent.';
 const afterOption = changeCursor('--after');
 const fromOption = changeId('--from');
 const messageArgument = changeId('MESSAGE_ID');
-const typesOption = changeTypes('--types');
 const ALL = 'all';
 
-interface OneWebhook {
-  readonly project: string;
-  readonly id: number;
-}
+const NEW = graphql(`fragment NewWebhook on NewWebhookSecret { id url secret }`);
+const SENT = graphql(`fragment Sent on WebhookTest { ok status ms error }`);
 
-const ofOne = (id: number, { project }: OneWebhook): OneWebhook => ({ project, id });
+const takes = [projectOption(), jsonOption()];
+const takesOne = [...takes, numberArgument('<WEBHOOK_ID>', 'the ID of the webhook, as `webhook list` shows it')];
 
-export function addWebhookCommands(program: Command, { define }: CommandContext): void {
+const ofOne = (id: number, { project }: { readonly project: string }) => ({ project, id: String(id) });
+const withNumber = <Shown extends { readonly id: string }>({ id, ...shown }: Shown) => ({ id: Number(id), ...shown });
+
+export function addWebhookCommands(program: Command, context: CommandContext): void {
   const webhooks = program
     .command('webhook')
     .description('send the changes of a project to URLs, signed, in order and none skipped');
-  const takes = [projectOption(), jsonOption()];
-  const takesOne = [...takes, numberArgument('<WEBHOOK_ID>', 'the ID of the webhook, as `webhook list` shows it')];
-  define(webhooks, {
+  addChangingCommands(webhooks, context);
+  addSendingCommands(webhooks, context);
+}
+
+/** Adds the commands of webhooks as they are kept. */
+function addChangingCommands(webhooks: Command, { row }: CommandContext): void {
+  row(webhooks, {
     name: 'webhook add',
     description: 'add a webhook that gets the changes from now on, and show its secret, only once',
     examples: [
@@ -50,21 +56,28 @@ export function addWebhookCommands(program: Command, { define }: CommandContext)
       option('--types <TYPES>', 'only changes of these types, separated by commas'),
       option('--description <TEXT>', 'a note for people').default(''),
     ],
-    params: ({ project, url, types = null, description }) => ({ project, url, types, description }),
-    run: addWebhook,
-    print: (made) => `${credentials(made)}\n\n${KEEP_SECRET}`,
+    variables: ({ project, url, types, description }) => ({
+      ...{ project, url, description },
+      types: types === undefined ? null : namesOfTypes(types),
+    }),
+    document: graphql(
+      `mutation AddWebhook($project: ID!, $url: String!, $types: [ChangeType!], $description: String!) {
+        addWebhook(appId: $project, url: $url, types: $types, description: $description) { ...NewWebhook }
+      }`,
+      [NEW],
+    ),
+    pick: ({ addWebhook }) => withNumber(addWebhook),
+    print: (added) => `${credentials(added)}\n\n${KEEP_SECRET}`,
   });
-  define(webhooks, {
+  row(webhooks, {
     name: 'webhook list',
     description: 'list the webhooks of a project and how they are doing',
     examples: ['webhook list --project app_1'],
     takes,
-    run: async ({ services, operator }, { project }: { project: string }) => {
-      const scope = await services.projects.getScope(project, operator);
-      return (await services.webhooks.listWebhooks(scope)).map(webhookJson);
-    },
-    print: (hooks) =>
-      listTable(hooks, {
+    document: LIST,
+    pick: (data, { project }) => requireProject(data.project, project).webhooks.map(webhookJson),
+    print: (listed) =>
+      listTable(listed, {
         head: ['ID', 'URL', 'Description', 'Types', 'State', 'Waiting since', 'Last delivery', 'Last attempt'],
         cells: ({ attempts: [last], ...webhook }) => [
           webhook.id,
@@ -79,26 +92,114 @@ export function addWebhookCommands(program: Command, { define }: CommandContext)
         none: `The project has no webhook. Add one: ${COMMAND} webhook add --project APP_ID --url URL`,
       }),
   });
-  define(webhooks, {
+  row(webhooks, {
     name: 'webhook remove',
     description: 'remove a webhook',
     examples: ['webhook remove --project app_1 7'],
     takes: takesOne,
-    params: ofOne,
-    run: async ({ services, operator }, { project, id }) => {
-      await services.webhooks.removeWebhook(await services.projects.getScope(project, operator), id);
-      return { id };
-    },
+    variables: ofOne,
+    document: graphql(`mutation RemoveWebhook($project: ID!, $id: ID!) { removeWebhook(appId: $project, id: $id) }`),
+    pick: (_removed, { id }) => ({ id: Number(id) }),
     print: ({ id }) => `The webhook ${id} is removed.`,
   });
-  define(webhooks, {
+  row(webhooks, {
+    name: 'webhook update',
+    description: 'change the URL, the types or the description of a webhook; its place and its secret stay',
+    examples: [
+      'webhook update --project app_1 7 --url https://example.com/new',
+      'webhook update --project app_1 7 --types all',
+    ],
+    takes: [
+      ...takesOne,
+      option('--url <URL>', 'where the changes are sent, by POST'),
+      option('--types <TYPES>', 'only changes of these types, separated by commas, or all'),
+      option('--description <TEXT>', 'a note for people'),
+    ],
+    variables(id: number, { project, url, types, description }, command: Command) {
+      const changes = requireOneOf(command, { url, types, description });
+      return { ...ofOne(id, { project }), ...changes, types: types === ALL ? [] : types && namesOfTypes(types) };
+    },
+    document: graphql(
+      `mutation UpdateWebhook($project: ID!, $id: ID!, $url: String, $types: [ChangeType!], $description: String) {
+        updateWebhook(appId: $project, id: $id, url: $url, types: $types, description: $description) { id }
+      }`,
+    ),
+    pick: ({ updateWebhook }) => withNumber(updateWebhook),
+    print: ({ id }) => `The webhook ${id} is changed, and goes on where it was.`,
+  });
+  row(webhooks, {
+    name: 'webhook pause',
+    description: 'send nothing to a webhook until it is resumed; its place is kept',
+    examples: ['webhook pause --project app_1 7'],
+    takes: takesOne,
+    variables: ofOne,
+    document: graphql(
+      `mutation PauseWebhook($project: ID!, $id: ID!) { pauseWebhook(appId: $project, id: $id) { changed } }`,
+    ),
+    pick: ({ pauseWebhook }, { id }) => ({ id: Number(id), ...pauseWebhook }),
+    print: (webhook) => tellState(webhook, `The webhook ${webhook.id} is paused.`),
+  });
+  row(webhooks, {
+    name: 'webhook resume',
+    description: 'go on with a webhook that is paused, disabled or waits for its retry',
+    examples: ['webhook resume --project app_1 7'],
+    takes: takesOne,
+    variables: ofOne,
+    document: graphql(
+      `mutation ResumeWebhook($project: ID!, $id: ID!) { resumeWebhook(appId: $project, id: $id) { id } }`,
+    ),
+    pick: ({ resumeWebhook }) => withNumber(resumeWebhook),
+    print: ({ id }) => `The webhook ${id} goes on where it was.`,
+  });
+  row(webhooks, {
+    name: 'webhook rotate',
+    description: 'replace the secret of a webhook by a new one',
+    examples: ['webhook rotate --project app_1 7 --overlap 24h'],
+    takes: [
+      ...takesOne,
+      overlapOption('how long the old secret signs too, such as 24h', 'it ends immediately'),
+      option('--yes', 'do not ask before the old secret ends immediately'),
+    ],
+    variables: (id: number, { project, overlap }) => ({ ...ofOne(id, { project }), overlapSeconds: overlap / 1_000 }),
+    before: (id: number, _options, command: Command) =>
+      confirmNoOverlap(
+        command,
+        `A receiver that knows only the old secret of the webhook ${id} refuses what is sent from now on. --overlap 24h lets both sign meanwhile. Rotate?`,
+      ),
+    document: graphql(
+      `mutation RotateWebhook($project: ID!, $id: ID!, $overlapSeconds: Float!) {
+        rotateWebhookSecret(appId: $project, id: $id, overlapSeconds: $overlapSeconds) {
+          ...NewWebhook previous_expires_at: previousExpiresAt
+        }
+      }`,
+      [NEW],
+    ),
+    pick: ({ rotateWebhookSecret }) => withNumber(rotateWebhookSecret),
+    print: (rotated, { overlapSeconds }) => {
+      const old = overlapSeconds === 0 ? 'no longer signs' : `signs until ${rotated.previous_expires_at}`;
+      return `${credentials(rotated)}\n\nThe old secret ${old}. ${KEEP_SECRET}`;
+    },
+  });
+}
+
+/** Adds the commands of what is sent to webhooks. */
+function addSendingCommands(webhooks: Command, { row }: CommandContext): void {
+  row(webhooks, {
     name: 'webhook attempts',
     description: 'list what was sent to a webhook and how it ended, the newest first',
     examples: ['webhook attempts --project app_1 7'],
     takes: takesOne,
-    params: ofOne,
-    run: async ({ services, operator }, { project, id }) =>
-      services.webhooks.listAttempts(await services.projects.getScope(project, operator), id),
+    variables: ofOne,
+    document: graphql(`query ListAttempts($project: ID!, $id: ID!) {
+      project(appId: $project) {
+        webhook(id: $id) { attempts { at id: messageId type ok status ms error resent body } }
+      }
+    }`),
+    pick(data, { project, id }) {
+      const { webhook } = requireProject(data.project, project);
+      if (webhook === null) throw noWebhook(Number(id));
+      return webhook.attempts;
+    },
     print: (attempts) =>
       listTable(attempts, {
         head: ['At', 'Outcome', 'Took', 'Message', 'Sent'],
@@ -112,33 +213,15 @@ export function addWebhookCommands(program: Command, { define }: CommandContext)
         none: 'Nothing has been sent yet.',
       }),
   });
-  define(webhooks, {
-    name: 'webhook update',
-    description: 'change the URL, the types or the description of a webhook; its place and its secret stay',
-    examples: [
-      'webhook update --project app_1 7 --url https://example.com/new',
-      'webhook update --project app_1 7 --types all',
-    ],
-    takes: [
-      ...takesOne,
-      option('--url <URL>', 'where the changes are sent, by POST'),
-      option('--types <TYPES>', 'only changes of these types, separated by commas, or all'),
-      option('--description <TEXT>', 'a note for people'),
-    ],
-    params: (id: number, { project, url, types, description }, command: Command) => ({
-      ...{ project, id },
-      ...requireOneOf(command, { url, types, description }),
-    }),
-    run: updateWebhook,
-    print: ({ id }) => `The webhook ${id} is changed, and goes on where it was.`,
-  });
-  define(webhooks, {
+  row(webhooks, {
     name: 'webhook samples',
     description: 'show an example of what is sent, for each type of change',
     examples: ['webhook samples'],
     // Unused: the same as of the other commands of webhooks.
     takes: [option('--project <APP_ID>', 'any App ID: the examples are the same for every project'), jsonOption()],
-    run: async () => listSamples(),
+    variables: () => ({}),
+    document: graphql(`query Samples { webhookSamples { type meaning body } }`),
+    pick: ({ webhookSamples }) => webhookSamples.map((sample) => ({ ...sample, type: typeOfName(sample.type) })),
     print: (samples) =>
       listTable(samples, {
         head: ['Type', 'Meaning', 'Body'],
@@ -146,31 +229,40 @@ export function addWebhookCommands(program: Command, { define }: CommandContext)
         none: '',
       }),
   });
-  define(webhooks, {
+  row(webhooks, {
     name: 'webhook test',
     description: 'send one signed test message now',
     examples: ['webhook test --project app_1 7'],
     takes: takesOne,
-    params: ofOne,
-    run: async ({ services, operator }, { project, id }) =>
-      services.webhooks.testWebhook(await services.projects.getScope(project, operator), { id }),
+    variables: ofOne,
+    document: graphql(
+      `mutation TestWebhook($project: ID!, $id: ID!) { testWebhook(appId: $project, id: $id) { ...Sent } }`,
+      [SENT],
+    ),
+    pick: ({ testWebhook }) => testWebhook,
     print: outcomeOf,
     isFailure: ({ ok }) => !ok,
   });
-  define(webhooks, {
+  row(webhooks, {
     name: 'webhook resend',
     description: 'send one change again now, signed anew; the place of the webhook stays where it is',
     examples: ['webhook resend --project app_1 7 MESSAGE_ID'],
     takes: [...takesOne, new Argument('<MESSAGE_ID>', 'the ID of the change, as `webhook attempts` shows it')],
-    params: (id: number, message: string, { project }: { project: string }) => ({ project, id, message }),
-    run: async ({ services, operator }, { project, id, message: given }: OneWebhook & { message: string }) => {
-      const message = encodeChangeCursor(parse(messageArgument, given));
-      return services.webhooks.resendMessage(await services.projects.getScope(project, operator), { id, message });
+    variables(id: number, message: string, { project }) {
+      parse(messageArgument, message);
+      return { ...ofOne(id, { project }), message };
     },
+    document: graphql(
+      `mutation ResendMessage($project: ID!, $id: ID!, $message: String!) {
+        resendWebhookMessage(appId: $project, id: $id, messageId: $message) { ...Sent }
+      }`,
+      [SENT],
+    ),
+    pick: ({ resendWebhookMessage }) => resendWebhookMessage,
     print: outcomeOf,
     isFailure: ({ ok }) => !ok,
   });
-  define(webhooks, {
+  row(webhooks, {
     name: 'webhook replay',
     description: 'send again what comes after a cursor, or from a change on, and resume the webhook',
     examples: ['webhook replay --project app_1 7 --after now', 'webhook replay --project app_1 7 --from MESSAGE_ID'],
@@ -179,120 +271,44 @@ export function addWebhookCommands(program: Command, { define }: CommandContext)
       option('--after <CURSOR>', 'the ID of a change, the cursor of an export, or now, which skips what is waiting'),
       option('--from <MESSAGE_ID>', 'the ID of a change, which is sent too').conflicts('after'),
     ],
-    params: (id: number, { project, after, from }) => ({ project, id, after, from }),
-    run: replayWebhook,
-    print: ({ id, ...start }) =>
-      `The webhook ${id} goes on ${'from' in start ? `from ${start.from}` : `after ${start.after}`}.`,
-  });
-  define(webhooks, {
-    name: 'webhook pause',
-    description: 'send nothing to a webhook until it is resumed; its place is kept',
-    examples: ['webhook pause --project app_1 7'],
-    takes: takesOne,
-    params: ofOne,
-    run: async ({ services, operator }, { project, id }) => {
-      const scope = await services.projects.getScope(project, operator);
-      return { id, changed: await services.webhooks.pauseWebhook(scope, id) };
+    variables(id: number, { project, after, from }) {
+      if (from === undefined) parse(afterOption, after);
+      else parse(fromOption, from);
+      return { ...ofOne(id, { project }), after, from };
     },
-    print: (webhook) => tellState(webhook, `The webhook ${webhook.id} is paused.`),
-  });
-  define(webhooks, {
-    name: 'webhook resume',
-    description: 'go on with a webhook that is paused, disabled or waits for its retry',
-    examples: ['webhook resume --project app_1 7'],
-    takes: takesOne,
-    params: ofOne,
-    run: async ({ services, operator }, { project, id }) => {
-      await services.webhooks.resumeWebhook(await services.projects.getScope(project, operator), id);
-      return { id };
-    },
-    print: ({ id }) => `The webhook ${id} goes on where it was.`,
-  });
-  define(webhooks, {
-    name: 'webhook rotate',
-    description: 'replace the secret of a webhook by a new one',
-    examples: ['webhook rotate --project app_1 7 --overlap 24h'],
-    takes: [
-      ...takesOne,
-      overlapOption('how long the old secret signs too, such as 24h', 'it ends immediately'),
-      option('--yes', 'do not ask before the old secret ends immediately'),
-    ],
-    params: (id: number, { project, overlap }) => ({ project, id, overlapMs: overlap }),
-    before: (id: number, _options, command: Command) =>
-      confirmNoOverlap(
-        command,
-        `A receiver that knows only the old secret of the webhook ${id} refuses what is sent from now on. --overlap 24h lets both sign meanwhile. Rotate?`,
-      ),
-    run: async ({ services, operator }, params: OneWebhook & { overlapMs: number }) => {
-      const scope = await services.projects.getScope(params.project, operator);
-      const { id, url, secret, previousExpiresAt } = await services.webhooks.rotateSecret(scope, params);
-      return { id, url, secret, previous_expires_at: previousExpiresAt };
-    },
-    print: (made, { overlapMs }) => {
-      const old = overlapMs === 0 ? 'no longer signs' : `signs until ${made.previous_expires_at}`;
-      return `${credentials(made)}\n\nThe old secret ${old}. ${KEEP_SECRET}`;
-    },
+    document: graphql(`mutation ReplayWebhook($project: ID!, $id: ID!, $after: String, $from: String) {
+      replayWebhook(appId: $project, id: $id, after: $after, from: $from) { id }
+    }`),
+    pick: ({ replayWebhook }, { after, from }) => ({ ...withNumber(replayWebhook), after, from }),
+    print: ({ id, after, from }) =>
+      `The webhook ${id} goes on ${from === undefined ? `after ${after}` : `from ${from}`}.`,
   });
 }
 
-async function addWebhook(
-  { services, operator }: OperationContext,
-  params: { project: string; url: string; types: string | null; description: string },
-) {
-  const types = params.types === null ? null : parse(typesOption, params.types);
-  const scope = await services.projects.getScope(params.project, operator);
-  return services.webhooks.addWebhook(scope, { ...params, types });
-}
+const LIST = graphql(`query ListWebhooks($project: ID!) {
+  project(appId: $project) {
+    webhooks {
+      id url description types status reason created_at: createdAt cursor pending_since: pendingSince failures
+      next_attempt_at: nextAttemptAt last_delivered_at: lastDeliveredAt
+      attempts: lastAttempts { at id: messageId type ok status ms error resent }
+      secrets { id created_at: createdAt expires_at: expiresAt }
+    }
+  }
+}`);
 
-/** The types of an option; all of them are none. */
-const typesOf = (text: string): readonly ChangeType[] => (text === ALL ? [] : parse(typesOption, text));
+type ListedWebhook = NonNullable<ResultOf<typeof LIST>['project']>['webhooks'][number];
 
-async function updateWebhook(
-  { services, operator }: OperationContext,
-  { project, types, ...given }: OneWebhook & { url?: string; types?: string; description?: string },
-) {
-  const changes = { ...given, types: types === undefined ? undefined : typesOf(types) };
-  await services.webhooks.updateWebhook(await services.projects.getScope(project, operator), changes);
-  return { id: given.id };
-}
-
-async function replayWebhook(
-  { services, operator }: OperationContext,
-  { project, id, after, from }: OneWebhook & { after?: string; from?: string },
-) {
-  const start: ReplayStart =
-    from === undefined ? { after: parse(afterOption, after) } : { from: parse(fromOption, from) };
-  await services.webhooks.replayWebhook(await services.projects.getScope(project, operator), { id, ...start });
-  return from === undefined ? { id, after } : { id, from };
-}
+const webhookJson = (webhook: ListedWebhook) => ({
+  ...withNumber(webhook),
+  types: webhook.types.map(typeOfName),
+  status: webhook.status.toLowerCase(),
+  secrets: webhook.secrets.map(withNumber),
+});
 
 const outcomeOf = ({ ok, status, ms, error }: TestResult) =>
   ok ? `Accepted with ${status} after ${ms} ms.` : `Failed after ${ms} ms: ${error}.`;
 
-function webhookJson(webhook: Webhook) {
-  return {
-    id: webhook.id,
-    url: webhook.url,
-    description: webhook.description,
-    types: webhook.types,
-    status: webhook.status,
-    reason: webhook.reason,
-    created_at: webhook.createdAt,
-    cursor: webhook.cursor,
-    pending_since: webhook.pendingSince,
-    failures: webhook.failures,
-    next_attempt_at: webhook.nextAttemptAt,
-    last_delivered_at: webhook.lastDeliveredAt,
-    attempts: webhook.attempts,
-    secrets: webhook.secrets.map(({ id, createdAt, expiresAt }) => ({
-      id,
-      created_at: createdAt,
-      expires_at: expiresAt,
-    })),
-  };
-}
-
-function credentials({ id, url, secret }: Awaited<ReturnType<typeof addWebhook>>): string {
+function credentials({ id, url, secret }: { readonly id: number; readonly url: string; readonly secret: string }) {
   return fields([
     ['ID', String(id)],
     ['URL', url],

@@ -64,16 +64,21 @@ export function createScopes({ projects }: Services, operator: Operator): Dashbo
 
 /** What the page "Status" shows. */
 export interface StatusSource {
-  readonly checks: () => Promise<Check[]>;
+  readonly checks: () => Promise<readonly Finding[]>;
+  /** The same as it is now, with what is not checked, and after counting users if `totals`. */
+  readonly examine: (totals: boolean) => Promise<readonly Finding[]>;
   readonly figures: () => Figure[];
   readonly database: string;
   readonly startedAt: string;
 }
 
-export interface Check {
-  readonly name: string;
-  readonly state: 'ok' | 'warning' | 'problem';
-  readonly message: string;
+/** What a check of `userdir doctor` has found. */
+export interface Finding {
+  /** Never changes, so that scripts can rely on it. */
+  readonly id: string;
+  readonly status: 'passed' | 'warning' | 'failed' | 'skipped';
+  readonly found: string;
+  /** How to solve the problem. */
   readonly advice: string | null;
 }
 

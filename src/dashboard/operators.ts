@@ -3,6 +3,7 @@ import { cursor } from '../domain/filters.js';
 import {
   IDLE_MS,
   type KnownOperator,
+  loginLink,
   OPERATOR_WORDS,
   type OperatorLogEntry,
   type OperatorSession,
@@ -238,12 +239,15 @@ builder.mutationFields((t) => ({
   createLoginLink: t.field({
     type: linkType,
     description:
-      'Makes a link that signs an operator in, once, within ten minutes. Needs an ADMIN of all projects. NOT_FOUND.',
-    args: { operator: t.arg.string(nameArgument) },
-    resolve: async (_root, { operator: name }, { services, operator, requestId, dashboardUrl }) => {
+      'Makes a link that signs an operator in, once, within ten minutes. Where there is no operator yet, who asks is added as ADMIN. Needs an ADMIN of all projects. NOT_FOUND.',
+    args: { operator: t.arg.string({ description: 'The name of the operator; without it, who asks.' }) },
+    resolve: async (_root, { operator: name }, { services: { operators }, operator, requestId, dashboardUrl }) => {
       if (dashboardUrl === null) throw dashboardIsOff();
-      const { token, expiresAt } = await services.operators.createLink(operator, name, requestId);
-      return { url: `${dashboardUrl}#login=${token}`, expiresAt };
+      const link =
+        name == null
+          ? await operators.createFirstLink(operator, requestId)
+          : await operators.createLink(operator, name, requestId);
+      return { url: loginLink(dashboardUrl, link), expiresAt: link.expiresAt };
     },
   }),
 }));

@@ -224,8 +224,8 @@ function createRightOf(sessions: Sessions, { services, requireOpen, newsMs }: Da
     requireOpen();
     const { appId } = request.params as { appId: string };
     const question = { isUse: isTransfer };
-    const scopeOf = ({ operator }: Asker) =>
-      services.projects[isTransfer ? 'getScope' : 'getEnabledScope'](appId, operator);
+    const scopeOf = ({ session, operator }: Asker) =>
+      services.projects[isTransfer || session === null ? 'getScope' : 'getEnabledScope'](appId, operator);
     const asker = await sessions.identify(request, question);
     const { session, operator } = asker;
     refuseForeignAsker(asker, request);
@@ -248,6 +248,8 @@ function createRightOf(sessions: Sessions, { services, requireOpen, newsMs }: Da
     return {
       scope,
       recordRefusal,
+      // A command asks one question then, where a page asks many.
+      restMs: session === null ? 0 : newsMs,
       ...(session !== null && { waitMs: IMPORT_WAIT_MS }),
       permitWithin: async (tx) =>
         services.projects.requireStill(scope, (await sessions.require(request, { tx })).operator, permission),

@@ -1,21 +1,26 @@
 import { VERSION } from '../config/build.js';
 import { requirePermission } from '../domain/operators.js';
 import { AppError } from '../errors.js';
-import { orNull, valuesOf } from '../graphql/shared.js';
+import { orNull, required, valuesOf } from '../graphql/shared.js';
 import type { Admission } from '../http/admission.js';
-import { builder, type Check, type Figure, type StatusSource } from './builder.js';
+import { builder, type Figure, type Finding, type StatusSource } from './builder.js';
 
 const checkStateEnum = builder.enumType('CheckState', {
   description: 'What a check found.',
-  values: valuesOf({ ok: 'All is well.', warning: 'Something to know.', problem: 'Something to solve.' }),
+  values: valuesOf<Finding['status']>({
+    passed: 'All is well.',
+    warning: 'Something to know.',
+    failed: 'Something to solve.',
+    skipped: 'It was not checked.',
+  }),
 });
 
-const checkType = builder.objectRef<Check>('Check').implement({
+const checkType = builder.objectRef<Finding>('Check').implement({
   description: 'A check of `userdir doctor`.',
   fields: (t) => ({
-    name: t.exposeString('name', { description: 'What is checked.' }),
-    state: t.expose('state', { type: checkStateEnum, description: 'What was found.' }),
-    message: t.exposeString('message', { description: 'What was found, in words.' }),
+    name: t.exposeString('id', { description: 'What is checked.' }),
+    state: t.expose('status', { type: checkStateEnum, description: 'What was found.' }),
+    message: t.exposeString('found', { description: 'What was found, in words.' }),
     advice: t.exposeString('advice', orNull('How to solve the problem.')),
   }),
 });
@@ -36,7 +41,13 @@ const statusType = builder.objectRef<StatusSource>('Status').implement({
     checks: t.field({
       type: [checkType],
       description: 'What `userdir doctor` says of the database, without counting all users. At most ten seconds old.',
-      resolve: ({ checks }) => checks(),
+      resolve: async ({ checks }) => (await checks()).filter(({ status }) => status !== 'skipped'),
+    }),
+    examination: t.field({
+      type: [checkType],
+      description: 'What `userdir doctor` says of the database now, also of what was not checked.',
+      args: { totals: t.arg.boolean(required('Whether to count the users of some projects.')) },
+      resolve: ({ examine }, { totals }) => examine(totals),
     }),
     figures: t.field({
       type: [figureType],
@@ -67,7 +78,7 @@ export interface LoadSources {
   readonly pool: { readonly idleCount: number; readonly totalCount: number; readonly waitingCount: number };
   readonly isEmbedded: boolean;
   /** The checks of `userdir doctor` of the database. */
-  readonly examine: () => Promise<Check[]>;
+  readonly examine: StatusSource['examine'];
 }
 
 /** The checks ask the database ten questions one after another, so an answer serves all pages for so long. */
@@ -92,7 +103,8 @@ export function createStatus({ admission, pool, isEmbedded, examine }: LoadSourc
   return {
     startedAt: new Date(Date.now() - process.uptime() * 1_000).toISOString(),
     database: isEmbedded ? 'embedded' : 'PostgreSQL',
-    checks: keeping(examine, CHECKED_FOR_MS),
+    examine,
+    checks: keeping(() => examine(false), CHECKED_FOR_MS),
     figures() {
       const { inFlight, queued, refused } = admission.load;
       const figures: [name: string, description: string, value: number, unit?: string][] = [

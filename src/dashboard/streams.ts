@@ -36,9 +36,11 @@ export interface Right {
   readonly scope: ProjectScope;
   /** The right is read again as long as the transfer runs. */
   readonly terms: Terms<ProjectScope>;
-  /** Reads it within a transaction. Throws where it is gone. */
+  /** The least time between two pieces of news. */
+  readonly restMs: number;
   /** How long an import of theirs waits for another one of its project: it has one of the few places meanwhile. */
   readonly waitMs?: number;
+  /** Reads it within a transaction. Throws where it is gone. */
   readonly permitWithin: NonNullable<Parameters<Services['transfers']['importUsers']>[2]['permit']>;
   /** Records that the operator was refused. */
   recordRefusal(): Promise<void>;
@@ -59,14 +61,9 @@ const dates = {
 export interface StreamOptions {
   readonly services: Services;
   readonly lifetimes: Lifetimes;
-  readonly newsMs: number;
 }
 
-export function serveStreams(
-  app: FastifyInstance,
-  rightOf: RightOf,
-  { services, lifetimes, newsMs }: StreamOptions,
-): void {
+export function serveStreams(app: FastifyInstance, rightOf: RightOf, { services, lifetimes }: StreamOptions): void {
   const { spool } = services;
 
   /** Begins a transfer, and returns the body of its answer. `fail` tells the client of a failure, or throws it, which breaks the answer off. */
@@ -163,13 +160,13 @@ export function serveStreams(
     schema: { hide: true },
     exposeHeadRoute: false,
     handler: async (request, reply) => {
-      const { scope, terms } = await rightOf(request, 'inspect', 'follow');
+      const { scope, terms, restMs } = await rightOf(request, 'inspect', 'follow');
       const body = lifetimes.begin(request, reply, terms, async ({ signal, admit, write }) => {
         const timer = setInterval(() => void write(HEARTBEAT).catch(() => undefined), lifetimes.heartbeatMs);
         try {
           for await (const _ of services.changes.watch(scope, signal)) {
             await write(await admit(async () => NEWS));
-            await sleep(newsMs, undefined, { signal });
+            await sleep(restMs, undefined, { signal });
           }
         } catch (error) {
           // Where it is not admitted, it ends in order: the page connects again.

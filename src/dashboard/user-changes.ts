@@ -3,7 +3,7 @@ import { parseBanTerms, parseUserChanges } from '../domain/identities.js';
 import { parse, userId } from '../domain/parse.js';
 import type { Permission, ProjectScope } from '../domain/projects.js';
 import { AppError, fromUnknown } from '../errors.js';
-import { required } from '../graphql/shared.js';
+import { orNull, required, withDefault } from '../graphql/shared.js';
 import { BAN_TERMS } from './bans.js';
 import { APP_ID, builder, type DashboardContext } from './builder.js';
 import { MAX_PAGE } from './paging.js';
@@ -114,6 +114,34 @@ builder.mutationField('purgeRemovedUsers', (t) =>
     args: { appId: t.arg.id(APP_ID), olderThanSeconds: t.arg.float(required('The time.')) },
     resolve: async (_root, { appId, olderThanSeconds }, { services, scopeOf, requestId }) =>
       services.users.purgeRemoved(await scopeOf(appId), olderThanSeconds * 1_000, requestId),
+  }),
+);
+
+type SeededPart = Awaited<ReturnType<Services['transfers']['addSyntheticUsers']>>;
+
+const seededPartType = builder.objectRef<SeededPart>('SeededPart').implement({
+  description: 'A part of the made-up users of a seed.',
+  fields: (t) => ({
+    users: t.exposeInt('users', { description: 'How many users were added: without those who existed.' }),
+    accounts: t.exposeInt('accounts', { description: 'How many accounts they have.' }),
+    done: t.exposeInt('done', { description: 'How many of all users were made by its end.' }),
+    next: t.exposeString('next', orNull('The cursor of the next part, for `after`; null after the last one.')),
+  }),
+});
+
+builder.mutationField('seedUsers', (t) =>
+  t.field({
+    type: seededPartType,
+    description:
+      'Adds a part of made-up users, the same ones for the same seed: to be asked again until `next` is null. Users who exist are not changed. Needs ADMIN. NOT_FOUND; BAD_USER_INPUT.',
+    args: {
+      appId: t.arg.id(APP_ID),
+      users: t.arg.int(required('How many users in all.')),
+      seed: t.arg.int(withDefault(1, 'Another number makes other users.')),
+      after: t.arg.string({ description: 'The cursor of an earlier part; without it, the first part is added.' }),
+    },
+    resolve: async (_root, { appId, users, seed, after }, { services, scopeOf }) =>
+      services.transfers.addSyntheticUsers(await scopeOf(appId), users, seed, after ?? null),
   }),
 );
 

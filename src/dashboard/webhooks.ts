@@ -2,6 +2,7 @@ import { changeCursor, changeId, encodeChangeCursor } from '../domain/changes.js
 import { parse } from '../domain/parse.js';
 import type { ProjectScope } from '../domain/projects.js';
 import {
+  ATTEMPTS_LISTED,
   type Backlog,
   listSamples,
   type NewWebhook,
@@ -19,8 +20,11 @@ import { readId } from './operators.js';
 import { projectType } from './projects.js';
 import { readSeconds } from './secrets.js';
 
-/** A test is a part of a request, which has a time of its own (REQUEST_TIMEOUT_MS). */
-const TEST_MS = 5_000;
+/** What a page sends by hand is a part of a request, which has a time of its own (REQUEST_TIMEOUT_MS). A command waits as long as the delivery. */
+const PAGE_MS = 5_000;
+const WAITS = `waits for its answer, for a page up to ${PAGE_MS / 1_000} s`;
+
+const limitOf = ({ browser }: DashboardContext) => (browser === null ? {} : { timeoutMs: PAGE_MS });
 
 const statusEnum = builder.enumType('WebhookStatus', {
   description: 'Whether changes are sent to a webhook.',
@@ -105,6 +109,11 @@ const webhookType = builder.objectRef<OpenWebhook>('Webhook').implement({
       description: 'The last 50 attempts that were accepted and the last 50 that failed, the newest first.',
       resolve: ({ scope, id }, _args, { services }) => services.webhooks.listAttempts(scope, id),
     }),
+    lastAttempts: t.field({
+      type: [attemptType],
+      description: `The last ${ATTEMPTS_LISTED} attempts, the newest first, without their bodies.`,
+      resolve: ({ attempts }) => attempts.map((attempt) => ({ ...attempt, body: null })),
+    }),
     hours: t.field({
       type: [hourType],
       description: 'How attempts ended in each of the last 24 hours, the oldest first.',
@@ -159,12 +168,16 @@ builder.queryField('webhookSamples', (t) =>
   }),
 );
 
-const newWebhookType = builder.objectRef<NewWebhook>('NewWebhookSecret').implement({
+const newWebhookType = builder.objectRef<NewWebhook & { previousExpiresAt?: string }>('NewWebhookSecret').implement({
   description: 'A webhook with a new secret, which is shown this once.',
   fields: (t) => ({
     id: t.exposeID('id', { description: 'The id of the webhook.' }),
     url: t.exposeString('url', { description: 'Where changes are sent.' }),
     secret: t.exposeString('secret', { description: 'The secret, which a receiver needs to verify what is sent.' }),
+    previousExpiresAt: t.expose(
+      'previousExpiresAt',
+      instantOrNull('When the secret that it replaces ends; null if it replaces none.'),
+    ),
   }),
 });
 
@@ -175,6 +188,14 @@ const testType = builder.objectRef<TestResult>('WebhookTest').implement({
     status: t.exposeInt('status', orNull('The status of the answer; null if there was none.')),
     ms: t.exposeInt('ms', { description: 'How long it took.' }),
     error: t.exposeString('error', orNull('Why it failed.')),
+  }),
+});
+
+const webhookChangeType = builder.objectRef<{ webhook: OpenWebhook; changed: boolean }>('WebhookChange').implement({
+  description: 'A webhook after a change.',
+  fields: (t) => ({
+    webhook: t.field({ type: webhookType, description: 'The webhook.', resolve: ({ webhook }) => webhook }),
+    changed: t.exposeBoolean('changed', { description: 'Whether it was another way before.' }),
   }),
 });
 
@@ -203,7 +224,7 @@ builder.mutationFields((t) => ({
     args: {
       appId: t.arg.id(APP_ID),
       id: t.arg.id(idArgument),
-      overlapSeconds: t.arg.int(withDefault(0, 'How long the old secret signs too; 0 ends it at once.')),
+      overlapSeconds: t.arg.float(withDefault(0, 'How long the old secret signs too; 0 ends it at once.')),
     },
     resolve: async (_root, { appId, id, overlapSeconds }, { services, scopeOf, requestId }) => {
       const scope = await scopeOf(appId);
@@ -214,10 +235,12 @@ builder.mutationFields((t) => ({
   }),
   testWebhook: t.field({
     type: testType,
-    description: `Sends one signed test message, and waits for its answer for up to ${TEST_MS / 1_000} s. Needs ADMIN. NOT_FOUND.`,
+    description: `Sends one signed test message, and ${WAITS}. Needs ADMIN. NOT_FOUND.`,
     args: { appId: t.arg.id(APP_ID), id: t.arg.id(idArgument) },
-    resolve: async (_root, { appId, id }, { services, scopeOf, requestId }) =>
-      services.webhooks.testWebhook(await scopeOf(appId), { id: readId('id', id), timeoutMs: TEST_MS }, requestId),
+    resolve: async (_root, { appId, id }, context) => {
+      const test = { id: readId('id', id), ...limitOf(context) };
+      return context.services.webhooks.testWebhook(await context.scopeOf(appId), test, context.requestId);
+    },
   }),
   updateWebhook: t.field({
     type: webhookType,
@@ -261,27 +284,28 @@ builder.mutationFields((t) => ({
   }),
   resendWebhookMessage: t.field({
     type: testType,
-    description: `Sends one change again now, signed anew, and waits for its answer for up to ${TEST_MS / 1_000} s. The place stays. One at a time and one a second for each webhook. Needs ADMIN. NOT_FOUND; RATE_LIMITED; CONFLICT.`,
+    description: `Sends one change again now, signed anew, and ${WAITS}. The place stays. One at a time and one a second for each webhook. Needs ADMIN. NOT_FOUND; RATE_LIMITED; CONFLICT.`,
     args: {
       appId: t.arg.id(APP_ID),
       id: t.arg.id(idArgument),
       messageId: t.arg.string(required('The `webhook-id`, which is the id of the change.')),
     },
-    resolve: async (_root, { appId, id, messageId }, { services, scopeOf, requestId }) => {
-      const scope = await scopeOf(appId);
+    resolve: async (_root, { appId, id, messageId }, context) => {
+      const scope = await context.scopeOf(appId);
       scope.projectIdFor('operate');
       const message = encodeChangeCursor(parse(messageArgument, messageId));
-      return services.webhooks.resendMessage(scope, { id: readId('id', id), message, timeoutMs: TEST_MS }, requestId);
+      const again = { id: readId('id', id), message, ...limitOf(context) };
+      return context.services.webhooks.resendMessage(scope, again, context.requestId);
     },
   }),
   pauseWebhook: t.field({
-    type: webhookType,
+    type: webhookChangeType,
     description: 'Sends nothing to a webhook until it is resumed. Its place is kept. Needs ADMIN. NOT_FOUND.',
     args: { appId: t.arg.id(APP_ID), id: t.arg.id(idArgument) },
     resolve: async (_root, { appId, id }, context) => {
       const scope = await context.scopeOf(appId);
-      await context.services.webhooks.pauseWebhook(scope, readId('id', id), context.requestId);
-      return openAgain(scope, readId('id', id), context);
+      const changed = await context.services.webhooks.pauseWebhook(scope, readId('id', id), context.requestId);
+      return { webhook: await openAgain(scope, readId('id', id), context), changed };
     },
   }),
   resumeWebhook: t.field({

@@ -20,8 +20,8 @@ export interface LockHolder {
   readonly since: string;
   /** The command of the process, for error messages: "userdir serve". */
   readonly command: string;
-  /** The socket on which the holder takes commands; absent if it takes none. */
-  readonly controlSocket?: string;
+  /** True for a server, which does what commands ask. */
+  readonly takesCommands?: true;
 }
 
 const BEAT_DIGITS = 12;
@@ -29,7 +29,7 @@ const BEAT_AT = '{"beat":"'.length;
 const beatText = (beats: number) => String(beats).padStart(BEAT_DIGITS, '0');
 
 /** The content of a lock file of this process, before its first beat. */
-export function describeSelf(self: Pick<LockHolder, 'command' | 'controlSocket'>): string {
+export function describeSelf(self: Pick<LockHolder, 'command' | 'takesCommands'>): string {
   const state = processState('self');
   const holder: LockHolder = {
     beat: beatText(0),

@@ -71,7 +71,7 @@ const RETRY_MS = 100;
  */
 export async function lockDataDir(
   dataDir: string,
-  self: Pick<LockHolder, 'command' | 'controlSocket'>,
+  self: Pick<LockHolder, 'command' | 'takesCommands'>,
   { waitMs, onLost, onDoubt, heartbeatMs = HEARTBEAT_MS, deadAfterMs = DEAD_AFTER_MS }: LockOptions,
 ): Promise<DataDirLock> {
   await mkdir(dataDir, { recursive: true, mode: 0o700 }).catch((cause) => {
@@ -85,8 +85,7 @@ export async function lockDataDir(
   for (;;) {
     const attempt = await tryLock();
     if (!('pid' in attempt)) return attempt;
-    if (attempt.controlSocket !== undefined || performance.now() >= deadline)
-      throw new DataDirLockedError(dataDir, attempt);
+    if (attempt.takesCommands || performance.now() >= deadline) throw new DataDirLockedError(dataDir, attempt);
     await sleep(RETRY_MS);
   }
 

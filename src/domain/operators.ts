@@ -145,6 +145,10 @@ export const MAX_USER_AGENT = 200;
 /** A new session of an operator ends the oldest beyond these. */
 export const MAX_SESSIONS = 100;
 
+/** The link by which a browser signs in at the dashboard. */
+export const loginLink = (dashboardUrl: string, { token }: Pick<BegunSession, 'token'>): string =>
+  `${dashboardUrl}#login=${token}`;
+
 /** A session that has just begun: its token is known here only. */
 export interface BegunSession extends Pick<OperatorSession, 'operator' | 'expiresAt'> {
   readonly token: string;

@@ -1,7 +1,7 @@
 import ipaddr from 'ipaddr.js';
 import type * as models from '../db/generated/prisma/client.js';
 import type { WebhookStatus } from '../db/generated/prisma/enums.js';
-import { type AppError, badInput } from '../errors.js';
+import { AppError, badInput } from '../errors.js';
 import { CHANGE_MEANINGS, CHANGE_TYPES, type Change, type ChangeType } from './changes.js';
 import { atMost, INPUT_LIMITS, isTooLong } from './input-limits.js';
 import type { AsRead } from './users.js';
@@ -61,6 +61,8 @@ export const BACKLOG_COUNTED = 10_000;
 
 /** A message is sent again by hand at most once in so long, and never beside another one. */
 export const RESEND_REST_MS = 1_000;
+
+export const noWebhook = (id: number) => new AppError('NOT_FOUND', `The project has no webhook ${id}.`);
 
 export const PAUSED = 'An operator has paused it.';
 

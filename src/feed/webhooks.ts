@@ -16,6 +16,7 @@ import {
   messageOf,
   type NewWebhook,
   normalizeTypes,
+  noWebhook,
   PAUSED,
   privateTarget,
   requireWebhookDescription,
@@ -74,7 +75,6 @@ export function createWebhooks(
     return sender;
   }
   const delivery = createWebhookDelivery(db, changes, getSender, onFailure);
-  const noWebhook = (id: number) => new AppError('NOT_FOUND', `The project has no webhook ${id}.`);
 
   async function list(projectId: number, id: number | null = null): Promise<Webhook[]> {
     const rows = await sql.listWebhooks(db, projectId, id);

@@ -19,10 +19,14 @@ export function withDefault<Value>(defaultValue: Value, description: string) {
 /** The name of a value in a schema: `user.created` is `USER_CREATED`. */
 type NameOf<Value extends string> = Uppercase<Value extends `${infer Noun}.${infer Verb}` ? `${Noun}_${Verb}` : Value>;
 
+export function nameOf<Value extends string>(value: Value): NameOf<Value> {
+  return value.replace('.', '_').toUpperCase() as NameOf<Value>;
+}
+
 /** The values of an enum, from what each of them means. */
 export function valuesOf<Value extends string>(meanings: Readonly<Record<Value, string>>) {
   const values = Object.entries<string>(meanings).map(([value, description]) => [
-    value.replace('.', '_').toUpperCase(),
+    nameOf(value),
     { value, description },
   ]);
   return Object.fromEntries(values) as { [Each in Value as NameOf<Each>]: { value: Each; description: string } };

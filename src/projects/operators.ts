@@ -274,12 +274,12 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
     createLink,
     begin,
 
-    /** A link for the person who runs the command. The first operator of all is added as admin, so the first start needs no other command. NOT_FOUND. */
-    async createFirstLink(by: Operator): Promise<Link> {
+    /** A link for who asks for it. The first operator of all is added as admin, so the first start needs no other command. NOT_FOUND. */
+    async createFirstLink(by: Operator, requestId: string | null = null): Promise<Link> {
       requirePermission(by, 'govern');
-      await add(logActor(by, null), { name: by.name, role: 'admin', onlyAsFirst: true });
+      await add(logActor(by, requestId), { name: by.name, role: 'admin', onlyAsFirst: true });
       const names = (await listAll()).map(({ name }) => name);
-      if (names.includes(by.name)) return createLink(by, by.name);
+      if (names.includes(by.name)) return createLink(by, by.name, requestId);
       throw new AppError(
         'NOT_FOUND',
         `There is no operator ${show(by.name)}. Name one of ${names.slice(0, 20).join(', ')} by --operator, or add one: ${COMMAND} operator add NAME --role admin`,

@@ -38,6 +38,7 @@ import {
   writeBatch,
 } from './import-lines.js';
 import type { Spool } from './spool.js';
+import { createPart } from './synthetic-users.js';
 import type { Totals } from './totals.js';
 import { addUsers, exportUsers, toImportRows, tryToImportAlone } from './transfers.sql.js';
 
@@ -89,11 +90,24 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
     transaction: (isolation, work) => turns.run(() => db.transaction(isolation, work)),
   };
 
-  /** After many new rows, so that the next reads are fast. */
-  async function foldAndVacuum(scope: ProjectScope, rows: number): Promise<void> {
+  /** Folds and vacuums after many new rows, so that the next reads are fast. */
+  async function tidy(scope: ProjectScope, rows: number): Promise<void> {
     if (rows <= BATCH_SIZE) return;
     await totals.fold(scope);
     await db.vacuum();
+  }
+
+  /** Writes valid records with their accounts. Users who exist are not changed. */
+  async function add(scope: ProjectScope, records: Iterable<UserRecord>) {
+    const projectId = scope.projectIdFor('operate');
+    const added = { users: 0, accounts: 0 };
+    for await (const batch of readAhead(inBatches(records))) {
+      const left = new Set(await addUsers(db, projectId, toImportRows(batch)));
+      const written = batch.filter((_, index) => !left.has(index + 1));
+      added.users += written.length;
+      added.accounts += written.reduce((sum, { accounts }) => sum + accounts.length, 0);
+    }
+    return added;
   }
 
   return {
@@ -123,7 +137,7 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
       else await spool.withFile((file) => importAll(file, kept(input, file)));
       // Also if nothing was written: the report has told who exists.
       if (entry === null || report.failed > 0) await record(db);
-      await foldAndVacuum(scope, report.imported - report.unchanged + (report.bans ?? 0));
+      await tidy(scope, report.imported - report.unchanged + (report.bans ?? 0));
       orderReport(report);
       return report;
 
@@ -158,21 +172,16 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
       }
     },
 
-    /** Writes valid records with their accounts. Users who exist are not changed. */
-    async addUsers(scope: ProjectScope, records: Iterable<UserRecord>, progress: (done: number) => void) {
-      const projectId = scope.projectIdFor('operate');
-      const added = { users: 0, accounts: 0 };
-      let done = 0;
-      for await (const batch of readAhead(inBatches(records))) {
-        const left = new Set(await addUsers(db, projectId, toImportRows(batch)));
-        const written = batch.filter((_, index) => !left.has(index + 1));
-        added.users += written.length;
-        added.accounts += written.reduce((sum, { accounts }) => sum + accounts.length, 0);
-        done += batch.length;
-        progress(done);
-      }
-      await foldAndVacuum(scope, added.users);
-      return added;
+    addUsers: add,
+
+    /** Adds the next part of `count` made-up users of a seed, after the cursor of an earlier part. BAD_USER_INPUT. */
+    async addSyntheticUsers(scope: ProjectScope, count: number, seed: number, after: string | null) {
+      scope.projectIdFor('operate');
+      const part = createPart(count, seed, after);
+      const added = await add(scope, part.users());
+      const next = part.next();
+      if (next === null) await tidy(scope, count);
+      return { ...added, done: part.done, next };
     },
 
     /**

@@ -48,11 +48,11 @@ const DECISIONS: Record<string, 'of a project' | 'of all projects' | 'of the ope
     'removePasskey',
   ]),
   ...of('of all projects', ['status', 'operators', 'operatorLog', 'newestOfOperatorLog', 'createProject']),
-  ...of('of all projects', ['addOperator', 'updateOperator', 'removeOperator', 'createLoginLink']),
+  ...of('of all projects', ['addOperator', 'updateOperator', 'removeOperator', 'createLoginLink', 'noteRestore']),
   ...of('of a project', ['project', 'renameProject', 'disableProject', 'enableProject', 'limitProject']),
   ...of('of a project', ['deleteProject', 'deletePartOfProject', 'addSecret', 'rotateSecret', 'revokeSecret']),
   ...of('of a project', ['removeUsers', 'restoreUsers', 'banUsers', 'unbanUsers', 'updateUser']),
-  ...of('of a project', ['banIdentity', 'unbanIdentity', 'purgeRemovedUsers', 'repairTallies']),
+  ...of('of a project', ['banIdentity', 'unbanIdentity', 'purgeRemovedUsers', 'repairTallies', 'seedUsers']),
   ...of('of a project', ['addWebhook', 'rotateWebhookSecret', 'testWebhook', 'updateWebhook', 'replayWebhook']),
   ...of('of a project', ['resendWebhookMessage', 'pauseWebhook', 'resumeWebhook', 'removeWebhook']),
 };

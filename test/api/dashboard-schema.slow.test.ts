@@ -439,6 +439,7 @@ describe('roles', () => {
     limitProject: ['admin', 'appId: $appId, rate: 60', 'changed'],
     deleteProject: ['admin', 'appId: $appId, name: "Test"'],
     repairTallies: ['admin', 'appId: $appId', 'span'],
+    seedUsers: ['admin', 'appId: $appId, users: 1', 'done'],
     purgeRemovedUsers: ['admin', 'appId: $appId, olderThanSeconds: 0', 'done'],
     deletePartOfProject: ['admin', 'appId: $appId, name: "Test"', 'done'],
     addSecret: ['admin', 'appId: $appId, label: "x", scopes: [READ]', 'appSecret'],
@@ -449,7 +450,7 @@ describe('roles', () => {
     testWebhook: ['admin', 'appId: $appId, id: "1"', 'ok'],
     replayWebhook: ['admin', 'appId: $appId, id: "1", after: "now"', 'id'],
     updateWebhook: ['admin', 'appId: $appId, id: "1", description: "x"', 'id'],
-    pauseWebhook: ['admin', 'appId: $appId, id: "1"', 'id'],
+    pauseWebhook: ['admin', 'appId: $appId, id: "1"', 'changed'],
     resumeWebhook: ['admin', 'appId: $appId, id: "1"', 'id'],
     resendWebhookMessage: ['admin', 'appId: $appId, id: "1", messageId: "x"', 'ok'],
     removeWebhook: ['admin', 'appId: $appId, id: "1"'],
@@ -457,6 +458,7 @@ describe('roles', () => {
     updateOperator: ['admin', 'name: "x", input: { role: ADMIN }', 'name'],
     removeOperator: ['admin', 'name: "x"'],
     createLoginLink: ['admin', 'operator: "x"', 'url'],
+    noteRestore: ['admin', ''],
   };
 
   test('every mutation is in the list, or is for everyone', async () => {
@@ -472,7 +474,7 @@ describe('roles', () => {
     async (name, [role, args, fields]) => {
       const project = await app.createProject();
       const isOfProject = args.includes('$appId');
-      const query = `mutation ${isOfProject ? '($appId: ID!) ' : ''}{ ${name}(${args}) ${fields === undefined ? '' : `{ ${fields} }`} }`;
+      const query = `mutation ${isOfProject ? '($appId: ID!) ' : ''}{ ${name}${args && `(${args})`} ${fields === undefined ? '' : `{ ${fields} }`} }`;
       const before = await ask(
         admin,
         project,

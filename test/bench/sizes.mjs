@@ -14,9 +14,9 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
-import { syntheticUsers } from '../../dist/cli/synthetic-users.js';
 import { parseConfig } from '../../dist/config/config.js';
 import { createContext } from '../../dist/context.js';
+import { syntheticUsers } from '../../dist/users/synthetic-users.js';
 
 const USERS = Number(process.argv[2] ?? 100_000);
 const CLI = fileURLToPath(new URL('../../dist/cli.js', import.meta.url));
@@ -49,7 +49,7 @@ async function measure() {
   await context.open();
   const { appId, appSecret } = await context.services.projects.createProject('Sizes');
   const scope = await context.services.projects.getScope(appId);
-  const { accounts } = await context.services.transfers.addUsers(scope, syntheticUsers(USERS, 1), () => undefined);
+  const { accounts } = await context.services.transfers.addUsers(scope, syntheticUsers(USERS, 1));
   await client.query('VACUUM (ANALYZE) users, accounts, changes');
   await context.close();
   print(`${USERS} users, ${accounts} accounts, ${(await row('SHOW server_version')).server_version}\n`);

@@ -185,5 +185,5 @@ test('operator actions are refused to every secret, with any scopes', async () =
   await expect(async () => bans.listBans(scope, { limit: 1 })).rejects.toMatchObject(isNotPermitted);
   await expect(async () => lifecycle.disableProject(scope)).rejects.toMatchObject(isNotPermitted);
   await expect(async () => lifecycle.deleteProject(scope, deletion)).rejects.toMatchObject(isNotPermitted);
-  await expect(async () => transfers.addUsers(scope, [], () => undefined)).rejects.toMatchObject(isNotPermitted);
+  await expect(async () => transfers.addUsers(scope, [])).rejects.toMatchObject(isNotPermitted);
 });

@@ -65,12 +65,12 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('totals are exact
           createdAt: new Date(Date.UTC(2026, 0, 1, 0, 0, index)),
         };
       });
-    await transfers.addUsers(scope, emails(0, 2_500), () => undefined);
+    await transfers.addUsers(scope, emails(0, 2_500));
     await totals.fold(scope);
     // And some deltas that are not folded yet.
     const [first] = await queryPostgres(source, 'SELECT min(id)::int AS id FROM users');
     await users.removeUser(scope, first.id, null);
-    await transfers.addUsers(scope, emails(2_500, 3), () => undefined);
+    await transfers.addUsers(scope, emails(2_500, 3));
     await bans.ban(scope, { authMethod: 'email', authValue: 'eve@example.com', authValueKey: 'eve@example.com' });
     await directory.close();
     // The first command after that notes where the database runs.

@@ -18,7 +18,7 @@ test('a server runs all close handlers, reports the first failure, and exits bef
   expect({ code, signal }).toEqual({ code: 1, signal: null });
   expect(stderr).toContain('userdir: The HTTP server failed to close.\n');
   expect(stderr).not.toContain('The pool failed to close.');
-  expect(readdirSync(dataDir).filter((name) => name.startsWith('lock') || name === 'control.sock')).toEqual([]);
+  expect(readdirSync(dataDir).filter((name) => name.startsWith('lock') || name === 'command.json')).toEqual([]);
   expect(await userdirJson(database.env, ['totals', 'check'])).toMatchObject({ differences: [] });
   await database.drop();
 });

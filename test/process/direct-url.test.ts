@@ -1,8 +1,8 @@
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { syntheticUsers } from '#dist/cli/synthetic-users.js';
 import { parseConfig } from '#dist/config/config.js';
 import { createContext } from '#dist/context.js';
+import { syntheticUsers } from '#dist/users/synthetic-users.js';
 import { type Credentials, recordLogin, startServer, userdir, userdirJson } from '../support/command.js';
 import { createEmptyDatabase, type TestDatabase } from '../support/engines.js';
 
@@ -73,7 +73,8 @@ describe.runIf(inject('engine') === 'postgres')('with DATABASE_DIRECT_URL', () =
     const scope = await services.projects.getScope(project.appId);
     await services.projects.authenticate(project);
     // An import runs for as long as it takes, and vacuums at its end.
-    await services.transfers.addUsers(scope, syntheticUsers(2_000, 1), () => undefined);
+    await services.transfers.addUsers(scope, syntheticUsers(2_000, 1));
+    await context.db.vacuum();
     await services.transfers.exportUsers(scope, {
       write: async () => undefined,
       progress: () => undefined,

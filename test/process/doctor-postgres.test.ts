@@ -319,7 +319,7 @@ describe.runIf(inject('engine') === 'embedded' && hasPostgres)('of a PostgreSQL 
     };
     const examined = { db: context.db, services: { ...context.services, changes } };
     const params = { engine: 'postgres', connections: 1, hasDirectUrl: false, totals: false } as const;
-    const { findings } = await examineDatabase(examined, params).finally(() => context.close());
+    const findings = await examineDatabase(examined, params).finally(() => context.close());
     expect(findings.find(({ id }) => id === 'changes')).toEqual({
       id: 'changes',
       status: 'warning',

@@ -1,9 +1,9 @@
 import { chmod, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { syntheticUsers } from '#dist/cli/synthetic-users.js';
 import { parseConfig } from '#dist/config/config.js';
 import { type Context, createContext } from '#dist/context.js';
+import { syntheticUsers } from '#dist/users/synthetic-users.js';
 import type { Json } from '../support/app.js';
 import { type Settings, userdir, useServer } from '../support/command.js';
 import { copyTemplate, queryPostgres, type TestDatabase } from '../support/engines.js';
@@ -72,7 +72,7 @@ describe('while no server runs,', () => {
     await spoil(async ({ db, services }) => {
       appId = (await services.projects.createProject('Test')).appId;
       const scope = await services.projects.getScope(appId);
-      await services.transfers.addUsers(scope, syntheticUsers(5, 1), () => undefined);
+      await services.transfers.addUsers(scope, syntheticUsers(5, 1));
       await db.pool.query('DELETE FROM tallies; DELETE FROM tally_deltas');
       await db.pool.query(
         "INSERT INTO _prisma_migrations (id, checksum, migration_name) VALUES ('1', '', '29990101000000_later')",

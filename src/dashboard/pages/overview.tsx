@@ -207,7 +207,7 @@ function Health() {
       <h2>Health of the service</h2>
       <Answer query={query} data={query.data?.status.checks} lines={2} retry={false}>
         {(checks) => {
-          const problems = checks.filter(({ state }) => state === 'PROBLEM').length;
+          const problems = checks.filter(({ state }) => state === 'FAILED').length;
           const warnings = checks.filter(({ state }) => state === 'WARNING').length;
           return (
             <p class="health">

@@ -14,7 +14,12 @@ const STATUS = graphql(`
   }
 `);
 
-const STATES = { OK: ['good', 'passes'], WARNING: ['warn', 'warning'], PROBLEM: ['bad', 'problem'] } as const;
+const STATES = {
+  PASSED: ['good', 'passes'],
+  WARNING: ['warn', 'warning'],
+  FAILED: ['bad', 'problem'],
+  SKIPPED: ['plain', 'not checked'],
+} as const;
 
 function formatFigure(value: number, unit: string): string {
   if (unit === 'bytes') return `${formatNumber(Math.round(value / 1e6))} MB`;

@@ -21,7 +21,7 @@ const UPDATE = graphql(`
   }
 `);
 const ROTATE = graphql(`
-  mutation RotateWebhookSecret($appId: ID!, $id: ID!, $overlapSeconds: Int!) {
+  mutation RotateWebhookSecret($appId: ID!, $id: ID!, $overlapSeconds: Float!) {
     made: rotateWebhookSecret(appId: $appId, id: $id, overlapSeconds: $overlapSeconds) { secret }
   }
 `);
@@ -38,7 +38,9 @@ const REPLAY = graphql(`
     replayWebhook(appId: $appId, id: $id, after: $after, from: $from) { id }
   }
 `);
-const PAUSE = graphql(`mutation PauseWebhook($appId: ID!, $id: ID!) { pauseWebhook(appId: $appId, id: $id) { id } }`);
+const PAUSE = graphql(
+  `mutation PauseWebhook($appId: ID!, $id: ID!) { pauseWebhook(appId: $appId, id: $id) { changed } }`,
+);
 const RESUME = graphql(
   `mutation ResumeWebhook($appId: ID!, $id: ID!) { resumeWebhook(appId: $appId, id: $id) { id } }`,
 );
