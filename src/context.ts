@@ -145,7 +145,7 @@ export function createContext(config: Config, options: ContextOptions): Context 
         db.replica?.start();
         services.webhooks.start();
         services.endedBans.start();
-        // Nobody else can open an embedded database.
+        // No other process can open an embedded database.
         if (dbConfig.engine === 'postgres') stopWatching = watchRelease(db.pool, takeNotice);
       }
       return applied;

@@ -1,7 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { isUnreachable } from '../db/failures.js';
-import { CHANGE_MEANINGS, CHANGES_PAGE, changeCursor, changeTypes, formatChange } from '../domain/changes.js';
+import {
+  CHANGE_MEANINGS,
+  CHANGES_PAGE,
+  changeCursor,
+  changeTypes,
+  FOLLOWER_RETRIES,
+  formatChange,
+} from '../domain/changes.js';
 import { parse } from '../domain/parse.js';
 import { AppError } from '../errors.js';
 import { nameOf, valuesOf } from '../graphql/shared.js';
@@ -90,18 +97,14 @@ async function writeChanges(tools: Tools, { follow, ...params }: ChangesParams) 
   throw new AppError('UNAVAILABLE', 'The running server closes.');
 }
 
-/** A follower tries again for so long while the database is away. */
-const RETRY_MS = 500;
-const MAX_RETRIES = 60;
-
 async function patiently(work: () => Promise<void>, signal: AbortSignal): Promise<void> {
   for (let retries = 0; ; retries += 1) {
     try {
       return await work();
     } catch (error) {
-      if (!isUnreachable(error) || retries === MAX_RETRIES) throw error;
+      if (!isUnreachable(error) || retries === FOLLOWER_RETRIES.most) throw error;
     }
-    await sleep(RETRY_MS, undefined, { signal });
+    await sleep(FOLLOWER_RETRIES.everyMs, undefined, { signal });
   }
 }
 

@@ -86,7 +86,7 @@ export async function createDoor(options: DoorOptions): Promise<Door> {
     lockWaitMs: LOCK_WAIT_MS,
     onLost,
     onDoubt: writeNotice,
-    // To somebody who looks on, every step of a migration.
+    // A terminal shows every step of a migration.
     onRestored: writeNotice,
     onMigrating: (sentence, isDetail) => (isDetail && !process.stderr.isTTY ? undefined : writeNotice(sentence)),
   });
@@ -236,7 +236,7 @@ export interface CommandFile {
 
 const pathIn = (dataDir: string) => join(dataDir, 'command.json');
 
-/** Nobody ever reads a part of it. */
+/** A reader sees the whole file or none, because it is renamed when complete. */
 export async function writeCommandFile(dataDir: string, file: CommandFile): Promise<void> {
   const draft = `${pathIn(dataDir)}.new`;
   await writeFile(draft, JSON.stringify(file), { mode: 0o600 });

@@ -12,7 +12,7 @@ import { LOCK_WAIT_MS } from '../db/lock.js';
 import { loginLink, type Operator } from '../domain/operators.js';
 import type { Credentials } from '../domain/projects.js';
 import { AppError } from '../errors.js';
-import { isThroughProxy } from '../http/client-address.js';
+import { hostnameOf, isThroughProxy } from '../http/client-address.js';
 import type { Logger } from '../telemetry/logger.js';
 import { addCommand, jsonOption } from './arguments.js';
 import { printBanner, type Started } from './banner.js';
@@ -186,10 +186,6 @@ function untilAborted(signal: AbortSignal): Promise<never> {
     if (signal.aborted) reject(signal.reason);
     signal.addEventListener('abort', () => reject(signal.reason));
   });
-}
-
-function hostnameOf(host = ''): string {
-  return host.replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1');
 }
 
 const RETRY_MS = 500;

@@ -2,7 +2,7 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
 import { type Operator, operatorName, THE_OPERATOR } from '../domain/operators.js';
 import { AppError } from '../errors.js';
-import { isThroughProxy, readAddress } from '../http/client-address.js';
+import { isLoopback, isThroughProxy, readAddress } from '../http/client-address.js';
 
 /** The name of who runs a command. Who has the token is believed. */
 export const OPERATOR_HEADER = 'userdir-operator';
@@ -47,5 +47,5 @@ const digest = (text: string) => createHash('sha256').update(text).digest();
 /** Whether the connection begins on this machine, and no proxy stands in between. */
 function isFromHere({ headers, socket }: FastifyRequest): boolean {
   const [remote, local] = [readAddress(socket.remoteAddress), readAddress(socket.localAddress)];
-  return remote !== null && (remote === local || /^127\.|^::1$/.test(remote)) && !isThroughProxy(headers);
+  return remote !== null && (remote === local || isLoopback(remote)) && !isThroughProxy(headers);
 }

@@ -1,4 +1,4 @@
-import { execute, GraphQLError, parse, validate } from 'graphql';
+import { type DocumentNode, execute, GraphQLError, parse, validate } from 'graphql';
 import type { Services } from '../context.js';
 import { snakeCase } from '../domain/identities.js';
 import type { Operator } from '../domain/operators.js';
@@ -34,28 +34,27 @@ export function contextOfCommand(services: Services, operator: Operator, place: 
   return context;
 }
 
-/** Throws BAD_USER_INPUT for a document that the schema does not have. The build has checked the documents of this release. */
-export function requireValid(text: string): void {
-  const [fault] = faultsOf(text);
-  if (fault !== undefined) throw new AppError('BAD_USER_INPUT', `query: ${fault.message}`);
-}
-
-function faultsOf(text: string): readonly GraphQLError[] {
+/** The document of a command that may be of another release. BAD_USER_INPUT if the schema does not have it. */
+export function readValid(text: string): DocumentNode {
   try {
-    return validate(schema, parse(text));
+    const document = parse(text);
+    const [fault] = validate(schema, document);
+    if (fault !== undefined) throw fault;
+    return document;
   } catch (error) {
-    if (error instanceof GraphQLError) return [error];
+    if (error instanceof GraphQLError) throw new AppError('BAD_USER_INPUT', `query: ${error.message}`);
     throw error;
   }
 }
 
-/** Executes a valid document. Throws what the first field that failed has thrown. */
+/** Executes a valid document: the build has checked those of this release. Throws the error of the first field that failed. */
 export async function executeDocument(
-  text: string,
+  valid: string | DocumentNode,
   variableValues: Readonly<Record<string, unknown>>,
   contextValue: DashboardContext,
 ): Promise<Record<string, unknown>> {
-  const { data, errors = [] } = await execute({ schema, document: parse(text), variableValues, contextValue });
+  const document = typeof valid === 'string' ? parse(valid) : valid;
+  const { data, errors = [] } = await execute({ schema, document, variableValues, contextValue });
   const [error] = errors;
   if (error !== undefined) throw error.originalError ?? new AppError('BAD_USER_INPUT', error.message);
   return data as Record<string, unknown>;

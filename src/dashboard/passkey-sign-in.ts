@@ -3,7 +3,8 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { LOOPBACK } from '../config/config.js';
 import type { Services } from '../context.js';
 import { CHALLENGE_MS, type Site } from '../domain/passkeys.js';
-import { hostnameOf, refuseForeign, type Sessions } from './session.js';
+import { hostnameOf } from '../http/client-address.js';
+import { refuseForeign, type Sessions } from './session.js';
 
 /*
  * Signing in by a passkey. The browser gets a challenge, also as a cookie, and brings both back with the signature. What another browser was

@@ -16,7 +16,7 @@ import { createPlaces, type Lifetimes } from '../http/lifetime.js';
 import { createScopes, type DashboardContext, type StatusSource } from './builder.js';
 import type { Door } from './door.js';
 import { engine } from './engine.js';
-import { contextOfCommand, executeDocument, requireValid } from './execute.js';
+import { contextOfCommand, executeDocument, readValid } from './execute.js';
 import { servePages } from './pages.js';
 import { servePasskeySignIn, siteOf } from './passkey-sign-in.js';
 import {
@@ -158,7 +158,7 @@ function serveGraphQL(app: FastifyInstance, sessions: Sessions, options: Dashboa
 
   /** Answers a command, in the queue of commands: with status 200 wherever its document was executed. */
   async function answerCommand(request: FastifyRequest, { query, variables = {} }: Parameters) {
-    requireValid(query);
+    const document = readValid(query);
     return sessions.run(request, async () => {
       const { operator } = await sessions.require(request);
       const place = {
@@ -167,7 +167,7 @@ function serveGraphQL(app: FastifyInstance, sessions: Sessions, options: Dashboa
         report: (failure: AppError) => reportFailure(failure, request, 'A resolver failed for a command.'),
       };
       try {
-        return { data: await executeDocument(query, variables, contextOfCommand(services, operator, place)) };
+        return { data: await executeDocument(document, variables, contextOfCommand(services, operator, place)) };
       } catch (error) {
         const { code, publicMessage, cause } = fromUnknown(error);
         // The operator may see the reason of an internal error; a client of the API may not.

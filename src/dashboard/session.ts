@@ -7,7 +7,7 @@ import { type ActiveSession, type BegunSession, type Operator, RefusedLogIn, SES
 import { AppError } from '../errors.js';
 import { type RunWithAdmission, UNAUTHENTICATED } from '../http/admission.js';
 import { createFailureLimit, FAILURES_OF_ADDRESS } from '../http/authentication.js';
-import { clientNetwork } from '../http/client-address.js';
+import { clientNetwork, hostnameOf } from '../http/client-address.js';
 import type { Door } from './door.js';
 
 /* How an operator logs in and stays so: a link's token becomes a session, and a cookie holds the token of the session. */
@@ -226,11 +226,6 @@ export function setPageHeaders(reply: FastifyReply): void {
     'cross-origin-opener-policy': 'same-origin',
     'cross-origin-resource-policy': 'same-origin',
   });
-}
-
-/** The name of the machine in a Host header, without its port. */
-export function hostnameOf(host = ''): string {
-  return host.replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1');
 }
 
 export interface Place {

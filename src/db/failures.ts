@@ -112,7 +112,7 @@ export const isDataException = hasCode(/^22...$/);
 /** The statement is undone, and the session is as it was before: a new one would have to prepare every statement again. */
 export const leavesSession = hasCode(/^(22...|23...|40...|53100|55P03|57014)$/);
 
-/** This role may not migrate. Somebody else can. */
+/** This role may not migrate. Another role can. */
 export class RefusedError extends Error {
   override name = 'RefusedError';
 

@@ -193,7 +193,7 @@ async function applyAll(run: Run, missing: readonly Missing[]): Promise<void> {
   }
 }
 
-/** Our tables: those of the owner of the history. First those with which transactions begin: then nobody who holds another one waits for us. */
+/** Our tables: those of the owner of the history. First those with which transactions begin, so that no transaction that holds another one waits for us. */
 const OUR_TABLES = `
   SELECT c.relname::text AS name FROM pg_class c
   WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p')
@@ -207,7 +207,7 @@ async function applyTogether(run: Run, migrations: readonly Migration[]): Promis
   const tables = (await client.query<{ name: string }>(OUR_TABLES)).rows;
   const names = migrations.map(({ name }) => name);
   const listed = tables.map(({ name }) => `"${name}"`).join(', ');
-  // Nobody uses a table that is not there yet.
+  // No transaction uses a table that does not exist yet.
   const locks = tables.length === 0 ? 'SELECT' : `LOCK TABLE ${listed} IN ACCESS EXCLUSIVE MODE`;
   const startedAt = performance.now();
   const work = async () => {

@@ -8,7 +8,7 @@ import type { Migration, Step } from './migration-files.js';
 
 /** The wait for a lock. Everybody who wants the table waits in line behind it. */
 export const LOCK_MS = 300;
-/** The limit of a step's statement with its locks. With LOCK_MS, nobody waits half a second for a step. */
+/** The limit of a step's statement with its locks. With LOCK_MS, no request waits half a second for a step. */
 export const STATEMENT_MS = 450;
 /** A step is tried again for so long, or one without a transaction waits so long for the transactions before it. */
 export const LONGEST_WAIT_MS = 300_000;
@@ -18,7 +18,7 @@ const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5_000;
 const TELL_MS = 10_000;
 
-/** Told to the operator: one sentence. A detail is for somebody who looks on. */
+/** Told to the operator: one sentence. A detail is for a terminal. */
 export type Tell = (sentence: string, isDetail?: boolean) => void;
 
 /** The session that migrates. */
@@ -72,7 +72,7 @@ export async function runStep(run: Run, { name }: Migration, step: Step, done: (
     await done();
   } else {
     await untilFree(run, what, async () => {
-      // Nobody waits in line behind what such a step waits for.
+      // No statement waits in line behind such a step.
       await client.query(`SET lock_timeout = ${Math.min(run.waitMs, MAX_LOCK_TIMEOUT_MS)}`);
       await dropBrokenIndex(run, step.sql);
       const startedAt = performance.now();

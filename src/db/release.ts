@@ -48,7 +48,7 @@ export function requireUsable({ oldest }: Release): void {
 
 const LOOK_MS = 2_000;
 
-/** Looks at the release while this process serves, and calls `onRelease` with it: somebody else may migrate. Returns a function that ends it. */
+/** Looks at the release while this process serves, and calls `onRelease` with it: another process may migrate. Returns a function that ends it. */
 export function watchRelease(pool: Pool, onRelease: (release: Release) => void): () => Promise<void> {
   const ended = new AbortController();
   const { signal } = ended;

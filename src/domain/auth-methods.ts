@@ -1,4 +1,4 @@
-/** Each login method and well-known provider, with other systems' names of it, but those that a rule makes (`oauth_google`) or a company chooses (`okta`). */
+/** Each login method and well-known provider, with its names in other systems. Names made by a rule (`oauth_google`) or by a company (`okta`) are not here. */
 export const AUTH_METHODS: Readonly<Record<string, readonly string[]>> = {
   email: [
     'mail',

@@ -40,6 +40,9 @@ export interface Change {
   readonly fields: readonly string[];
 }
 
+/** A follower tries again so often while the service is overloaded or the database is away. */
+export const FOLLOWER_RETRIES = { everyMs: 500, most: 60 } as const;
+
 export const CHANGES_PAGE = { default: 100, max: 1_000 } as const;
 
 /** A place in the feed. A database restored from an older backup gives the same ids to other changes, so it begins a new timeline. */

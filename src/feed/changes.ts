@@ -12,11 +12,12 @@ import {
   cursorExpired,
   decodeChangeCursor,
   encodeChangeCursor,
+  FOLLOWER_RETRIES,
   type FollowedChanges,
   type Place,
 } from '../domain/changes.js';
 import type { ProjectScope } from '../domain/projects.js';
-import { AppError } from '../errors.js';
+import type { AppError } from '../errors.js';
 import * as sql from './changes.sql.js';
 import { createChangePublisher, createNews } from './publisher.js';
 
@@ -29,9 +30,6 @@ const SCANNED_AT_ONCE = 1_000;
 const SCANNED_PER_UNIT = 200;
 /** Changes that a follower reads at once: one unit of work. */
 const FOLLOWED_AT_ONCE = 50;
-/** A follower tries again for so long while the service is overloaded or the database is away. */
-const RETRY_MS = 500;
-const MAX_RETRIES = 60;
 
 /** Adds units of work that a request turned out to cost. False where the work is to end, because the request is refused or its client has gone. */
 type Charge = (units: number) => boolean;
@@ -170,9 +168,9 @@ export function createChanges(
           if (hasMoved) yield { changes: part.changes, end: encodeChangeCursor(place) };
           if (!part.isFull) await newer.wait();
         } catch (error) {
-          if (!isTransient(error) || retries === MAX_RETRIES) throw error;
+          if (!isUnreachable(error) || retries === FOLLOWER_RETRIES.most) throw error;
           retries += 1;
-          await sleep(RETRY_MS, undefined, { ref: false, signal }).catch(() => undefined);
+          await sleep(FOLLOWER_RETRIES.everyMs, undefined, { ref: false, signal }).catch(() => undefined);
         } finally {
           newer.forget();
         }
@@ -337,8 +335,4 @@ function inWords(ms: number): string {
   const [name, unit] = UNITS.find(([, length]) => ms % length === 0) ?? UNITS[2];
   const count = ms / unit;
   return `${count} ${name}${count === 1 ? '' : 's'}`;
-}
-
-function isTransient(error: unknown): boolean {
-  return error instanceof AppError ? error.code === 'UNAVAILABLE' : isUnreachable(error);
 }

@@ -19,7 +19,7 @@ const LEAD_RETRY_MS = 1_000;
 const HURRY_MS = 200;
 /** A leader that is silent for so long is frozen. */
 const SILENT_SECONDS = 10;
-/** A reader waits so long for committed changes to be published, and while nobody is known to publish. */
+/** A reader waits so long for committed changes to be published, also while no process is known to publish. */
 const WAIT_MS = 1_000;
 const LEADERLESS_WAIT_MS = 5_000;
 const PRUNE_INTERVAL_MS = 600_000;

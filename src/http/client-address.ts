@@ -74,5 +74,15 @@ export function isThroughProxy(headers: IncomingHttpHeaders): boolean {
 
 /** Tells whether a client is on the machine of the service. */
 export function isOnThisMachine(addresses: Addresses): boolean {
-  return /^127\.|^::1$/.test(clientAddress(addresses));
+  return isLoopback(clientAddress(addresses));
+}
+
+/** Tells whether an address, in the spelling of `readAddress`, is one that only this machine has. */
+export function isLoopback(address: string): boolean {
+  return /^127\.|^::1$/.test(address);
+}
+
+/** The name of the machine in a Host header, without its port. */
+export function hostnameOf(host = ''): string {
+  return host.replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1');
 }

@@ -4,7 +4,7 @@ import type { Database } from '../db/database.js';
 import { isHeldUp } from '../db/failures.js';
 import { deleteEndedBans, listProjectsWithEndedBans } from './bans.sql.js';
 
-/** The feed has the end of a ban so late at most. The embedded database is asked less often: it rests while nobody uses it. */
+/** The feed has the end of a ban so late at most. The embedded database is asked less often: it rests while it has no requests. */
 const INTERVAL_MS = 2_000;
 const EMBEDDED_INTERVAL_MS = 10_000;
 /** The most bans of a project that end in one transaction. */

@@ -27,7 +27,7 @@ export interface DeletionOptions extends Waiting {
 }
 
 interface ProjectChange {
-  /** Nobody compares the instant of `disabledAt`, so it is by the clock of this process. */
+  /** The instant of `disabledAt` is compared with no other, so it is by the clock of this process. */
   readonly data: Partial<Pick<Project, 'name' | 'disabledAt' | 'requestsPerMinute'>>;
   readonly details?: Readonly<Record<string, unknown>>;
 }

@@ -1,50 +1,33 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import pg from 'pg';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 import { type MigrateOptions, migrate } from '#dist/db/migrate.js';
-import { type OpenDatabase, openTestDatabase } from '../support/database.js';
+import { useMigrations } from '../support/migrations.js';
 
 /** A migration that is cut into steps (docs/decisions/migrations.md). */
 
-let db: OpenDatabase;
-/** A temporary folder with the migrations of one test. */
-let folder: string;
-beforeAll(async () => {
-  db = await openTestDatabase();
-});
-afterAll(() => db.drop());
+const own = useMigrations();
 beforeEach(async () => {
-  await db.pool.query('DROP SCHEMA public CASCADE; CREATE SCHEMA public');
-  folder = await mkdtemp(join(tmpdir(), 'userdir-migrations-'));
-  await writeMigration('1_things', 'CREATE TABLE things (id int PRIMARY KEY, name text, size int)');
-  await migrate(db, { migrationsDir: folder });
-  await db.pool.query("INSERT INTO things SELECT n, 'thing ' || n FROM generate_series(1, 2500) n");
+  await own.write('1_things', 'CREATE TABLE things (id int PRIMARY KEY, name text, size int)');
+  await migrate(own.db, { migrationsDir: own.folder });
+  await own.db.pool.query("INSERT INTO things SELECT n, 'thing ' || n FROM generate_series(1, 2500) n");
 });
-afterEach(() => rm(folder, { recursive: true }));
-
-async function writeMigration(name: string, sql: string): Promise<void> {
-  await mkdir(join(folder, name), { recursive: true });
-  await writeFile(join(folder, name, 'migration.sql'), sql);
-}
 
 /** Applies what is in the folder; returns what was told. */
 async function run(options: MigrateOptions = {}): Promise<string[]> {
   const told: string[] = [];
-  await migrate(db, { migrationsDir: folder, tell: (sentence) => told.push(sentence), ...options });
+  await migrate(own.db, { migrationsDir: own.folder, tell: (sentence) => told.push(sentence), ...options });
   return told;
 }
 
 async function historyOf(name: string) {
-  const { rows } = await db.pool.query(
+  const { rows } = await own.db.pool.query(
     `SELECT applied_steps_count AS steps, finished_at IS NOT NULL AS "isFinished" FROM _prisma_migrations WHERE migration_name = $1`,
     [name],
   );
   return rows[0];
 }
 
-const readRow = async (sql: string) => (await db.pool.query(sql)).rows[0];
+const readRow = async (sql: string) => (await own.db.pool.query(sql)).rows[0];
 
 /** Fails until the table `gate` is there. */
 const GATE = 'SELECT count(*) FROM gate;';
@@ -81,7 +64,7 @@ async function requireResult(): Promise<void> {
 }
 
 test('each step is done in its order, and the history has their number', async () => {
-  await writeMigration('2_sizes', fileOf(STEPS));
+  await own.write('2_sizes', fileOf(STEPS));
   const told = await run();
   await requireResult();
   expect(await historyOf('2_sizes')).toEqual({ steps: 5, isFinished: true });
@@ -96,10 +79,10 @@ test.each(STEPS.map((_, index) => index))(
   'a migration that failed after step %i goes on with the next one, and does none twice',
   async (done) => {
     const gated = STEPS.toSpliced(done, 0, ['-- step: fails at first', GATE]);
-    await writeMigration('2_sizes', fileOf(gated));
+    await own.write('2_sizes', fileOf(gated));
     await expect(run()).rejects.toThrow('relation "gate" does not exist');
     expect(await historyOf('2_sizes')).toEqual({ steps: done, isFinished: false });
-    await db.pool.query('CREATE TABLE gate ()');
+    await own.db.pool.query('CREATE TABLE gate ()');
     const told = await run();
     expect(told.filter((sentence) => sentence.includes(', step '))).toHaveLength(6 - done);
     await requireResult();
@@ -110,7 +93,7 @@ test.each(STEPS.map((_, index) => index))(
 test('a step in batches commits each of them', async () => {
   const batch =
     'UPDATE things SET size = id / (2200 - id) WHERE id IN (SELECT id FROM things WHERE size IS NULL ORDER BY id LIMIT 1000);';
-  await writeMigration('2_sizes', `-- step in batches: fails in the third\n${batch}`);
+  await own.write('2_sizes', `-- step in batches: fails in the third\n${batch}`);
   await expect(run()).rejects.toThrow('division by zero');
   expect(
     await readRow('SELECT count(size)::int AS done, count(DISTINCT xmin::text)::int AS commits FROM things'),
@@ -119,7 +102,7 @@ test('a step in batches commits each of them', async () => {
     // With that of the rows without a size.
     commits: 3,
   });
-  await db.pool.query('DELETE FROM things WHERE id = 2200');
+  await own.db.pool.query('DELETE FROM things WHERE id = 2200');
   await run();
   expect(await readRow('SELECT count(*)::int AS things FROM things WHERE size IS NULL')).toEqual({ things: 0 });
 });
@@ -128,17 +111,17 @@ test('between its batches a step leaves the database alone for as long as each t
   const began = 'ALTER TABLE things ADD COLUMN began timestamptz, ADD COLUMN ended timestamptz;';
   const batch = `UPDATE things SET size = 1, began = statement_timestamp(), ended = clock_timestamp()
     WHERE id IN (SELECT id FROM things, (SELECT pg_sleep(0.1)) AS waited WHERE size IS NULL ORDER BY id LIMIT 1000);`;
-  await writeMigration('2_sizes', `-- step: adds columns\n${began}\n\n-- step in batches: slowly\n${batch}`);
+  await own.write('2_sizes', `-- step: adds columns\n${began}\n\n-- step in batches: slowly\n${batch}`);
   await run();
-  const { rows } = await db.pool.query(`
+  const { rows } = await own.db.pool.query(`
     SELECT began - lag(max(ended)) OVER (ORDER BY began) >= 0.9 * lag(max(ended) - began) OVER (ORDER BY began) AS "isFree"
     FROM things GROUP BY began ORDER BY began`);
   expect(rows).toEqual([{ isFree: null }, { isFree: true }, { isFree: true }]);
 });
 
 test('a broken index, which an interrupted step has left, is dropped and made again', async () => {
-  await db.pool.query("UPDATE things SET name = 'thing 1' WHERE id = 2");
-  await writeMigration(
+  await own.db.pool.query("UPDATE things SET name = 'thing 1' WHERE id = 2");
+  await own.write(
     '2_names',
     '-- step without a transaction: names are unique\nCREATE UNIQUE INDEX CONCURRENTLY IF NOT EXISTS things_name ON things (name);',
   );
@@ -146,7 +129,7 @@ test('a broken index, which an interrupted step has left, is dropped and made ag
   expect(await readRow("SELECT indisvalid FROM pg_index WHERE indexrelid = 'things_name'::regclass")).toEqual({
     indisvalid: false,
   });
-  await db.pool.query("UPDATE things SET name = 'thing 2' WHERE id = 2");
+  await own.db.pool.query("UPDATE things SET name = 'thing 2' WHERE id = 2");
   await run();
   expect(await readRow("SELECT indisvalid FROM pg_index WHERE indexrelid = 'things_name'::regclass")).toEqual({
     indisvalid: true,
@@ -154,9 +137,9 @@ test('a broken index, which an interrupted step has left, is dropped and made ag
 });
 
 test('a migration that was changed after a part of it was applied is refused by name', async () => {
-  await writeMigration('2_sizes', fileOf([...STEPS, ['-- step: fails', GATE]]));
+  await own.write('2_sizes', fileOf([...STEPS, ['-- step: fails', GATE]]));
   await expect(run()).rejects.toThrow('relation "gate" does not exist');
-  await writeMigration('2_sizes', fileOf(STEPS));
+  await own.write('2_sizes', fileOf(STEPS));
   await expect(run()).rejects.toThrow('Migration 2_sizes was changed after it was applied to this database');
 });
 
@@ -164,14 +147,14 @@ test.each([
   ['SELECT 1;\n-- step: something\nSELECT 1;', 'has statements before its first step'],
   ['-- step: something\n-- locks: things\nSELECT 1;', 'has a malformed lock: "things"'],
 ])('a malformed file is refused: %j', async (sql, message) => {
-  await writeMigration('2_wrong', sql);
+  await own.write('2_wrong', sql);
   await expect(run()).rejects.toThrow(message);
 });
 
 describe.runIf(inject('engine') === 'postgres')('while others use the tables', () => {
   const clients: pg.Client[] = [];
   async function connect(): Promise<pg.Client & { pid: number }> {
-    const client = new pg.Client(db.pool.options);
+    const client = new pg.Client(own.db.pool.options);
     await client.connect();
     clients.push(client);
     const { rows } = await client.query('SELECT pg_backend_pid() AS pid');
@@ -180,7 +163,7 @@ describe.runIf(inject('engine') === 'postgres')('while others use the tables', (
   afterEach(() => Promise.all(clients.splice(0).map((client) => client.end())));
 
   test('a step waits for a transaction, says for which, and lets others go on meanwhile', async () => {
-    await writeMigration('2_sizes', fileOf(STEPS));
+    await own.write('2_sizes', fileOf(STEPS));
     const [holder, writer] = [await connect(), await connect()];
     await holder.query('BEGIN; SELECT count(*) FROM things');
     const told: string[] = [];
@@ -200,7 +183,7 @@ describe.runIf(inject('engine') === 'postgres')('while others use the tables', (
   });
 
   test('a step that finds no moment in time says so, and how to go on', async () => {
-    await writeMigration('2_sizes', fileOf(STEPS));
+    await own.write('2_sizes', fileOf(STEPS));
     const holder = await connect();
     await holder.query('BEGIN; SELECT count(*) FROM things');
     await expect(run({ waitMs: 500 })).rejects.toMatchObject({
@@ -215,7 +198,7 @@ describe.runIf(inject('engine') === 'postgres')('while others use the tables', (
   });
 
   test('a step without a transaction waits for a snapshot without holding up anybody, and ends when it is interrupted', async () => {
-    await writeMigration('2_sizes', fileOf(STEPS.slice(0, 3)));
+    await own.write('2_sizes', fileOf(STEPS.slice(0, 3)));
     const [holder, writer] = [await connect(), await connect()];
     await holder.query('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
     const interruption = new AbortController();
@@ -237,10 +220,10 @@ describe.runIf(inject('engine') === 'postgres')('while others use the tables', (
   });
 
   test('processes that migrate at once do not wait for each other in a circle', async () => {
-    await writeMigration('2_sizes', fileOf(STEPS));
-    const others = [db.another(), db.another(), db.another()];
-    const applied = await Promise.all(others.map((other) => migrate(other, { migrationsDir: folder }))).finally(() =>
-      Promise.all(others.map((other) => other.close())),
+    await own.write('2_sizes', fileOf(STEPS));
+    const others = [own.db.another(), own.db.another(), own.db.another()];
+    const applied = await Promise.all(others.map((other) => migrate(other, { migrationsDir: own.folder }))).finally(
+      () => Promise.all(others.map((other) => other.close())),
     );
     expect(applied.flat()).toEqual(['2_sizes']);
     await requireResult();

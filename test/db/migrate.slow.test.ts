@@ -1,13 +1,12 @@
 import { createHash } from 'node:crypto';
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { cp, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
+import { beforeEach, describe, expect, inject, test, vi } from 'vitest';
 import { migrate } from '#dist/db/migrate.js';
-import { type OpenDatabase, openTestDatabase } from '../support/database.js';
+import { useMigrations } from '../support/migrations.js';
 import { readDatabaseFacts } from '../support/schema-facts.js';
 
 const MIGRATIONS_DIR = fileURLToPath(new URL('../../prisma/migrations', import.meta.url));
@@ -16,24 +15,7 @@ const MIGRATIONS = (await readdir(MIGRATIONS_DIR, { withFileTypes: true }))
   .map(({ name }) => name)
   .toSorted();
 
-let db: OpenDatabase;
-/** A temporary folder with the migrations of one test. */
-let folder: string;
-beforeAll(async () => {
-  db = await openTestDatabase();
-});
-afterAll(() => db.drop());
-beforeEach(async () => {
-  // Start from an empty schema, because the template database is already migrated.
-  await db.pool.query('DROP SCHEMA public CASCADE; CREATE SCHEMA public');
-  folder = await mkdtemp(join(tmpdir(), 'userdir-migrations-'));
-});
-afterEach(() => rm(folder, { recursive: true }));
-
-async function writeMigration(name: string, sql: string): Promise<void> {
-  await mkdir(join(folder, name), { recursive: true });
-  await writeFile(join(folder, name, 'migration.sql'), sql);
-}
+const own = useMigrations();
 
 /** What the steps of a migration of this package do. */
 async function readStepsOf(name: string): Promise<string[]> {
@@ -55,12 +37,12 @@ interface HistoryRow {
 }
 
 async function readHistory(): Promise<HistoryRow[]> {
-  const { rows } = await db.pool.query<HistoryRow>('SELECT * FROM _prisma_migrations ORDER BY migration_name');
+  const { rows } = await own.db.pool.query<HistoryRow>('SELECT * FROM _prisma_migrations ORDER BY migration_name');
   return rows;
 }
 
 async function readFacts(): Promise<string[]> {
-  const client = await db.pool.connect();
+  const client = await own.db.pool.connect();
   try {
     return [...(await readDatabaseFacts(client))];
   } finally {
@@ -77,17 +59,17 @@ async function readTables(): Promise<string[]> {
 
 describe('the migrations of this package', () => {
   test('are applied to an empty database in the order of their names; a second run applies none', async () => {
-    expect(await migrate(db)).toEqual(MIGRATIONS);
+    expect(await migrate(own.db)).toEqual(MIGRATIONS);
     const [facts, history] = [await readFacts(), await readHistory()];
-    expect(await migrate(db)).toEqual([]);
+    expect(await migrate(own.db)).toEqual([]);
     expect(await readFacts()).toEqual(facts);
     expect(await readHistory()).toEqual(history);
   });
 
   test('are applied once when ten processes start at the same time', async () => {
     // The embedded engine has one session, so ten callers share it.
-    const others = inject('engine') === 'postgres' ? Array.from({ length: 10 }, () => db.another()) : [];
-    const targets = others.length > 0 ? others : Array.from({ length: 10 }, () => db);
+    const others = inject('engine') === 'postgres' ? Array.from({ length: 10 }, () => own.db.another()) : [];
+    const targets = others.length > 0 ? others : Array.from({ length: 10 }, () => own.db);
     const applied = await Promise.all(targets.map((target) => migrate(target))).finally(() =>
       Promise.all(others.map((other) => other.close())),
     );
@@ -96,7 +78,7 @@ describe('the migrations of this package', () => {
   });
 
   test('are recorded in the history of prisma migrate, each with the SHA-256 of its file', async () => {
-    await migrate(db);
+    await migrate(own.db);
     expect(await readHistory()).toEqual(
       await Promise.all(
         MIGRATIONS.map(async (name) => ({
@@ -116,7 +98,7 @@ describe('the migrations of this package', () => {
 
 // As Prisma's schema engine creates it (sql-schema-connector, PostgreSQL).
 test("the history table has the same columns as Prisma's", async () => {
-  await migrate(db);
+  await migrate(own.db);
   const facts = (await readFacts()).filter((fact) => fact.includes('_prisma_migrations'));
   expect(facts.map((fact) => fact.replaceAll('_prisma_migrations', 'h')).toSorted()).toEqual([
     'column h.applied_steps_count: integer not null',
@@ -135,55 +117,55 @@ test("the history table has the same columns as Prisma's", async () => {
 });
 
 test('a new migration is applied, and earlier migrations are not applied again', async () => {
-  await writeMigration('1_first', 'CREATE TABLE first (id int)');
-  expect(await migrate(db, { migrationsDir: folder })).toEqual(['1_first']);
-  await writeMigration('3_third', 'ALTER TABLE second ADD third int');
-  await writeMigration('2_second', 'CREATE TABLE second (id int)');
-  expect(await migrate(db, { migrationsDir: folder })).toEqual(['2_second', '3_third']);
+  await own.write('1_first', 'CREATE TABLE first (id int)');
+  expect(await migrate(own.db, { migrationsDir: own.folder })).toEqual(['1_first']);
+  await own.write('3_third', 'ALTER TABLE second ADD third int');
+  await own.write('2_second', 'CREATE TABLE second (id int)');
+  expect(await migrate(own.db, { migrationsDir: own.folder })).toEqual(['2_second', '3_third']);
   expect(await readTables()).toEqual(['first', 'second']);
 });
 
 test('an applied migration that was edited is refused by name, and no later migration is applied', async () => {
-  await writeMigration('1_first', 'CREATE TABLE first (id int)');
-  await migrate(db, { migrationsDir: folder });
-  await writeMigration('1_first', 'CREATE TABLE first (id bigint)');
-  await writeMigration('2_second', 'CREATE TABLE second (id int)');
-  await expect(migrate(db, { migrationsDir: folder })).rejects.toThrow(
+  await own.write('1_first', 'CREATE TABLE first (id int)');
+  await migrate(own.db, { migrationsDir: own.folder });
+  await own.write('1_first', 'CREATE TABLE first (id bigint)');
+  await own.write('2_second', 'CREATE TABLE second (id int)');
+  await expect(migrate(own.db, { migrationsDir: own.folder })).rejects.toThrow(
     'Migration 1_first was changed after it was applied',
   );
   expect(await readTables()).toEqual(['first']);
-  await writeMigration('1_first', 'CREATE TABLE first (id int)');
-  expect(await migrate(db, { migrationsDir: folder })).toEqual(['2_second']);
+  await own.write('1_first', 'CREATE TABLE first (id int)');
+  expect(await migrate(own.db, { migrationsDir: own.folder })).toEqual(['2_second']);
 });
 
 describe('a migration that failed under Prisma', () => {
   beforeEach(async () => {
-    await writeMigration('0_before', 'SELECT 1');
-    await migrate(db, { migrationsDir: folder });
-    await writeMigration('1_first', 'CREATE TABLE first (id int)');
-    await db.pool.query(
+    await own.write('0_before', 'SELECT 1');
+    await migrate(own.db, { migrationsDir: own.folder });
+    await own.write('1_first', 'CREATE TABLE first (id int)');
+    await own.db.pool.query(
       `INSERT INTO _prisma_migrations (id, checksum, migration_name, logs) VALUES ('1', $1, '1_first', 'It failed.')`,
       [sha256('CREATE TABLE first (id int)')],
     );
   });
 
   test('is refused by name, with the command that resolves it', async () => {
-    await expect(migrate(db, { migrationsDir: folder })).rejects.toThrow(
+    await expect(migrate(own.db, { migrationsDir: own.folder })).rejects.toThrow(
       'Migration 1_first failed earlier and is half applied; mend it with "prisma migrate resolve".',
     );
     expect(await readTables()).toEqual([]);
   });
 
   test('is applied after it is resolved as rolled back', async () => {
-    await db.pool.query("UPDATE _prisma_migrations SET rolled_back_at = now() WHERE migration_name = '1_first'");
-    expect(await migrate(db, { migrationsDir: folder })).toEqual(['1_first']);
-    expect(await migrate(db, { migrationsDir: folder })).toEqual([]);
+    await own.db.pool.query("UPDATE _prisma_migrations SET rolled_back_at = now() WHERE migration_name = '1_first'");
+    expect(await migrate(own.db, { migrationsDir: own.folder })).toEqual(['1_first']);
+    expect(await migrate(own.db, { migrationsDir: own.folder })).toEqual([]);
     expect(await readTables()).toEqual(['first']);
   });
 
   test('counts as applied after it is resolved as applied', async () => {
-    await db.pool.query('UPDATE _prisma_migrations SET finished_at = now()');
-    expect(await migrate(db, { migrationsDir: folder })).toEqual([]);
+    await own.db.pool.query('UPDATE _prisma_migrations SET finished_at = now()');
+    expect(await migrate(own.db, { migrationsDir: own.folder })).toEqual([]);
     expect(await readTables()).toEqual([]);
   });
 });
@@ -193,17 +175,17 @@ test.runIf(inject('engine') === 'postgres')(
   'an older database is migrated while it is written, without a deadlock, and whoever waits for it loses nothing',
   async () => {
     for (const name of MIGRATIONS.slice(0, 13))
-      await cp(join(MIGRATIONS_DIR, name), join(folder, name), { recursive: true });
-    await migrate(db, { migrationsDir: folder });
-    await db.pool.query("INSERT INTO projects (name, app_id) VALUES ('Test', 'app_1')");
-    await db.pool.query(
+      await cp(join(MIGRATIONS_DIR, name), join(own.folder, name), { recursive: true });
+    await migrate(own.db, { migrationsDir: own.folder });
+    await own.db.pool.query("INSERT INTO projects (name, app_id) VALUES ('Test', 'app_1')");
+    await own.db.pool.query(
       `INSERT INTO users (project_id, auth_method, auth_value, auth_value_key)
        SELECT 1, 'passkey', n::text, n::text FROM generate_series(1, 3000) n`,
     );
     let isOver = false;
     let commits = 0;
     const write = async (writer: number) => {
-      const client = new pg.Client(db.pool.options);
+      const client = new pg.Client(own.db.pool.options);
       await client.connect();
       for (let turn = 0; !isOver; turn += 1) {
         await client.query('BEGIN');
@@ -227,12 +209,12 @@ test.runIf(inject('engine') === 'postgres')(
     };
     const writing = Promise.all([0, 1, 2, 3].map(write));
     await vi.waitUntil(() => commits > 20, { timeout: 20_000 });
-    expect(await migrate(db)).toEqual(MIGRATIONS.slice(13));
+    expect(await migrate(own.db)).toEqual(MIGRATIONS.slice(13));
     const before = commits;
     await vi.waitUntil(() => commits > before + 20, { timeout: 20_000 });
     isOver = true;
     await writing;
-    const { rows } = await db.pool.query(
+    const { rows } = await own.db.pool.query(
       "SELECT sum(login_count)::int AS logins, (SELECT count(*)::int FROM accounts) AS accounts FROM users WHERE auth_method = 'google'",
     );
     expect(rows).toEqual([{ logins: commits, accounts: commits }]);
@@ -241,21 +223,21 @@ test.runIf(inject('engine') === 'postgres')(
 
 describe('a migration that fails', () => {
   test('rolls back the whole run: its own changes, earlier migrations of the run, and the history', async () => {
-    await writeMigration('1_first', 'CREATE TABLE first (id int)');
-    await writeMigration('2_second', 'CREATE TABLE second (id int); SELECT nonsense; CREATE TABLE third (id int)');
+    await own.write('1_first', 'CREATE TABLE first (id int)');
+    await own.write('2_second', 'CREATE TABLE second (id int); SELECT nonsense; CREATE TABLE third (id int)');
     const before = await readFacts();
-    await expect(migrate(db, { migrationsDir: folder })).rejects.toThrow('column "nonsense" does not exist');
+    await expect(migrate(own.db, { migrationsDir: own.folder })).rejects.toThrow('column "nonsense" does not exist');
     expect(await readFacts()).toEqual(before);
   });
 
   test('keeps the migrations of earlier runs, and is applied after it is fixed', async () => {
-    await writeMigration('1_first', 'CREATE TABLE first (id int)');
-    await migrate(db, { migrationsDir: folder });
-    await writeMigration('2_second', 'CREATE TABLE second (id int); INSERT INTO second VALUES (1 / 0)');
-    await expect(migrate(db, { migrationsDir: folder })).rejects.toThrow('division by zero');
+    await own.write('1_first', 'CREATE TABLE first (id int)');
+    await migrate(own.db, { migrationsDir: own.folder });
+    await own.write('2_second', 'CREATE TABLE second (id int); INSERT INTO second VALUES (1 / 0)');
+    await expect(migrate(own.db, { migrationsDir: own.folder })).rejects.toThrow('division by zero');
     expect((await readHistory()).map((row) => row.migration_name)).toEqual(['1_first']);
-    await writeMigration('2_second', 'CREATE TABLE second (id int)');
-    expect(await migrate(db, { migrationsDir: folder })).toEqual(['2_second']);
+    await own.write('2_second', 'CREATE TABLE second (id int)');
+    expect(await migrate(own.db, { migrationsDir: own.folder })).toEqual(['2_second']);
     expect(await readTables()).toEqual(['first', 'second']);
   });
 });
