@@ -179,4 +179,7 @@ export const secretScopeEnum = builder.enumType('SecretScope', {
   }),
 });
 
+/** The cost of a field that may read all rows of a project or look at the whole database: a document of a page may have one. */
+export const WHOLE_COST = 10_000;
+
 export const APP_ID = required('The App ID of the project.');

@@ -4,9 +4,10 @@ import { cursor } from '../domain/filters.js';
 import { parse } from '../domain/parse.js';
 import type { DeletedPart, OpenProject, ProjectScope } from '../domain/projects.js';
 import { type LoginMethod, MAX_BUCKETS, type SignUps } from '../domain/users.js';
+import { costs } from '../engine/cost.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
 import { instantOrNull, orNull, required, valuesOf, withDefault } from '../graphql/shared.js';
-import { APP_ID, browserOf, builder, type DashboardContext, loginMethodEnum } from './builder.js';
+import { APP_ID, browserOf, builder, type DashboardContext, loginMethodEnum, WHOLE_COST } from './builder.js';
 import { connectionType, readLimit } from './paging.js';
 
 export const projectType = builder.objectRef<OpenProject>('Project').implement({
@@ -33,6 +34,7 @@ export const projectType = builder.objectRef<OpenProject>('Project').implement({
       type: [tallyDifferenceType],
       description:
         'Where the tallies, which exact totals are read from, differ from a count of all users. Needs ADMIN.',
+      extensions: costs({ surcharge: WHOLE_COST }),
       resolve: ({ scope }, _args, { services }) => services.totals.check(scope),
     }),
     signUps: t.field({

@@ -1,9 +1,10 @@
 import { VERSION } from '../config/build.js';
 import { requirePermission } from '../domain/operators.js';
+import { costs } from '../engine/cost.js';
 import { AppError } from '../errors.js';
 import { orNull, required, valuesOf } from '../graphql/shared.js';
 import type { Admission } from '../http/admission.js';
-import { builder, type Figure, type Finding, type StatusSource } from './builder.js';
+import { builder, type Figure, type Finding, type StatusSource, WHOLE_COST } from './builder.js';
 
 const checkStateEnum = builder.enumType('CheckState', {
   description: 'What a check found.',
@@ -47,6 +48,7 @@ const statusType = builder.objectRef<StatusSource>('Status').implement({
       type: [checkType],
       description: 'What `userdir doctor` says of the database now, also of what was not checked.',
       args: { totals: t.arg.boolean(required('Whether to count the users of some projects.')) },
+      extensions: costs({ surcharge: WHOLE_COST }),
       resolve: ({ examine }, { totals }) => examine(totals),
     }),
     figures: t.field({

@@ -17,7 +17,7 @@ import { checksumAddress, parseAddress } from '../domain/wallets.js';
 import { costs } from '../engine/cost.js';
 import { AppError, badInput } from '../errors.js';
 import { instantOrNull, orNull, required, valuesOf, withDefault } from '../graphql/shared.js';
-import { builder, loginMethodEnum, networkEnum, walletTypeEnum } from './builder.js';
+import { builder, loginMethodEnum, networkEnum, WHOLE_COST, walletTypeEnum } from './builder.js';
 import { connectionType, DEFAULT_PAGE, readLimit } from './paging.js';
 import { projectType } from './projects.js';
 
@@ -202,6 +202,7 @@ builder.objectFields(projectType, (t) => ({
   removedUserCount: t.int({
     description: 'How many users were removed longer ago than a time, and are not erased yet. Needs ADMIN.',
     args: { olderThanSeconds: t.arg.float(required('The time.')) },
+    extensions: costs({ surcharge: WHOLE_COST }),
     resolve: ({ scope }, { olderThanSeconds }, { services }) =>
       services.users.countRemoved(scope, olderThanSeconds * 1_000),
   }),

@@ -1,6 +1,7 @@
 import { parse, userId } from '../domain/parse.js';
 import type { WalletOwner } from '../domain/users.js';
 import { MAX_WALLETS, requireAddress } from '../domain/wallets.js';
+import { costs } from '../engine/cost.js';
 import { badInput } from '../errors.js';
 import { required } from '../graphql/shared.js';
 import { builder, networkEnum, walletTypeEnum } from './builder.js';
@@ -32,6 +33,7 @@ builder.objectField(projectType, 'walletOwners', (t) =>
     nullable: { list: false, items: true },
     description: 'The owner of each wallet, in order and as of one instant; null where the address does not belong so.',
     args: { wallets: t.arg({ type: [walletInput], ...required(`The questions, at most ${MAX_WALLETS}.`) }) },
+    extensions: costs({ surcharge: MAX_WALLETS }),
     resolve: async (project, { wallets }, { services }) => {
       if (wallets.length > MAX_WALLETS) throw badInput('wallets', wallets.length, `at most ${MAX_WALLETS}`);
       const questions = wallets.map(({ address, userId: id }) => ({

@@ -7,11 +7,12 @@ import { logIn, type TestOperator } from '../support/dashboard.js';
 
 /** Users by their state in the dashboard: what one request may look at, and what that costs. A scan weighs as much as all that may be in flight. */
 const app = useTestApp({ admission: { maxInFlight: 50, maxInFlightPerProject: 50, maxQueued: 500 } });
+let admin: TestOperator;
 let viewer: TestOperator;
 /** Three windows of users, of whom only the oldest is banned. */
 let project: TestProject;
 beforeAll(async () => {
-  viewer = await logIn(app, 'viewer');
+  [admin, viewer] = [await logIn(app, 'admin'), await logIn(app, 'viewer')];
   project = await createProject(1_100);
 });
 afterEach(() => void vi.restoreAllMocks());
@@ -84,6 +85,17 @@ test('a request that may look at too many users is refused before it looks at an
   expect((await ask(6)).errors).toMatchObject([{ message: expect.stringMatching(/^cost:/) }]);
   expect(windows).not.toHaveBeenCalled();
   expect((await ask(5)).errors).toBeUndefined();
+});
+
+test.each([
+  ['tallies are compared', 'tallyDifferences { span }'],
+  ['removed users are counted', 'removedUserCount(olderThanSeconds: 1)'],
+])('%s once in a request', async (_what, field) => {
+  const ask = (fields: string) => admin.graphql(`{ project(appId: "${project.appId}") { ${fields} } }`);
+  expect((await ask(`one: ${field}`)).errors).toBeUndefined();
+  expect((await ask(`one: ${field} two: ${field}`)).errors).toMatchObject([
+    { message: expect.stringMatching(/^cost:/) },
+  ]);
 });
 
 test('a scan that takes two seconds ends there, and its cursor leads on', async () => {
