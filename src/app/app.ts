@@ -26,7 +26,7 @@ import {
 } from '../http/failures.js';
 import { createLifetimes, createStreams, type StreamLimits } from '../http/lifetime.js';
 import { addHooks, type Hooks } from '../http/pipeline.js';
-import { type DemoCredentials, frontPagePlugin, healthPlugin } from '../http/public-routes.js';
+import { type DemoCredentials, healthPlugin } from '../http/public-routes.js';
 import { limitRates } from '../http/rate-limit.js';
 import {
   type LoggedOperation,
@@ -144,8 +144,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
       requireOpen: () => requireOpen(context),
     });
   }
-  await app.register(guidesPlugin, { graphiql, demoCredentials });
-  await app.register(frontPagePlugin, { graphiql, dashboard, version: VERSION, demoCredentials });
+  await app.register(guidesPlugin, { graphiql, dashboard, demoCredentials });
   await app.register(healthPlugin, {
     checkReady: createReadyCheck(context, closing.isClosing),
     describe: () => ({ version: VERSION, schema: context.release.schema }),

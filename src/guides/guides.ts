@@ -11,6 +11,7 @@ import { type DemoCredentials, pagePolicy, withDemo } from '../http/public-route
 
 export interface GuidesOptions {
   readonly graphiql: boolean;
+  readonly dashboard: boolean;
   readonly demoCredentials: DemoCredentials;
 }
 
@@ -31,10 +32,10 @@ const TYPES: Record<string, string> = {
 const POLICY = pagePolicy({ script: "'self'", style: "'self'" });
 const MISSING = '404';
 
-/** The documentation for callers, below /docs, as make-guides.js makes it. */
-export const guidesPlugin: FastifyPluginAsync<GuidesOptions> = async (app, { graphiql, demoCredentials }) => {
-  const find = createFinder(graphiql);
-  for (const url of ['/docs', '/docs/*']) {
+/** The documentation for callers, below /docs, as make-guides.js makes it. Its start is also the front page. */
+export const guidesPlugin: FastifyPluginAsync<GuidesOptions> = async (app, { demoCredentials, ...parts }) => {
+  const find = createFinder(parts);
+  for (const url of ['/', '/docs', '/docs/*']) {
     app.get(url, { schema: { hide: true } }, async (request, reply) => {
       const { '*': name = '' } = request.params as { '*'?: string };
       const guide = name === MISSING ? null : await find(name);
@@ -76,7 +77,7 @@ export const guidesPlugin: FastifyPluginAsync<GuidesOptions> = async (app, { gra
 
 /** Finds a file by its name, or null. The files are read when the first one is asked for. What has failed is tried again by the next request. */
 export function createFinder(
-  graphiql: boolean,
+  parts: Readonly<Record<string, boolean>>,
   { read = readFiles, make = toGuide } = {},
 ): (name: string) => Promise<Guide | null> {
   const guides = new Map<string, Promise<Guide>>();
@@ -89,7 +90,7 @@ export function createFinder(
     const text = (await files).get(name);
     if (text === undefined) return null;
     const makePage = () =>
-      make(name, graphiql ? text : text.replaceAll(GRAPHIQL, '')).catch((error) => {
+      make(name, withParts(text, parts)).catch((error) => {
         guides.delete(name);
         throw error;
       });
@@ -99,7 +100,10 @@ export function createFinder(
   };
 }
 
-const GRAPHIQL = /<!--graphiql-->.*?<!--\/graphiql-->/gs;
+/** Leaves out what a page says of a part that is off. */
+function withParts(text: string, parts: Readonly<Record<string, boolean>>): string {
+  return text.replaceAll(/<!--(\w+)-->(.*?)<!--\/\1-->/gs, (_, part, html) => (parts[part] ? html : ''));
+}
 
 async function readFiles(): Promise<Map<string, string>> {
   const bytes = await readFile(new URL('./guides.json.gz', import.meta.url)).then(promisify(gunzip));

