@@ -140,7 +140,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     await app.register(dashboardPlugin, {
       ...{ config, services, runWithAdmission, lifetimes, door },
       newsMs: timeouts.newsMs,
-      status: createStatus({ admission, pool: context.db.pool, isEmbedded, examine }),
+      status: createStatus(isEmbedded, examine),
       requireOpen: () => requireOpen(context),
     });
   }

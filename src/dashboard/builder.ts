@@ -67,7 +67,6 @@ export interface StatusSource {
   readonly checks: () => Promise<readonly Finding[]>;
   /** The same as it is now, with what is not checked, and after counting users if `totals`. */
   readonly examine: (totals: boolean) => Promise<readonly Finding[]>;
-  readonly figures: () => Figure[];
   readonly database: string;
   readonly startedAt: string;
 }
@@ -80,13 +79,6 @@ export interface Finding {
   readonly found: string;
   /** How to solve the problem. */
   readonly advice: string | null;
-}
-
-export interface Figure {
-  readonly name: string;
-  readonly description: string;
-  readonly value: number;
-  readonly unit: string;
 }
 
 type Resolver = ReturnType<WrapResolver>;

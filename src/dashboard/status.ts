@@ -3,8 +3,7 @@ import { requirePermission } from '../domain/operators.js';
 import { costs } from '../engine/cost.js';
 import { AppError } from '../errors.js';
 import { orNull, required, valuesOf } from '../graphql/shared.js';
-import type { Admission } from '../http/admission.js';
-import { builder, type Figure, type Finding, type StatusSource, WHOLE_COST } from './builder.js';
+import { builder, type Finding, type StatusSource, WHOLE_COST } from './builder.js';
 
 const checkStateEnum = builder.enumType('CheckState', {
   description: 'What a check found.',
@@ -26,16 +25,6 @@ const checkType = builder.objectRef<Finding>('Check').implement({
   }),
 });
 
-const figureType = builder.objectRef<Figure>('Figure').implement({
-  description: 'A number at this moment, of this process.',
-  fields: (t) => ({
-    name: t.exposeString('name', { description: 'A name that never changes.' }),
-    description: t.exposeString('description', { description: 'What it is.' }),
-    value: t.exposeFloat('value', { description: 'The number.' }),
-    unit: t.exposeString('unit', { description: 'Its unit; empty for a count.' }),
-  }),
-});
-
 const statusType = builder.objectRef<StatusSource>('Status').implement({
   description: 'How the service is.',
   fields: (t) => ({
@@ -50,11 +39,6 @@ const statusType = builder.objectRef<StatusSource>('Status').implement({
       args: { totals: t.arg.boolean(required('Whether to count the users of some projects.')) },
       extensions: costs({ surcharge: WHOLE_COST }),
       resolve: ({ examine }, { totals }) => examine(totals),
-    }),
-    figures: t.field({
-      type: [figureType],
-      description: 'The load of this process.',
-      resolve: ({ figures }) => figures(),
     }),
     version: t.string({ description: 'The version of the service.', resolve: () => VERSION }),
     database: t.exposeString('database', { description: 'Which database it uses.' }),
@@ -74,15 +58,6 @@ builder.queryField('status', (t) =>
   }),
 );
 
-/** What the page "Status" shows, from the parts of the server. */
-export interface LoadSources {
-  readonly admission: Pick<Admission, 'load'>;
-  readonly pool: { readonly idleCount: number; readonly totalCount: number; readonly waitingCount: number };
-  readonly isEmbedded: boolean;
-  /** The checks of `userdir doctor` of the database. */
-  readonly examine: StatusSource['examine'];
-}
-
 /** The checks ask the database ten questions one after another, so an answer serves all pages for so long. */
 const CHECKED_FOR_MS = 10_000;
 
@@ -101,26 +76,12 @@ function keeping<Result>(make: () => Promise<Result>, ms: number): () => Promise
   };
 }
 
-export function createStatus({ admission, pool, isEmbedded, examine }: LoadSources): StatusSource {
+/** What the page "Status" shows; `examine` has the checks of `userdir doctor` of the database. */
+export function createStatus(isEmbedded: boolean, examine: StatusSource['examine']): StatusSource {
   return {
     startedAt: new Date(Date.now() - process.uptime() * 1_000).toISOString(),
     database: isEmbedded ? 'embedded' : 'PostgreSQL',
     examine,
     checks: keeping(() => examine(false), CHECKED_FOR_MS),
-    figures() {
-      const { inFlight, queued, refused } = admission.load;
-      const figures: [name: string, description: string, value: number, unit?: string][] = [
-        ['uptime', 'How long this process runs', Math.floor(process.uptime()), 'seconds'],
-        ['in_flight', 'Units of work in progress', inFlight],
-        ['queued', 'Units of work that wait', queued],
-        ['refused', 'Requests refused because the queue was full, since the start', refused],
-        ['connections', 'Connections to the database', pool.totalCount],
-        ['idle_connections', 'Connections that are free', pool.idleCount],
-        ['waiting', 'Statements that wait for a connection', pool.waitingCount],
-        ['memory', 'Memory of this process', process.memoryUsage.rss(), 'bytes'],
-        ['cpu', 'Processor time of this process', process.cpuUsage().user / 1e6, 'seconds'],
-      ];
-      return figures.map(([name, description, value, unit = '']) => ({ name, description, value, unit }));
-    },
   };
 }

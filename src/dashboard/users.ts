@@ -126,21 +126,6 @@ export const filterInput = builder.inputType('UserFilter', {
   }),
 });
 
-const userPageType = builder
-  .objectRef<{ users: ProjectUser[]; total: number; page: number; limit: number }>('UserPage')
-  .implement({
-    description: 'A numbered page of users, newest first, with the exact total of the same instant.',
-    fields: (t) => ({
-      nodes: t.field({ type: [userType], description: 'The users of this page.', resolve: ({ users }) => users }),
-      totalCount: t.exposeInt('total', { description: 'The exact number of users on all pages together.' }),
-      page: t.exposeInt('page', { description: 'The number of this page, as asked.' }),
-      pageCount: t.int({
-        description: 'The number of pages; 1 where there is no user.',
-        resolve: ({ total, limit }) => Math.max(1, Math.ceil(total / limit)),
-      }),
-    }),
-  });
-
 const userConnectionType = connectionType('UserConnection', userType, {
   description: 'Users by cursor, newest first.',
   total: 'The exact number of users on all pages together, of the same instant as the users.',
@@ -214,24 +199,6 @@ builder.objectFields(projectType, (t) => ({
     resolve: async (project, { id }, { services }) => {
       const user = await services.users.describeUser(project.scope, parse(idArgument, id));
       return user && within(project)(user);
-    },
-  }),
-  userPage: t.field({
-    type: userPageType,
-    description: 'Users, newest first, by page number: any page at once.',
-    args: {
-      filter: t.arg(filterArgument),
-      page: t.arg.int(withDefault(1, 'The page number, from 1.')),
-      limit: t.arg.int(withDefault(DEFAULT_PAGE, 'Users per page, 1 to 100.')),
-    },
-    resolve: async (project, { filter, page, limit }, { services }) => {
-      if (page < 1) throw badInput('page', page, 'a whole number, 1 and up');
-      const asked = { page, limit: readLimit('limit', limit) };
-      const { users, total } = await services.users.listPage(project.scope, readUserFilter(filter), {
-        ...asked,
-        withAccounts: false,
-      });
-      return { users: users.map(within(project)), total, ...asked };
     },
   }),
   users: t.field({

@@ -224,12 +224,12 @@ test('the dashboard bans with reason and end, one identity or many, and refuses 
   expect(await ask(BAN_USERS, { appId, ids, reason: 'spam', expiresAt: aDay })).toEqual({ banUsers: [{ ok: true }] });
   const USER = `query ($appId: ID!, $id: ID!) { project(appId: $appId) {
     user(id: $id) { banned ban { reason expiresAt } }
-    userPage { nodes { banned ban { reason } } }
+    users { nodes { banned ban { reason } } }
     bans { nodes { reason expiresAt } }
   } }`;
   expect((await ask(USER, { appId, id: ids[0] })).project).toEqual({
     user: { banned: true, ban: { reason: 'spam', expiresAt: aDay } },
-    userPage: { nodes: [{ banned: true, ban: { reason: 'spam' } }] },
+    users: { nodes: [{ banned: true, ban: { reason: 'spam' } }] },
     bans: { nodes: [{ reason: 'spam', expiresAt: aDay }] },
   });
   const BAN = `mutation ($appId: ID!, $reason: String, $expiresAt: String) {

@@ -141,7 +141,7 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     expect((await ask('{ userCount }')).data).toEqual({ userCount: 33 });
     expect((await backend(appId, nextSecret)('{ userCount }')).data).toEqual({ userCount: 33 });
     const ending = page.getByRole('row').filter({ hasText: 'ending' });
-    await until(() => ending.innerText()).toMatch(/\d+ (h|min) .*left/);
+    await until(() => ending.innerText()).toMatch(/ending \d+ \w+ \d{4}, \d\d:\d\d/);
     await button(ending, /^Revoke…/).click();
     await button(dialog, 'Revoke').click();
     await page.getByRole('row').filter({ hasText: 'ended' }).waitFor();

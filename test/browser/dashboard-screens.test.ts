@@ -73,31 +73,31 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
   test('are where a link says: filter, page, back and the place in a long list', async () => {
     await using opened = await openDashboard(app, browser, 'viewer', { viewport: { width: 1000, height: 500 } });
     const { page } = opened;
-    await visit(app, page, `/${project.appId}/users?page=3&limit=10`);
-    expect(await page.getByLabel('Page number').inputValue()).toBe('3');
+    await visit(app, page, `/${project.appId}/users?limit=10`);
+    const firstId = () => page.locator('tbody tr td:nth-child(3)').first().innerText();
+    const newest = await firstId();
+    await page.getByRole('link', { name: 'Older' }).click();
+    await until(firstId).not.toBe(newest);
+    const second = await firstId();
     await page.getByRole('checkbox', { name: 'Email' }).check();
     await page.getByText('20 users match the filter').waitFor();
     expect(page.url()).toContain('method=EMAIL');
-    expect(page.url()).not.toContain('page=');
+    expect(page.url()).not.toContain('after=');
     await page.goBack();
     await page.getByText('60 users', { exact: true }).waitFor();
-    expect(await page.getByLabel('Page number').inputValue()).toBe('3');
+    expect(await firstId()).toBe(second);
     expect(await page.getByRole('checkbox', { name: 'Email' }).isChecked()).toBe(false);
 
-    // A link that leads on keeps the focus, also where it leads no further.
+    // A link that leads on keeps the focus.
     await visit(app, page, `/${project.appId}/users?limit=10`);
-    const focused = () => page.evaluate('document.activeElement.innerText');
-    await page.getByRole('link', { name: 'Next' }).focus();
-    for (const number of ['2', '3']) {
+    await page.getByRole('link', { name: 'Older' }).focus();
+    for (let pages = 0; pages < 2; pages += 1) {
+      const before = await firstId();
       await page.keyboard.press('Enter');
-      await until(() => page.getByLabel('Page number').inputValue()).toBe(number);
+      await until(firstId).not.toBe(before);
       await settle(page);
-      expect(await focused()).toBe('Next');
+      expect(await page.evaluate('document.activeElement.innerText')).toBe('Older');
     }
-    await page.getByRole('link', { name: 'Last' }).press('Enter');
-    await until(() => page.getByRole('link', { name: 'Last', disabled: true }).count()).toBe(1);
-    await settle(page);
-    expect(await focused()).toBe('Last');
 
     await visit(app, page, `/${project.appId}/users?limit=50`);
     const link = page.getByRole('row').nth(40).getByRole('link');
@@ -115,7 +115,7 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
   test('walk by cursor to the last user and back, each user once', async () => {
     await using opened = await openDashboard(app, browser, 'viewer');
     const { page } = opened;
-    await visit(app, page, `/${project.appId}/users?by=cursor&limit=25`);
+    await visit(app, page, `/${project.appId}/users?limit=25`);
     const seen: string[] = [];
     const readIds = () => page.locator('tbody tr td:nth-child(3)').allInnerTexts();
     for (const count of [25, 25, 10]) {
@@ -238,24 +238,6 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     expect(await page.evaluate('getComputedStyle(document.activeElement).outlineStyle')).toBe('solid');
   });
 
-  test('switch between light and dark, and remember it', async () => {
-    await using opened = await openDashboard(app, browser, 'viewer', { colorScheme: 'light' });
-    const { page } = opened;
-    const theme = () => page.evaluate('document.documentElement.dataset.theme');
-    const toggle = page.getByRole('button', { name: /^Colours/ });
-    expect(await theme()).toBe('light');
-    await toggle.click();
-    await toggle.click();
-    expect(await theme()).toBe('dark');
-    await visit(app, page, '');
-    expect(await theme()).toBe('dark');
-    await toggle.click();
-    await page.emulateMedia({ colorScheme: 'dark' });
-    await until(theme).toBe('dark');
-    await page.emulateMedia({ colorScheme: 'light' });
-    await until(theme).toBe('light');
-  });
-
   test('show the reader’s time, with UTC beside it', async () => {
     await using opened = await openDashboard(app, browser, 'viewer', { timezoneId: 'Asia/Tokyo' });
     const { page } = opened;
@@ -310,7 +292,7 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     const { page, operator } = opened;
     await visit(app, page, `/${busy.appId}`);
     await page.getByText('No users yet.').waitFor();
-    await page.getByText(/all checks pass|problem|warning/).waitFor();
+    await settle(page);
     const rest = (minutes: number) =>
       app.context.db.pool.query(
         `UPDATE operator_sessions SET last_seen_at = now() - make_interval(mins => $2)
@@ -379,7 +361,7 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     const dialog = page.getByRole('dialog');
     const [operation = '', variables = ''] = await dialog.locator('pre').allInnerTexts();
     const { data } = await project.graphql(operation, JSON.parse(variables));
-    expect([data.userPage.totalUser, data.userPage.users.length]).toEqual([20, 10]);
+    expect([data.users.totalCount, data.users.nodes.length]).toEqual([20, 10]);
     await page.getByRole('button', { name: 'Copy the curl version' }).click();
     const copied = (await page.evaluate('navigator.clipboard.readText()')) as string;
     const path = /'(http[^']*)'/.exec(copied)?.[1]?.replace(app.url, '') ?? '';

@@ -1,11 +1,12 @@
 import { expect, test } from 'vitest';
 import { createFinder } from '#dist/guides/guides.js';
 
+const PARTS = { graphiql: true };
 const guide = (text: string) => ({ type: 'text/html', text, compressed: Buffer.alloc(0), tag: text });
 
 test('pages whose reading has failed are read again by the next request, and once only', async () => {
   let reads = 0;
-  const find = createFinder({}, {
+  const find = createFinder(PARTS, {
     read: async () => {
       reads += 1;
       if (reads === 1) throw new Error('too many open files');
@@ -22,7 +23,7 @@ test('pages whose reading has failed are read again by the next request, and onc
 
 test('a page whose compression has failed is compressed again by the next request, and once only', async () => {
   let makes = 0;
-  const find = createFinder({}, {
+  const find = createFinder(PARTS, {
     read: async () => new Map([['rest', 'text']]),
     make: async (_name, text) => {
       makes += 1;

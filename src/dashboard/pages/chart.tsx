@@ -1,94 +1,108 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
-import {
-  type Bucket,
-  countOf,
-  formatBucket,
-  formatNumber,
-  type Interval,
-  LOGIN_METHODS,
-  type LoginMethod,
-  METHOD_NAMES,
-} from './format.js';
-import { isDark } from './theme.js';
+import { formatBucket, formatNumber, formatTick, type Interval } from './format.js';
+
+/** Days and months are those of UTC, hours those of the reader. */
+export interface Bucket {
+  readonly from: string;
+  /** One for each series. */
+  readonly counts: readonly number[];
+}
+
+export interface ChartProps {
+  readonly caption: string;
+  readonly buckets: readonly Bucket[];
+  /** Colours are variables and classes of style.css. */
+  readonly series: readonly { readonly name: string; readonly colour: string }[];
+  readonly by: Interval;
+}
 
 const cssVariable = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const HEIGHT = 220;
+const SECONDS: Record<Interval, number> = { HOUR: 3_600, DAY: 86_400, MONTH: 31 * 86_400 };
+const prefersDark = matchMedia('(prefers-color-scheme: dark)');
 
-/** Sign-ups as stacked bars, and as a table for those who do not see the chart. */
-export function Chart({ buckets, by }: { buckets: readonly Bucket[]; by: Interval }) {
+/** Stacked bars, for those who see them. */
+export function Chart({ caption, buckets, series, by }: ChartProps) {
   const holder = useRef<HTMLDivElement>(null);
   const [pointed, setPointed] = useState<number | null>(null);
-  const dark = isDark.value;
+  const [isDark, setDark] = useState(prefersDark.matches);
+  useEffect(() => {
+    const change = () => setDark(prefersDark.matches);
+    prefersDark.addEventListener('change', change);
+    return () => prefersDark.removeEventListener('change', change);
+  }, []);
+  // The same figures may come in other arrays.
+  const shownFigures = JSON.stringify([by, buckets]);
   useEffect(() => {
     const place = holder.current;
     if (!place) return;
-    const plot = new uPlot(options(place.clientWidth, by, buckets.length, setPointed), stacked(buckets), place);
+    const plot = new uPlot(
+      options(place.clientWidth, { buckets, series, by }, setPointed),
+      stacked({ buckets, series }),
+      place,
+    );
     const observer = new ResizeObserver(() => plot.setSize({ width: place.clientWidth, height: HEIGHT }));
     observer.observe(place);
     return () => {
       observer.disconnect();
       plot.destroy();
     };
-  }, [buckets, by, dark]);
+  }, [shownFigures, isDark]);
 
   const shown = pointed === null ? undefined : buckets[pointed];
-  const sum = (method: LoginMethod) => buckets.reduce((total, bucket) => total + countOf(bucket, method), 0);
+  const sum = (index: number) => buckets.reduce((total, { counts }) => total + (counts[index] ?? 0), 0);
   return (
     <figure class="chart">
       <figcaption class="legend" aria-hidden="true">
-        {LOGIN_METHODS.map((method) => (
-          <span key={method}>
-            <i class={`swatch ${method.toLowerCase()}`} /> {METHOD_NAMES[method]}{' '}
-            <b>{formatNumber(shown ? countOf(shown, method) : sum(method))}</b>
+        {series.map(({ name, colour }, index) => (
+          <span key={name}>
+            <i class={`swatch ${colour}`} /> {name} <b>{formatNumber(shown?.counts[index] ?? sum(index))}</b>
           </span>
         ))}
         <span class="quiet">{shown ? formatBucket(shown.from, by) : 'in this range'}</span>
       </figcaption>
-      <div
-        ref={holder}
-        class="plot"
-        role="img"
-        aria-label="Sign-ups by login method. The table below has the figures."
-      />
+      <div ref={holder} class="plot" role="img" aria-label={`${caption}. The table below has the figures.`} />
     </figure>
   );
 }
 
-/** Each method on top of those before it; the highest is drawn first, so that the lower ones cover it. */
-function stacked(buckets: readonly Bucket[]): uPlot.AlignedData {
-  const sums = LOGIN_METHODS.map((_, index) =>
-    buckets.map((bucket) =>
-      LOGIN_METHODS.slice(0, index + 1).reduce((total, method) => total + countOf(bucket, method), 0),
-    ),
+/** Each series on top of those before it; the highest is drawn first, so that the lower ones cover it. */
+function stacked({ buckets, series }: Pick<ChartProps, 'buckets' | 'series'>): uPlot.AlignedData {
+  const sums = series.map((_, index) =>
+    buckets.map(({ counts }) => counts.slice(0, index + 1).reduce((total, count) => total + count, 0)),
   );
-  return [buckets.map(({ from }) => Date.parse(`${from}T00:00:00Z`) / 1000), ...sums.reverse()];
+  return [buckets.map(({ from }) => Date.parse(from) / 1000), ...sums.reverse()];
 }
 
-function options(width: number, by: Interval, count: number, onPoint: (index: number | null) => void): uPlot.Options {
+function options(
+  width: number,
+  { buckets, series, by }: Pick<ChartProps, 'buckets' | 'series' | 'by'>,
+  onPoint: (index: number | null) => void,
+): uPlot.Options {
   const bars = uPlot.paths.bars?.({ size: [0.7, 48] });
   const axis = {
     stroke: cssVariable('--quiet'),
     grid: { stroke: cssVariable('--line'), width: 1 },
     ticks: { show: false },
   };
-  const step = by === 'MONTH' ? 31 * 86_400 : 86_400;
+  const step = SECONDS[by];
   return {
     width,
     height: HEIGHT,
-    tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), 'UTC'),
+    tzDate: (seconds) => (by === 'HOUR' ? new Date(seconds * 1000) : uPlot.tzDate(new Date(seconds * 1000), 'UTC')),
     legend: { show: false },
     cursor: { y: false, drag: { setScale: false }, points: { show: false } },
     scales: {
-      x: { range: (_, min, max) => (count === 0 ? [0, 1] : [min - step / 2, max + step / 2]) },
+      x: { range: (_, min, max) => (buckets.length === 0 ? [0, 1] : [min - step / 2, max + step / 2]) },
       y: { range: (_, __, max) => [0, topOf(max)] },
     },
     axes: [
       {
         ...axis,
         grid: { show: false },
-        values: (_, ticks) => ticks.map((tick) => axisLabel(tick, by)),
+        values: (_, ticks) => ticks.map((tick) => formatTick(tick * 1000, by)),
         space: 80,
         size: 30,
       },
@@ -102,8 +116,8 @@ function options(width: number, by: Interval, count: number, onPoint: (index: nu
     ],
     series: [
       {},
-      ...[...LOGIN_METHODS].reverse().map((method) => ({
-        fill: cssVariable(`--${method.toLowerCase()}`),
+      ...series.toReversed().map(({ colour }) => ({
+        fill: cssVariable(`--${colour}`),
         width: 0,
         points: { show: false },
         ...(bars && { paths: bars }),
@@ -124,8 +138,3 @@ function topOf(highest: number | null): number {
   const step = stepOf(Math.max(4, highest ?? 0));
   return Math.max(4, step * Math.ceil(((highest ?? 0) * 1.02) / step));
 }
-
-const shortDay = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' });
-const shortMonth = new Intl.DateTimeFormat('en-GB', { month: 'short', year: 'numeric', timeZone: 'UTC' });
-const axisLabel = (seconds: number, by: Interval) =>
-  (by === 'MONTH' ? shortMonth : shortDay).format(new Date(seconds * 1000));

@@ -27,7 +27,7 @@ export type UrlState = Record<string, string | undefined>;
 type Changes = Record<string, string | null>;
 
 /** Another filter begins at the first page. */
-export const FIRST_PAGE = { page: null, after: null, before: null };
+export const FIRST_PAGE = { after: null, before: null };
 
 /** The state of a screen, and what changes it. A null or empty value is left out. */
 export function useUrlState() {

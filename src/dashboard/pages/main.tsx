@@ -17,7 +17,6 @@ import { Settings } from './settings.js';
 import { Shell } from './shell.js';
 import { SignIn, startSession } from './sign-in.js';
 import { Status } from './status.js';
-import './theme.js';
 import { User } from './user.js';
 import { Users } from './users.js';
 import { Webhook } from './webhook.js';

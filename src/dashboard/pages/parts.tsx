@@ -2,7 +2,7 @@ import { signal } from '@preact/signals';
 import type { ButtonHTMLAttributes, ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { openDialog } from './dialog.js';
-import { formatDateTime, formatDay, formatRemaining, formatUtc, type LoginMethod, METHOD_NAMES } from './format.js';
+import { formatDateTime, formatDay, formatUtc, type LoginMethod, METHOD_NAMES } from './format.js';
 import { type Failure, refresh } from './graphql.js';
 
 /** The small parts that every screen is made of. */
@@ -47,18 +47,6 @@ export function Time({ at, dayOnly = false, isExact }: TimeProps) {
   return (
     <time dateTime={at} title={formatUtc(at)}>
       {dayOnly ? formatDay(at) : formatDateTime(at, isExact)}
-    </time>
-  );
-}
-
-/** The time until an instant, counted down. */
-export function CountDown({ until }: { until: string }) {
-  const [now, setNow] = useState(Date.now());
-  useEffect(() => every(1000, () => setNow(Date.now())), []);
-  const remaining = Date.parse(until) - now;
-  return (
-    <time dateTime={until} title={formatUtc(until)} class="count-down">
-      {remaining > 0 ? `${formatRemaining(remaining)} left` : 'ended'}
     </time>
   );
 }

@@ -1,9 +1,9 @@
 import { useSignal } from '@preact/signals';
 import { closeDialog, openDialog } from './dialog.js';
+import { sumOf } from './figures.js';
 import { FormDialog, TextField } from './form.js';
 import { daysAgo, formatNumber, plural } from './format.js';
 import { graphql, may, type ResultOf, send, useQuery } from './graphql.js';
-import { outline, viewBoxOf } from './hours-chart.js';
 import { paths, useUrlState } from './location.js';
 import { Badge, Button, CopyCode, Empty, Time } from './parts.js';
 import { ListScreen } from './screen.js';
@@ -114,14 +114,21 @@ function CreateProject() {
   );
 }
 
+const SPARK_HEIGHT = 60;
+
 /** Sign-ups of the last days as small bars. Its numbers are in its name, for screen readers. */
 function Sparkline({ totals }: { totals: readonly number[] }) {
-  const sum = totals.reduce((total, value) => total + value, 0);
-  const label = `${plural(sum, 'sign-up')} in the last ${totals.length} days`;
+  const label = `${plural(sumOf(totals), 'sign-up')} in the last ${totals.length} days`;
+  const most = Math.max(1, ...totals);
+  const bars = totals.map((value, at) => {
+    const height = Math.max(2, (SPARK_HEIGHT * value) / most);
+    return value === 0 ? '' : `M${at * 10} ${SPARK_HEIGHT}v${-height}h8v${height}z`;
+  });
+  const viewBox = `0 0 ${totals.length * 10} ${SPARK_HEIGHT}`;
   return (
-    <svg class="sparkline" role="img" aria-label={label} viewBox={viewBoxOf(totals)} preserveAspectRatio="none">
+    <svg class="sparkline" role="img" aria-label={label} viewBox={viewBox} preserveAspectRatio="none">
       <title>{label}</title>
-      <path d={outline(totals)} />
+      <path d={bars.join('')} />
     </svg>
   );
 }

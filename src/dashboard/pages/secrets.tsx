@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks';
 import { closeDialog, Dialog, openDialog } from './dialog.js';
 import { Choices, FormDialog, SelectField, TextField } from './form.js';
 import { graphql, may, type ResultOf, send, useQuery, type VariablesOf } from './graphql.js';
-import { Badge, Button, CopyBlock, CopyCode, CountDown, Empty, Fact, Time } from './parts.js';
+import { Badge, Button, CopyBlock, CopyCode, Empty, Fact, Time } from './parts.js';
 import { firstRequest } from './recipes.js';
 import { ListScreen } from './screen.js';
 import type { Column } from './table.js';
@@ -127,9 +127,6 @@ function State({ secret: { live, expiresAt } }: { secret: Secret }) {
     <>
       <Badge tone={Date.parse(expiresAt) - Date.now() < SOON_MS ? 'warn' : 'plain'}>ending</Badge>{' '}
       <Time at={expiresAt} />
-      <span class="second-line">
-        <CountDown until={expiresAt} />
-      </span>
     </>
   );
 }

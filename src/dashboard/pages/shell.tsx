@@ -7,11 +7,8 @@ import { paths } from './location.js';
 import { announcement, Button, leaveScreen } from './parts.js';
 import { useCurrentProject } from './screen.js';
 import { SearchBox } from './search-box.js';
-import { applyTheme, nextTheme, theme } from './theme.js';
 
 const LOG_OUT = graphql(`mutation LogOut { logOut }`);
-
-const THEME_NAMES = { system: 'System', light: 'Light', dark: 'Dark' };
 
 /** The frame of every screen: search, navigation, the operator, and the last event. */
 export function Shell({ children }: { children: ComponentChildren }) {
@@ -28,14 +25,6 @@ export function Shell({ children }: { children: ComponentChildren }) {
           userdir
         </a>
         <SearchBox />
-        <button
-          type="button"
-          class="plain"
-          aria-label={`Colours: ${THEME_NAMES[theme.value]}. Switch to ${THEME_NAMES[nextTheme()]}.`}
-          onClick={() => applyTheme(nextTheme())}
-        >
-          <span aria-hidden="true">◐</span> {THEME_NAMES[theme.value]}
-        </button>
         <Account />
       </header>
       <Navigation />

@@ -1,15 +1,13 @@
-import { formatNumber, formatRemaining } from './format.js';
 import { graphql, may, refresh, useQuery } from './graphql.js';
 import { Badge, Button, Time } from './parts.js';
 import { Header, NotAllowed, useTitle } from './screen.js';
-import { Answer, Table } from './table.js';
+import { List } from './table.js';
 
 const STATUS = graphql(`
   query Status {
     status {
       version database startedAt
       checks { name state message advice }
-      figures { name description value unit }
     }
   }
 `);
@@ -21,12 +19,7 @@ const STATES = {
   SKIPPED: ['plain', 'not checked'],
 } as const;
 
-function formatFigure(value: number, unit: string): string {
-  if (unit === 'bytes') return `${formatNumber(Math.round(value / 1e6))} MB`;
-  return unit === 'seconds' ? formatRemaining(value * 1000) : `${formatNumber(value)} ${unit}`;
-}
-
-/** The checks of `doctor`, and the service's counts. */
+/** The checks of `doctor`. */
 export function Status() {
   const query = useQuery(STATUS, may('oversee') ? {} : null);
   const status = query.data?.status;
@@ -47,58 +40,26 @@ export function Status() {
       >
         <Button label="Check again" onClick={refresh} disabled={query.loading} />
       </Header>
-      <Answer query={query} data={status}>
-        {(current) => (
-          <>
-            <section>
-              <h2>Checks</h2>
-              <Table
-                caption="Checks"
-                busy={query.loading}
-                rows={current.checks}
-                rowKey={({ name }) => name}
-                columns={[
-                  { title: 'Check', namesRow: true, cell: ({ name }) => name },
-                  {
-                    title: 'Result',
-                    cell: ({ state }) => <Badge tone={STATES[state][0]}>{STATES[state][1]}</Badge>,
-                  },
-                  {
-                    title: 'What was found',
-                    class: 'details-cell',
-                    cell: ({ message, advice }) => (
-                      <>
-                        {message}
-                        {advice && <span class="second-line">{advice}</span>}
-                      </>
-                    ),
-                  },
-                ]}
-              />
-            </section>
-            <section>
-              <h2>Figures</h2>
-              <Table
-                caption="Figures"
-                rows={current.figures}
-                rowKey={({ name }) => name}
-                columns={[
-                  {
-                    title: 'Figure',
-                    namesRow: true,
-                    cell: ({ description, name }) => (
-                      <>
-                        {description} <code class="quiet">{name}</code>
-                      </>
-                    ),
-                  },
-                  { title: 'Value', class: 'number', cell: ({ value, unit }) => formatFigure(value, unit) },
-                ]}
-              />
-            </section>
-          </>
-        )}
-      </Answer>
+      <List
+        caption="Checks"
+        query={query}
+        found={status?.checks}
+        rowKey={({ name }) => name}
+        columns={[
+          { title: 'Check', namesRow: true, cell: ({ name }) => name },
+          { title: 'Result', cell: ({ state }) => <Badge tone={STATES[state][0]}>{STATES[state][1]}</Badge> },
+          {
+            title: 'What was found',
+            class: 'details-cell',
+            cell: ({ message, advice }) => (
+              <>
+                {message}
+                {advice && <span class="second-line">{advice}</span>}
+              </>
+            ),
+          },
+        ]}
+      />
     </>
   );
 }

@@ -1,7 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { useLocation } from 'preact-iso';
-import { formatNumber } from './format.js';
 import type { Query } from './graphql.js';
 import { useUrlState } from './location.js';
 import { Loading, Problem } from './parts.js';
@@ -162,42 +161,6 @@ function useTopOfPage(page: string): void {
     if (wasPush && shown.current !== page) scrollTo(0, 0);
     shown.current = page;
   }, [page, wasPush]);
-}
-
-const NO_LINK = { role: 'link', 'aria-disabled': true, tabIndex: -1 } as const;
-
-/** Pages by number. The page is in the URL as `page`. */
-export function Pager({ page, pageCount }: { page: number; pageCount: number }) {
-  useTopOfPage(String(page));
-  const { href, go } = useUrlState();
-  const to = (target: number) => ({ page: target > 1 ? String(target) : null });
-  const link = (label: string, target: number, possible: boolean) => (
-    // One element in any case, which keeps the focus.
-    <a key={label} class="button" {...(possible ? { href: href(to(target)) } : NO_LINK)}>
-      {label}
-    </a>
-  );
-  return (
-    <nav class="pager" aria-label="Pages">
-      {link('First', 1, page > 1)}
-      {link('Previous', Math.min(page - 1, pageCount), page > 1)}
-      <form
-        onSubmit={(event) => {
-          event.preventDefault();
-          const number = Math.trunc(Number(new FormData(event.currentTarget).get('page')));
-          go(to(Math.min(Math.max(1, number || 1), Math.max(1, pageCount))));
-        }}
-      >
-        <label>
-          <span class="quiet">Page</span>
-          <input key={page} name="page" inputMode="numeric" defaultValue={String(page)} aria-label="Page number" />
-        </label>
-        <span class="quiet">of {formatNumber(Math.max(1, pageCount))}</span>
-      </form>
-      {link('Next', page + 1, page < pageCount)}
-      {link('Last', pageCount, page < pageCount)}
-    </nav>
-  );
 }
 
 export interface PageInfo {

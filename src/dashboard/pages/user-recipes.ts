@@ -8,7 +8,6 @@ export function recipeFor(appId: string, query: UrlState, filter: UserFilter): R
   if (query['q']) return searchRecipe(appId, query['q'], query['removed'] === '1');
   if (query['removed'] === '1') return { userdir: ['user', 'removed', '--project', appId] };
   const limit = Number(query['limit'] ?? 25);
-  const page = Number(query['page'] ?? 1);
   // The command exports all users, so it shows the same only without a filter.
   const userdir = Object.keys(filter).length === 0 && { userdir: ['user', 'export', '--project', appId] };
   const state = stateFrom(query);
@@ -17,19 +16,18 @@ export function recipeFor(appId: string, query: UrlState, filter: UserFilter): R
     const inOrder = query['order'] === 'oldest' ? { last: first, before: after } : { first, after };
     return { graphql: { operation: SCAN, variables: { filter: { ...filter, ...state }, ...inOrder } } };
   }
-  if (query['by'] === 'cursor' || query['order'] === 'oldest') {
-    const [after = null, before = null] = [query['after'], query['before']];
-    const oldestFirst = query['order'] === 'oldest';
-    const variables =
-      oldestFirst === (before === null)
-        ? { filter, last: limit, before: oldestFirst ? after : before }
-        : { filter, first: limit, after: oldestFirst ? before : after };
-    return { graphql: { operation: WALK, variables }, ...userdir };
-  }
-  const parameters = new URLSearchParams({ page: String(page), limit: String(limit), ...parametersOf(filter) });
+  const [after = null, before = null] = [query['after'], query['before']];
+  const oldestFirst = query['order'] === 'oldest';
+  const variables =
+    oldestFirst === (before === null)
+      ? { filter, last: limit, before: oldestFirst ? after : before }
+      : { filter, first: limit, after: oldestFirst ? before : after };
+  const isFirst = after === null && before === null && !oldestFirst;
+  const parameters = new URLSearchParams({ limit: String(limit), ...parametersOf(filter) });
   return {
-    graphql: { operation: LIST, variables: { filter, page, limit } },
-    curl: { path: `/server/users?${parameters}` },
+    graphql: { operation: LIST, variables },
+    // Over REST, pages have numbers.
+    ...(isFirst && { curl: { path: `/server/users?${parameters}` } }),
     ...userdir,
   };
 }
@@ -96,14 +94,7 @@ export const banRecipe = (
   ],
 });
 
-const LIST = `query UserPage($filter: UserFilter, $page: Int!, $limit: Int!) {
-  userPage(filter: $filter, page: $page, limit: $limit) {
-    totalUser
-    users { id authMethod authValue createdAt lastLogin loginCount }
-  }
-}`;
-
-const WALK = `query Users($filter: UserFilter, $first: Int, $after: String, $last: Int, $before: String) {
+const LIST = `query Users($filter: UserFilter, $first: Int, $after: String, $last: Int, $before: String) {
   users(filter: $filter, first: $first, after: $after, last: $last, before: $before) {
     totalCount
     nodes { id authMethod authValue createdAt lastLogin loginCount }
@@ -112,7 +103,7 @@ const WALK = `query Users($filter: UserFilter, $first: Int, $after: String, $las
 }`;
 
 // Such users are not counted.
-const SCAN = WALK.replace('    totalCount\n', '');
+const SCAN = LIST.replace('    totalCount\n', '');
 
 const SEARCH = `query SearchUsers($by: UserSearch!) {
   searchUsers(by: $by) { id authMethod authValue createdAt lastLogin loginCount }

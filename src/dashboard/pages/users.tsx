@@ -6,23 +6,12 @@ import { ImportDialog } from './import.js';
 import { FIRST_PAGE, streamPath, type UrlState, useUrlState } from './location.js';
 import { Button, DownloadMenu, Empty, Segments } from './parts.js';
 import { Header, useTitle } from './screen.js';
-import { Answer, CursorPager, type PageInfo, Pager } from './table.js';
+import { Answer, CursorPager, type PageInfo } from './table.js';
 import { FilterBar, filterFrom, NO_FILTER, parametersOf, stateFrom, type UserFilter } from './user-filter.js';
 import { recipeFor } from './user-recipes.js';
 import { NoUsers, ROW, type Row, UserTable } from './user-table.js';
 
-const BY_NUMBER = graphql(
-  `
-    query UserPage($appId: ID!, $filter: UserFilter, $page: Int!, $limit: Int!) {
-      project(appId: $appId) {
-        userPage(filter: $filter, page: $page, limit: $limit) { totalCount page pageCount nodes { ...Row } }
-      }
-    }
-  `,
-  [ROW],
-);
-
-const BY_CURSOR = graphql(
+const USERS = graphql(
   `
     query Users($appId: ID!, $filter: UserFilter, $first: Int, $after: String, $last: Int, $before: String) {
       project(appId: $appId) {
@@ -78,7 +67,7 @@ export function Users({ appId }: { appId: string }) {
   return <UserList key={`${appId} ${removed}`} appId={appId} removed={removed} />;
 }
 
-/** Users that are found by the search box, or listed by page or by cursor. */
+/** Users that are found by the search box, or listed. */
 function UserList({ appId, removed }: { appId: string; removed: boolean }) {
   const { query, go } = useUrlState();
   const [selected, setSelected] = useState<ReadonlyMap<string, Row>>(new Map());
@@ -144,12 +133,11 @@ function UserList({ appId, removed }: { appId: string; removed: boolean }) {
 
 const PAGE_SIZES = ['10', '25', '50', '100'];
 
-/** The list for the URL. Exactly one of the five questions is asked. */
+/** The list for the URL. Exactly one of the four questions is asked. */
 function useUserList(appId: string, filter: UserFilter, query: UrlState) {
   const search = query['q'];
   const removed = query['removed'] === '1';
   const oldestFirst = query['order'] === 'oldest';
-  const walks = query['by'] === 'cursor' || oldestFirst;
   const limit = PAGE_SIZES.includes(query['limit'] ?? '') ? Number(query['limit']) : 25;
   const { after = null, before = null } = query;
   // The API has the newest first: in the other order, onwards is towards its beginning.
@@ -159,15 +147,9 @@ function useUserList(appId: string, filter: UserFilter, query: UrlState) {
   const gone = useQuery(REMOVED, removed && !search ? { appId, oldestFirst, after } : null);
   const state = removed || search ? null : stateFrom(query);
   const scan = useQuery(SCAN, state && { appId, filter, state, oldestFirst, first: limit, after });
-  const page = useQuery(
-    BY_NUMBER,
-    search || removed || state || walks
-      ? null
-      : { appId, filter, page: Math.max(1, Math.trunc(Number(query['page'])) || 1), limit },
-  );
   const walk = useQuery(
-    BY_CURSOR,
-    search || removed || state || !walks
+    USERS,
+    search || removed || state
       ? null
       : {
           ...{ appId, filter, after: older, before: newer },
@@ -205,20 +187,15 @@ function useUserList(appId: string, filter: UserFilter, query: UrlState) {
       pages: pageInfo && <CursorPager pageInfo={pageInfo} oldestFirst={oldestFirst} />,
     };
   }
-  const numbered = page.data?.project?.userPage;
-  const walked = walk.data?.project?.users;
-  const shown = walks ? walked : numbered;
+  const shown = walk.data?.project?.users;
   const pages = shown && shown.totalCount > 0 && (
     <div class="list-footer">
-      {walks
-        ? walked && <CursorPager pageInfo={inOrder(walked.pageInfo, oldestFirst)} backwards oldestFirst={oldestFirst} />
-        : numbered && <Pager page={numbered.page} pageCount={numbered.pageCount} />}
-      <ListOptions walks={walks} limit={limit} />
+      <CursorPager pageInfo={inOrder(shown.pageInfo, oldestFirst)} backwards oldestFirst={oldestFirst} />
+      <RowsOfPage limit={limit} />
     </div>
   );
   const note = shown && describeTotal(shown.totalCount, filter);
-  const rows = oldestFirst ? shown?.nodes.toReversed() : shown?.nodes;
-  return { ...(walks ? walk : page), rows, note, pages };
+  return { ...walk, rows: oldestFirst ? shown?.nodes.toReversed() : shown?.nodes, note, pages };
 }
 
 /** The pages around one whose rows are shown turned around. */
@@ -248,30 +225,17 @@ function AmongRemoved({ isChosen }: { isChosen: boolean }) {
   );
 }
 
-function ListOptions({ walks, limit }: { walks: boolean; limit: number }) {
-  const { href, go } = useUrlState();
+function RowsOfPage({ limit }: { limit: number }) {
+  const { go } = useUrlState();
   return (
-    <div class="filters">
-      <Segments
-        links={[
-          { name: 'By page', href: href({ ...FIRST_PAGE, by: null, order: null }), isChosen: !walks },
-          {
-            name: 'By cursor',
-            href: href({ ...FIRST_PAGE, by: 'cursor' }),
-            isChosen: walks,
-            title: 'Each step goes on after the last row, also when users come and go in the meantime',
-          },
-        ]}
-      />
-      <label class="inline">
-        <span class="quiet">Rows</span>
-        <select value={String(limit)} onChange={(event) => go({ ...FIRST_PAGE, limit: event.currentTarget.value })}>
-          {PAGE_SIZES.map((size) => (
-            <option key={size}>{size}</option>
-          ))}
-        </select>
-      </label>
-    </div>
+    <label class="inline">
+      <span class="quiet">Rows</span>
+      <select value={String(limit)} onChange={(event) => go({ ...FIRST_PAGE, limit: event.currentTarget.value })}>
+        {PAGE_SIZES.map((size) => (
+          <option key={size}>{size}</option>
+        ))}
+      </select>
+    </label>
   );
 }
 
@@ -306,7 +270,7 @@ function NoRows({ appId, hasMore }: { appId: string; hasMore: boolean }) {
       </Empty>
     );
   }
-  if (query['page'] || query['after'] || query['before'])
+  if (query['after'] || query['before'])
     return (
       <Empty title="There is no such page.">
         <a href={all}>Go to the first page</a>

@@ -1,8 +1,8 @@
 import { useMemo } from 'preact/hooks';
 import { closeDialog, Dialog } from './dialog.js';
+import { Figures, sumOf } from './figures.js';
 import { formatDateTime, formatNumber, plural } from './format.js';
 import { graphql, may, type ResultOf, refresh, useQuery } from './graphql.js';
-import { HoursChart } from './hours-chart.js';
 import { paths, useUrlState } from './location.js';
 import { Badge, Button, Copy, CopyBlock, CopyCode, Empty, Fact, Segments, Time, Value } from './parts.js';
 import { Header, useTitle } from './screen.js';
@@ -103,7 +103,16 @@ function Known({ appId, webhook }: OfOne) {
       <Facts webhook={webhook} />
       <section>
         <h2>Last 24 hours</h2>
-        <HoursChart hours={webhook.hours} />
+        <Figures
+          caption="Attempts by the hour"
+          summary={plural(sumOf(webhook.hours.map(({ accepted, failed }) => accepted + failed)), 'attempt')}
+          by="HOUR"
+          buckets={webhook.hours.map(({ from, accepted, failed }) => ({ from, counts: [accepted, failed] }))}
+          series={[
+            { name: 'Accepted', colour: 'accepted' },
+            { name: 'Failed', colour: 'failed' },
+          ]}
+        />
       </section>
       <Attempts {...of} />
       <Samples />
