@@ -25,8 +25,8 @@ const OF_NO_ENGINE = ['test/unit/**', 'test/process/closing.test.ts'];
  * where a process starts sooner. The service as a program of an operating system, its terminal, its log and its shutdown have no engine.
  */
 const OF_ONE_ENGINE = [
-  'test/process/{audit,bans,changes,documents,exit-codes,find-users,hostile-shapes,import-export,long-lists}.test.ts',
-  'test/process/{observability,operators,project-lifecycle,releases,secrets,shutdown,terminal,wallet-verify,webhooks}.test.ts',
+  'test/process/{audit,changes,documents,exit-codes,hostile-shapes,import-export,long-lists}.test.ts',
+  'test/process/{observability,operators,project-lifecycle,releases,secrets,shutdown,terminal,users,wallet-verify,webhooks}.test.ts',
 ];
 /** What compares times is not run beside anything else. */
 const COMPARES_TIMES = ['test/contract/authentication-time.test.ts'];

@@ -140,38 +140,6 @@ test('rotating and revoking secrets is recorded with their labels and ids', asyn
   ]);
 });
 
-test('audit shows one project, accepts --since and --limit, and prints readable lines', async () => {
-  const [project, other] = [await createProject(), await createProject()];
-  const identities = ['google', 'github', 'apple'];
-  for (const method of identities) {
-    await runJson('user', 'ban', '--project', project.app_id, '--method', method, '--value', '1');
-  }
-  const all = await trail(project);
-  const methods = (entries: Json[]) => entries.map(({ details }) => details.auth_method);
-  expect(methods(all)).toEqual(identities);
-  expect(methods(await trail(project, '--limit', '2'))).toEqual(['github', 'apple']);
-  expect(methods(await trail(project, '--since', all[2].at))).toEqual(['apple']);
-  expect(methods(await trail(project, '--since', '1h'))).toEqual(identities);
-  expect(await trail(project, '--since', '9999-12-31')).toEqual([]);
-  expect(await trail(other)).toEqual([]);
-
-  const shown = await run('audit', '--project', project.app_id);
-  expect(shown).toMatchObject({ code: 0, stderr: '' });
-  expect(shown.stdout).toMatch(/operator:tester .* ban .*google/);
-  expect((await run('audit', '--project', other.app_id, '--since', '9999-12-31')).stdout).toBe(
-    'The audit trail has no entries.\n',
-  );
-  for (const wrong of [
-    ['--since', 'yesterday'],
-    ['--since', '2026-02-30'],
-    ['--limit', '0'],
-    ['--limit', '1000000000'],
-  ]) {
-    expect(await run('audit', '--project', project.app_id, ...wrong)).toMatchObject({ code: 2, stdout: '' });
-  }
-  expect((await run('audit', '--project', 'app_nobody')).code).toBe(1);
-});
-
 test('no audit entry contains personal data of a user', async () => {
   const project = await createProject();
   const wallet = ethereumAddress(7);

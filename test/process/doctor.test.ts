@@ -1,11 +1,9 @@
 import { chmod, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { parseConfig } from '#dist/config/config.js';
-import { type Context, createContext } from '#dist/context.js';
 import { syntheticUsers } from '#dist/users/synthetic-users.js';
 import type { Json } from '../support/app.js';
-import { type Settings, userdir, useServer } from '../support/command.js';
+import { type Settings, userdir, useServer, withDirectory } from '../support/command.js';
 import { copyTemplate, queryPostgres, type TestDatabase } from '../support/engines.js';
 
 const isEmbedded = inject('engine') === 'embedded';
@@ -61,15 +59,9 @@ describe('beside a running server,', () => {
 describe('while no server runs,', () => {
   let database: TestDatabase;
   let appId: string;
-  /** Damages the database in a way that no command does. */
-  async function spoil(work: (directory: Context) => Promise<unknown>): Promise<void> {
-    const directory = createContext(parseConfig(database.env), { command: 'test' });
-    await directory.open();
-    await work(directory).finally(() => directory.close());
-  }
   beforeAll(async () => {
     database = await copyTemplate();
-    await spoil(async ({ db, services }) => {
+    await withDirectory(database.env, async ({ db, services }) => {
       appId = (await services.projects.createProject('Test')).appId;
       const scope = await services.projects.getScope(appId);
       await services.transfers.addUsers(scope, syntheticUsers(5, 1));
@@ -97,7 +89,7 @@ describe('while no server runs,', () => {
   });
 
   test('a malformed setting is named, and the other checks still run and report a missing migration', async () => {
-    await spoil(({ db }) =>
+    await withDirectory(database.env, ({ db }) =>
       db.pool.query(
         "UPDATE _prisma_migrations SET rolled_back_at = now() WHERE migration_name LIKE '%_idempotency_keys'",
       ),

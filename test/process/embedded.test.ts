@@ -177,22 +177,6 @@ describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
     expect(broken).toEqual([]);
     await rm(folder, { recursive: true });
   });
-
-  test('a server runs a command with long arguments, with the answer that the command gives alone', async () => {
-    const name = 'ü'.repeat(20_000);
-    const alone = await userdir(database.env, ['project', 'create', '--name', name]);
-    const server = await startServer({ ...database.env, DEMO: 'off' });
-    expect(await userdir(database.env, ['project', 'create', '--name', name])).toEqual(alone);
-    const { app_id: appId } = await userdirJson(database.env, ['project', 'create', '--name', 'Test']);
-    expect(alone).toMatchObject({ code: 2, stderr: expect.stringContaining("A project's name is text of") });
-    // What goes with input, and what has characters of several bytes.
-    expect(await userdirJson(database.env, ['project', 'rename', appId, '--name', 'Ünï ✓'])).toMatchObject({
-      name: 'Ünï ✓',
-    });
-    const line = JSON.stringify({ auth_method: 'email', auth_value: 'ada@example.com' });
-    expect(await userdirJson(database.env, ['user', 'import', '--project', appId], line)).toMatchObject({ created: 1 });
-    await server.stop();
-  });
 });
 
 /** PGlite makes most of its files writable for all, and an existing directory may be open to others. */

@@ -1,35 +1,16 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { Argument, Command, Option } from 'commander';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { createProgram, leafCommands } from '#dist/cli/program.js';
-import { type Credentials, type RunningServer, startServer, userdir, userdirJson } from '../support/command.js';
-import { copyTemplate, type TestDatabase } from '../support/engines.js';
+import { CLI, type Credentials, outcomeOf, spawnUserdir, userdir, useServer } from '../support/command.js';
 
-/** Exit codes: 0 done, also where nothing was to do; 1 refused or failed; 2 wrong usage, of which a malformed value is one. */
+/** Wrong usage, of which a malformed value is one, is 2; commands.test.ts has the other exit codes. */
 
-let folder: string;
-let database: TestDatabase;
-let server: RunningServer;
+const { run, runJson, runWith, createProject } = useServer();
 let project: Credentials;
-const settings = () => ({ ...database.env, WEBHOOKS_ALLOW_PRIVATE: 'on' });
-const run = (...args: string[]) => userdir(settings(), args);
-const runJson = (...args: string[]) => userdirJson(settings(), args);
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'userdir-codes-'));
-  await writeFile(join(folder, 'a.graphql'), '{ userCount }');
-  database = await copyTemplate();
-  server = await startServer({ ...settings(), DEMO: 'off' });
-  project = await runJson('project', 'create', '--name', 'Test');
-  const line = JSON.stringify({ auth_method: 'github', auth_value: '1' });
-  await userdir(settings(), ['user', 'import', '--project', project.app_id], `${line}\n`);
-  await runJson('webhook', 'add', '--project', project.app_id, '--url', 'https://127.0.0.1:9/');
-});
-afterAll(async () => {
-  await server.stop();
-  await database.drop();
-  await rm(folder, { recursive: true });
+  project = await createProject();
+  await runWith('{"auth_method":"github","auth_value":"1"}', 'user', 'import', '--project', project.app_id);
+  await runJson('webhook', 'add', '--project', project.app_id, '--url', 'https://example.com/');
 });
 
 type Value = Argument | Option;
@@ -39,12 +20,13 @@ const valuesOf = (command: Command): Value[] => [
   ...command.registeredArguments,
   ...command.options.filter((option) => option.required),
 ];
-const isNeeded = (value: Value) => ('mandatory' in value ? value.mandatory : value.required);
+const isNeeded = (value: Value) =>
+  'mandatory' in value ? value.mandatory || value.long === '--project' : value.required;
 const wordsOf = (command: Command): string[] =>
   command.parent === null ? [] : [...wordsOf(command.parent), command.name()];
 
-/** What is not parsed: names that are looked up, paths, and command lines. */
-const FREE = ['APP_ID', 'ID', 'FILE', 'CMD'];
+/** What is not parsed: names that are looked up, and paths. */
+const FREE = ['APP_ID', 'FILE'];
 const LOOKED_UP = [
   'project rotate LABEL',
   'operator update NAME',
@@ -57,23 +39,15 @@ const LOOKED_UP = [
 const MALFORMED = 'x\u0007'.repeat(3_000);
 
 /** Well-formed values by their names in the help. */
-const VALUES: Record<string, () => string> = {
-  APP_ID: () => project.app_id,
-  FILE: () => join(folder, 'a.graphql'),
-  TIME: () => '1h',
-  METHOD: () => 'email',
-  VALUE: () => 'ada@example.com',
-  URL: () => 'postgres://127.0.0.1:9/none',
-  SCOPES: () => 'read',
-  'FIRST-LAST': () => '1-10',
-  USER_ID: () => '1',
-  WEBHOOK_ID: () => '1',
-  SECRET_ID: () => '1',
-  PASSKEY_ID: () => '1',
-  N: () => '1',
-  ROLE: () => 'viewer',
-  SHELL: () => 'bash',
+const VALUES: Record<string, string> = {
+  TIME: '1h',
+  METHOD: 'email',
+  VALUE: 'ada@example.com',
+  URL: 'https://example.com/',
+  ROLE: 'viewer',
 };
+const wellFormed = (name: string) =>
+  name === 'APP_ID' ? project.app_id : (VALUES[name] ?? (/^N$|_ID/.test(name) ? '1' : 'Ada'));
 
 const write = (value: Value, text: string) => ('long' in value ? [`${value.long}=${text}`] : [text]);
 
@@ -82,19 +56,15 @@ const malformed = leafCommands(createProgram({})).flatMap((command) => {
   return values.flatMap((value): [title: string, args: () => string[]][] => {
     const title = `${wordsOf(command).join(' ')} ${nameOf(value)}`;
     if (FREE.includes(nameOf(value)) || LOOKED_UP.includes(title)) return [];
-    const others = values.filter((other) => other !== value && isNeeded(other));
-    const order = (one: Value) => (values.indexOf(one) < command.registeredArguments.length ? values.indexOf(one) : 99);
     const args = () =>
-      [...others, value]
-        .sort((one, other) => order(one) - order(other))
-        .flatMap((each) =>
-          write(each, each === value ? MALFORMED : (VALUES[nameOf(each).replace('...', '')]?.() ?? 'Ada')),
-        );
+      values
+        .filter((other) => other === value || isNeeded(other))
+        .flatMap((other) => write(other, other === value ? MALFORMED : wellFormed(nameOf(other))));
     return [[`${title}${'long' in value ? ` (${value.long})` : ''}`, () => [...wordsOf(command), ...args()]]];
   });
 });
 
-describe('a malformed value is 2, with a sentence that does not repeat it', () => {
+describe('a malformed value is refused with a sentence that does not repeat it', () => {
   test.each(malformed)('%s', async (_, args) => {
     const { code, stdout, stderr } = await run(...args());
     expect({ code, stdout, stderr }).toEqual({
@@ -118,34 +88,86 @@ test.each([
   expect(stdout + stderr).not.toMatch(/Zm9y|ada@/);
 });
 
-describe('what is done already is 0, is not recorded, and says that nothing was to do', () => {
-  const identity = ['--method', 'email', '--value', 'eve@example.com'];
-  test.each<[string, string[]]>([
-    ['user ban', identity],
-    ['user unban', identity],
-    ['project rename', ['--name', 'Other']],
-    ['project limit', ['--rate', '600']],
-    ['project disable', []],
-    ['project enable', []],
-    ['webhook pause', ['1']],
-  ])('%s', async (command, args) => {
-    const once = () => [...command.split(' '), '--project', project.app_id, ...args];
-    const entries = async () => (await runJson('audit', '--project', project.app_id)).length;
-    const [first, recorded] = [await run(...once()), await entries()];
-    expect(first).toMatchObject({ code: 0, stderr: '', stdout: expect.not.stringContaining('Nothing') });
-    expect(await run(...once())).toMatchObject({
-      code: 0,
-      stderr: '',
-      stdout: expect.stringMatching(/^Nothing was to do\. /),
-    });
-    expect(await runJson(...once())).toMatchObject({ changed: false });
-    expect(await entries()).toBe(recorded);
-  });
+/** Without a database. */
+const usage = (...args: string[]) => userdir({ DATA_DIR: '/nonexistent' }, args);
 
-  test('and so says --json of what was to do', async () => {
-    const ban = (...args: string[]) => runJson('user', ...args, '--project', project.app_id, ...identity);
-    expect(await ban('ban', '--reason', 'spam')).toMatchObject({ banned: true, changed: true });
-    expect(await ban('ban', '--reason', 'fraud')).toMatchObject({ banned: true, changed: true });
-    expect(await ban('unban')).toMatchObject({ banned: false, changed: true });
+test.each([
+  [[], ['serve', 'migrate', 'project', 'user', 'seed', 'doctor', 'DATABASE_URL', 'DATA_DIR']],
+  [['project'], ['create', 'list', 'show', 'rename', 'disable', 'enable', 'limit', 'delete', 'rotate']],
+  [
+    ['user', 'import'],
+    ['[FILE]', '--project <APP_ID>', '--on-conflict', 'skip', '--skip-invalid', '--json', 'auth_method'],
+  ],
+])('userdir %j --help names its options and ends with 0', async (args, words) => {
+  const { code, stdout, stderr } = await usage(...args, '--help');
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  expect(stdout).toContain(`Usage: ${['userdir', ...args].join(' ')}`);
+  for (const word of words) expect(stdout).toContain(word);
+});
+
+const IDENTITY = '--method email --value x';
+
+test.each([
+  ['', 'Usage: userdir'],
+  ['project', 'Usage: userdir project'],
+  ['frobnicate', "unknown command 'frobnicate'"],
+  ['user imprt', 'Did you mean import?'],
+  ['project list --jsn', "unknown option '--jsn'"],
+  ['project list all', 'too many arguments'],
+  ['project create', "required option '--name <NAME>' not specified"],
+  ['project rotate', "required option '--project <APP_ID>' not specified"],
+  ['project rotate My-app', "required option '--project <APP_ID>' not specified"],
+  ['project rotate app_1 app_2', 'too many arguments'],
+  ['project rotate app_1 --project app_2', 'too many arguments'],
+  ['project rotate app_1 --overlap 1', 'Expected a whole number with a unit'],
+  ['project rotate app_1 --overlap 999999w', '100 years at most'],
+  ['project limit app_1 --rate x', 'a whole number'],
+  ['project revoke --project app_1 -- -1', 'a whole number'],
+  ['user purge', "required option '--older-than <TIME>' not specified"],
+  ['user purge --older-than -1d', 'Expected a whole number with a unit'],
+  ['user import app_1 --on-conflict ask', 'Allowed choices are skip, update, fail'],
+  ['user import app_1 --replace', '--replace needs --on-conflict update'],
+  ['user inactive app_1 --since yesterday', '--since'],
+  ['user remove app_1', "missing required argument 'USER_ID'"],
+  ...['get', 'remove', 'restore'].map((name) => [
+    `user ${name} --project app_1 -- 1.5`,
+    'Expected decimal digits, 1 and up.',
+  ]),
+  ...['0', 'x', '-1'].map((id) => [`user remove --project app_1 -- 1 ${id}`, 'Expected decimal digits, 1 and up.']),
+  ...['', `x ${IDENTITY}`, '--method email', 'x --value x', 'x --prefix x', `${IDENTITY} --prefix x`].map((args) => [
+    `user search app_1 ${args}`,
+    '--',
+  ]),
+  ['user search app_1 --prefix x --removed', 'which finds current users only'],
+  ['operator update ada --project app_1 --all-projects', 'cannot be used with'],
+  ['seed app_1 --users many', 'Expected a whole number'],
+])('userdir %s is wrong usage, with the reason on stderr', async (line, sentence = '') => {
+  const { code, stdout, stderr } = await usage(...line.split(' ').filter(Boolean));
+  expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+  expect(stderr).toContain(sentence);
+});
+
+test('userdir --version prints one line', async () => {
+  expect(await usage('--version')).toMatchObject({ code: 0, stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) });
+});
+
+test('an older Node.js is refused with the version that is needed, before it reads what it cannot', async () => {
+  const older = "data:text/javascript,Object.defineProperty(process.versions, 'node', { value: '18.20.8' })";
+  const [node, cli] = [process.execPath, CLI];
+  for (const args of [['doctor'], ['--version'], ['project', 'list']])
+    expect(await outcomeOf(spawnUserdir({}, args, [node, '--import', older, cli]))).toEqual({
+      code: 1,
+      signal: null,
+      stdout: '',
+      stderr: 'userdir: Node.js 18.20.8 is too old, 20.19 or newer is needed.\n',
+    });
+});
+
+test('a malformed setting makes every command exit with code 1', async () => {
+  expect(await userdir({ PORT: 'x' }, ['project', 'list', '--json'])).toEqual({
+    code: 1,
+    signal: null,
+    stdout: '',
+    stderr: 'PORT must be a whole number from 0 to 65535.\n',
   });
 });

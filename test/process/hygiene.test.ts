@@ -1,9 +1,14 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { parseConfig } from '#dist/config/config.js';
-import { createContext } from '#dist/context.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
-import { type Credentials, type Outcome, type RunningServer, startServer, userdir } from '../support/command.js';
+import {
+  type Credentials,
+  type Outcome,
+  type RunningServer,
+  startServer,
+  userdir,
+  withDirectory,
+} from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
 
 /**
@@ -19,11 +24,8 @@ let database: TestDatabase;
 let server: RunningServer;
 
 /** Runs SQL while no server uses the database. */
-async function onDatabase(sql: string): Promise<Record<string, unknown>[]> {
-  const directory = createContext(parseConfig(database.env), { command: 'test' });
-  await directory.open();
-  return (await directory.db.pool.query(sql).finally(() => directory.close())).rows;
-}
+const onDatabase = (sql: string): Promise<Record<string, unknown>[]> =>
+  withDirectory(database.env, async ({ db }) => (await db.pool.query(sql)).rows);
 
 beforeAll(async () => {
   database = await copyTemplate();

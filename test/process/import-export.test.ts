@@ -13,12 +13,10 @@ import {
   type Credentials,
   call,
   outcomeOf,
-  type RunningServer,
   recordLogin,
   spawnUserdir,
-  startServer,
-  userdir,
   userdirJson,
+  useServer,
 } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
 
@@ -43,30 +41,22 @@ async function listUsers(url: string, project: Credentials): Promise<Json[]> {
 }
 
 describe('beside a running server,', () => {
-  let database: TestDatabase;
-  let server: RunningServer;
+  const { url, settings, run, runJson, runWith, createProject } = useServer();
   let folder: string;
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'userdir-import-'));
-    database = await copyTemplate();
-    server = await startServer({ ...database.env, DEMO: 'off' });
   });
-  afterAll(async () => {
-    await server.stop();
-    await database.drop();
-    await rm(folder, { recursive: true });
-  });
+  afterAll(() => rm(folder, { recursive: true }));
 
-  const createProject = (): Promise<Credentials> => userdirJson(database.env, ['project', 'create', '--name', 'Test']);
   /** Runs an import to its end; returns its exit code and its report. */
   async function importLines({ app_id: appId }: Credentials, input: string | Buffer, ...options: string[]) {
     const args = ['user', 'import', '--project', appId, '--json', ...options];
-    const { code, stdout, stderr } = await userdir(database.env, args, input);
+    const { code, stdout, stderr } = await runWith(input, ...args);
     expect(stderr).toBe('');
     return { code, report: JSON.parse(stdout) };
   }
   const namesIn = async (project: Credentials) =>
-    (await listUsers(server.url, project)).map((user) => user.auth_value).sort();
+    (await listUsers(url(), project)).map((user) => user.auth_value).sort();
 
   test('one invalid line in the middle rolls back the whole import', async () => {
     const project = await createProject();
@@ -81,7 +71,7 @@ describe('beside a running server,', () => {
         errors: [{ line: 1_251, error: 'auth_value: got nothing, expected text.' }],
       },
     });
-    expect(await listUsers(server.url, project)).toEqual([]);
+    expect(await listUsers(url(), project)).toEqual([]);
   });
 
   test('--skip-invalid imports valid lines with any line ending, and reports each invalid line', async () => {
@@ -185,7 +175,7 @@ describe('beside a running server,', () => {
       code: 0,
       report: { imported: 2, created: 0, updated: 1, unchanged: 1, skipped: 0 },
     });
-    const users = await listUsers(server.url, project);
+    const users = await listUsers(url(), project);
     expect(users.find((user) => /ada/i.test(user.auth_value))).toMatchObject({
       // Another spelling is no change.
       auth_value: 'ada@example.com',
@@ -210,12 +200,12 @@ describe('beside a running server,', () => {
       'line 1203: Line 1 has the same auth_method and auth_value.',
     ];
     // Whether users exist is asked only when every line is valid.
-    const refused = await userdir(database.env, args, input);
+    const refused = await runWith(input, ...args);
     expect(refused).toMatchObject({ code: 1, stderr: '' });
     expect(refused.stdout).toBe(
       `${faults.join('\n')}\nImported 0, skipped 0, failed 1202.\nNothing was imported, because 1202 lines failed.\n`,
     );
-    const importSome = () => userdir(database.env, [...args, '--skip-invalid', '--on-conflict', 'skip'], input);
+    const importSome = () => runWith(input, ...args, '--skip-invalid', '--on-conflict', 'skip');
     expect((await importSome()).stdout).toContain('\nImported 1, skipped 0, failed 1202.\n');
     const taken = await importSome();
     expect(taken).toMatchObject({ code: 0, stderr: '' });
@@ -236,8 +226,8 @@ describe('beside a running server,', () => {
   test('a removed user is no conflict', async () => {
     const project = await createProject();
     await importLines(project, lines([email('ada')]));
-    const { body } = await call(server.url, project, '/server/users');
-    await call(server.url, project, `/server/users/${body.result.users[0].id}`, { method: 'DELETE' });
+    const { body } = await call(url(), project, '/server/users');
+    await call(url(), project, `/server/users/${body.result.users[0].id}`, { method: 'DELETE' });
     expect(await importLines(project, lines([email('ada')]))).toMatchObject({ code: 0, report: { imported: 1 } });
   });
 
@@ -255,21 +245,21 @@ describe('beside a running server,', () => {
     const { app_id: appId } = await createProject();
     const args = ['user', 'import', '--project', appId];
     const missing = { code: 1, stdout: '', stderr: `userdir: The file ${folder}/none does not exist.\n` };
-    expect(await userdir(database.env, [...args, `${folder}/none`])).toMatchObject(missing);
+    expect(await run(...args, `${folder}/none`)).toMatchObject(missing);
     const isFolder = { code: 1, stdout: '', stderr: `userdir: ${folder} is a directory, not a file.\n` };
-    expect(await userdir(database.env, [...args, folder])).toMatchObject(isFolder);
+    expect(await run(...args, folder)).toMatchObject(isFolder);
   });
 
   test('an export imported into another project creates equal users in the same order', async () => {
     const [one, other] = [await createProject(), await createProject()];
-    await userdirJson(database.env, ['seed', '--project', one.app_id, '--users', '1500']);
+    await runJson('seed', '--project', one.app_id, '--users', '1500');
     const sameInstant = Array.from({ length: 50 }, (_, index) => email(`tie-${index}`, { created_at: '2025-01-01' }));
     await importLines(one, lines(sameInstant));
-    const exported = await userdir(database.env, ['user', 'export', '--project', one.app_id]);
+    const exported = await run('user', 'export', '--project', one.app_id);
     expect(exported).toMatchObject({ code: 0, stderr: expect.stringMatching(/^Exported 1550 users\.\n/) });
     expect(await importLines(other, exported.stdout)).toMatchObject({ report: { imported: 1_550 } });
-    expect(await listUsers(server.url, other)).toEqual(await listUsers(server.url, one));
-    const again = await userdir(database.env, ['user', 'export', '--project', other.app_id]);
+    expect(await listUsers(url(), other)).toEqual(await listUsers(url(), one));
+    const again = await run('user', 'export', '--project', other.app_id);
     expect(exported.stdout).toMatch(/^\{"id":\d+,/);
     expect(withoutIds(again.stdout)).toBe(withoutIds(exported.stdout));
   });
@@ -277,30 +267,30 @@ describe('beside a running server,', () => {
   test('a wallet that is no longer the login wallet is still external after export and import', async () => {
     const [one, other] = [await createProject(), await createProject()];
     const ann = { authMethod: 'google', authValue: 'google|1' };
-    await recordLogin(server.url, one, { ...ann, wallet: stellarAddress(1) });
-    await recordLogin(server.url, one, { ...ann, wallet: stellarAddress(2) });
-    const exported = await userdir(database.env, ['user', 'export', '--project', one.app_id]);
+    await recordLogin(url(), one, { ...ann, wallet: stellarAddress(1) });
+    await recordLogin(url(), one, { ...ann, wallet: stellarAddress(2) });
+    const exported = await run('user', 'export', '--project', one.app_id);
     expect(JSON.parse(exported.stdout).accounts).toEqual([
       { network: 'stellar', public_key: stellarAddress(1), wallet_type: 'external' },
       { network: 'stellar', public_key: stellarAddress(2) },
     ]);
     await importLines(other, exported.stdout);
     const body = JSON.stringify({ address: stellarAddress(1) });
-    const verified = await call(server.url, other, '/server/wallets/verify', { method: 'POST', body });
+    const verified = await call(url(), other, '/server/wallets/verify', { method: 'POST', body });
     expect(verified.body.result.wallet_type).toBe('external');
   });
 
   test('export | head ends without an error', async () => {
     const project = await createProject();
-    await userdirJson(database.env, ['seed', '--project', project.app_id, '--users', '3000']);
+    await runJson('seed', '--project', project.app_id, '--users', '3000');
     const script = '"$NODE" "$CLI" user export --project "$APP" | head -1; echo "$' + '{PIPESTATUS[0]}"';
     const { stdout, stderr } = await promisify(execFile)('bash', ['-c', script], {
-      env: { ...process.env, DATABASE_URL: '', ...database.env, NODE: process.execPath, CLI, APP: project.app_id },
+      env: { ...process.env, DATABASE_URL: '', ...settings(), NODE: process.execPath, CLI, APP: project.app_id },
     });
     const [first = '', code] = stdout.trimEnd().split('\n');
     expect(JSON.parse(first)).toMatchObject({ auth_method: expect.any(String) });
     expect({ code, stderr }).toEqual({ code: '0', stderr: '' });
-    expect((await call(server.url, project, '/server/users/count')).body.result.total_user).toBe(3_000);
+    expect((await call(url(), project, '/server/users/count')).body.result.total_user).toBe(3_000);
   });
 });
 

@@ -1,37 +1,20 @@
 import { once } from 'node:events';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { parseConfig } from '#dist/config/config.js';
-import { createContext } from '#dist/context.js';
+import { describe, expect, test } from 'vitest';
 import type { Json } from '../support/app.js';
-import { outcomeOf, type RunningServer, spawnUserdir, startServer, userdir, userdirJson } from '../support/command.js';
-import { copyTemplate, type TestDatabase } from '../support/engines.js';
+import { outcomeOf, spawnUserdir, useServer } from '../support/command.js';
 
 /** Commands that print many rows read and print them page by page, here or through a running server. */
 
 /** A server on a database that was filled by SQL, as no command could in seconds, and the commands on it. */
-function useFilled(fill: (appId: string) => string[]) {
-  let database: TestDatabase;
-  let server: RunningServer;
+function useFilled(fill: string[]) {
   let appId = '';
-  beforeAll(async () => {
-    database = await copyTemplate();
-    const directory = createContext(parseConfig(database.env), { command: 'test' });
-    await directory.open();
-    ({ appId } = await directory.services.projects.createProject('First'));
-    for (const statement of fill(appId)) await directory.db.pool.query(statement);
-    await directory.close();
-    server = await startServer({ ...database.env, DEMO: 'off' });
+  const server = useServer({
+    async fill({ services, db }) {
+      ({ appId } = await services.projects.createProject('First'));
+      for (const statement of fill) await db.pool.query(statement);
+    },
   });
-  afterAll(async () => {
-    await server.stop();
-    await database.drop();
-  });
-  return {
-    appId: () => appId,
-    settings: () => database.env,
-    run: (...args: string[]) => userdir(database.env, args),
-    runJson: (...args: string[]): Promise<Json> => userdirJson(database.env, args),
-  };
+  return { ...server, appId: () => appId };
 }
 
 /** Triggers would take minutes for so many rows. */
@@ -44,7 +27,7 @@ describe('150,000 bans', () => {
   /** A value on a later page is longer than its column. */
   const LONG = 'x'.repeat(100);
   const valueAt = (n: number) => `user-${n}${n === 120_000 ? LONG : ''}`;
-  const { appId, settings, run, runJson } = useFilled(() => [
+  const { appId, settings, run, runJson } = useFilled([
     withoutTriggers(`
       INSERT INTO bans (project_id, auth_method, auth_value, auth_value_key, created_at)
       SELECT 1, 'google', value, value, TIMESTAMPTZ '2026-01-01Z' + n / 7 * interval '1 second'
@@ -108,7 +91,7 @@ describe('150,000 bans', () => {
 
 describe('many entries', () => {
   const ENTRIES = 20_000;
-  const { appId, run, runJson } = useFilled(() => [
+  const { appId, run, runJson } = useFilled([
     // Fourteen entries have one instant, in which pages end too. Entry 1 is that of the creation.
     `INSERT INTO audit_log (project_id, at, actor, action, user_id, details)
      SELECT 1, TIMESTAMPTZ '2027-01-01Z' + n / 14 * interval '1 second', 'main', 'remove', n, '{}' FROM ${series(ENTRIES)}`,
@@ -141,7 +124,7 @@ describe('many entries', () => {
 });
 
 describe('2,500 projects', () => {
-  const { run, runJson } = useFilled(() => [
+  const { run, runJson } = useFilled([
     `INSERT INTO projects (name, app_id, disabled_at, requests_per_minute)
      SELECT 'Project ' || n, 'app_' || lpad(to_hex(n), 24, '0'), CASE n WHEN 2400 THEN now() END, CASE n WHEN 2400 THEN 60 END
      FROM generate_series(2, 2500) AS n`,

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { Json } from '../support/app.js';
 import { type Credentials, call, TIMESTAMP, useServer } from '../support/command.js';
 
@@ -25,54 +25,12 @@ const addUsers = ({ app_id }: Credentials, ...names: string[]) =>
     ...['user', 'import', '--project', app_id],
   );
 
-test('project rename gives another name, and project show prints the project', async () => {
-  const project = await createProject();
-  await addUsers(project, 'a', 'b');
-  const renamed = {
-    id: expect.any(Number),
-    name: 'Müller & Co',
-    app_id: project.app_id,
-    created_at: expect.stringMatching(TIMESTAMP),
-    disabled_at: null,
-    requests_per_minute: null,
-    total_user: 2,
-  };
-  expect(await runJson('project', 'rename', project.app_id, '--name', ' Müller & Co ')).toEqual({
-    ...renamed,
-    changed: true,
-  });
-  expect(await runJson('project', 'show', project.app_id)).toEqual(renamed);
-  expect(await run('project', 'rename', project.app_id, '--name', 'Müller & Co')).toMatchObject({
-    code: 0,
-    stdout: 'Nothing was to do. The project is called Müller & Co.\n',
-  });
-  expect(await run('project', 'rename', project.app_id, '--name', ' ')).toMatchObject({
-    code: 2,
-    stderr: "userdir: A project's name is text of 1 to 200 characters on one line.\n",
-  });
-  expect((await run('project', 'show', project.app_id)).stdout).toMatch(/^Name +Müller & Co\n[\s\S]*\nUsers +2\n$/);
-  expect(await actions(project)).toEqual([['rename', { from: 'Test', to: 'Müller & Co' }]]);
-});
-
-test('an App ID may stand with --project or without it', async () => {
+test('an App ID may stand with --project or without it, and is no value of another option', async () => {
   const { app_id } = await createProject();
-  const shown = await runJson('project', 'show', '--project', app_id);
-  expect(shown).toMatchObject({ app_id });
-  for (const args of [
-    ['show', app_id],
-    ['show', `--project=${app_id}`],
-    ['limit', '--rate', 'default', app_id],
-  ])
-    expect(await runJson('project', ...args)).toMatchObject(shown);
-  const [{ id }] = await runJson('project', 'secrets', app_id);
-  // A value of an option is no App ID, whatever it looks like.
-  expect(await runJson('project', 'rename', '--name', app_id, app_id)).toEqual({
-    ...shown,
-    name: app_id,
-    changed: true,
-  });
-  expect(await runJson('project', 'revoke', app_id, String(id))).toEqual({ id, label: 'main' });
-  expect(await runJson('user', 'bans', app_id)).toEqual([]);
+  const shown = await runJson('project', 'show', `--project=${app_id}`);
+  expect(await runJson('project', 'limit', '--rate', 'default', app_id)).toEqual({ ...shown, changed: false });
+  const renamed = { ...shown, name: app_id, changed: true };
+  expect(await runJson('project', 'rename', '--name', app_id, app_id)).toEqual(renamed);
   expect((await run('user', 'get', app_id, '1')).stderr).toBe('userdir: There is no user 1 in this project.\n');
 });
 
@@ -117,51 +75,19 @@ test('project limit changes the rate limit of one project', async () => {
   expect(await runJson('project', 'limit', project.app_id, '--rate', '1')).toMatchObject({ requests_per_minute: 1 });
   await expect.poll(() => statuses(project), { timeout: 30_000 }).toEqual([429, 429]);
   expect(await statuses(other)).toEqual([200, 200]);
-  expect((await run('project', 'limit', project.app_id, '--rate', 'default')).stdout).toBe(
-    'The rate limit of Test is what RATE_LIMIT says.\n',
-  );
+  await run('project', 'limit', project.app_id, '--rate', 'default');
   await expect.poll(() => statuses(project), { timeout: 30_000 }).toEqual([200, 200]);
-  expect(await run('project', 'limit', project.app_id, '--rate', '0')).toMatchObject({
-    code: 2,
-    stderr: 'userdir: rate: got 0, expected a whole number from 1 to 100000000.\n',
-  });
-  expect((await run('project', 'limit', project.app_id, '--rate', 'x')).code).toBe(2);
 });
 
-describe('project delete', () => {
-  test('takes the project with everything, and no other', async () => {
-    const [project, other] = [await createProject(), await createProject()];
-    await addUsers(project, 'a', 'b');
-    await addUsers(other, 'a');
-    await runJson('user', 'ban', '--project', project.app_id, '--method', 'google', '--value', 'c');
-    expect(await status(project)).toBe(200);
-    expect(await runJson('project', 'delete', project.app_id, '--yes')).toEqual({
-      id: expect.any(Number),
-      name: 'Test',
-      app_id: project.app_id,
-      users: 2,
-    });
-    await expect.poll(() => answer(project), { timeout: 30_000 }).toMatchObject({ code: 'UNAUTHENTICATED' });
-    for (const command of [
-      ['project', 'show', project.app_id],
-      ['project', 'delete', project.app_id, '--yes'],
-    ])
-      expect(await run(...command)).toMatchObject({
-        code: 1,
-        stderr: `userdir: There is no project with the App ID "${project.app_id}".\n`,
-      });
-    expect(await runJson('project', 'show', other.app_id)).toMatchObject({ total_user: 1 });
-    expect(await run('totals', 'check')).toMatchObject({ code: 0 });
-  });
-
-  test('is refused without --yes and without a terminal', async () => {
-    const project = await createProject();
-    expect(await run('project', 'delete', project.app_id)).toEqual({
-      code: 1,
-      signal: null,
-      stdout: '',
-      stderr: 'userdir: Deleting a project cannot be undone. Give --yes to do it without being asked.\n',
-    });
-    expect(await status(project)).toBe(200);
-  });
+test('project delete takes the project with everything, and no other', async () => {
+  const [project, other] = [await createProject(), await createProject()];
+  await addUsers(project, 'a', 'b');
+  await addUsers(other, 'a');
+  await runJson('user', 'ban', '--project', project.app_id, '--method', 'google', '--value', 'c');
+  expect(await status(project)).toBe(200);
+  expect(await runJson('project', 'delete', project.app_id, '--yes')).toMatchObject({ users: 2 });
+  await expect.poll(() => answer(project), { timeout: 30_000 }).toMatchObject({ code: 'UNAUTHENTICATED' });
+  expect(await run('project', 'delete', project.app_id, '--yes')).toMatchObject({ code: 1 });
+  expect(await runJson('project', 'show', other.app_id)).toMatchObject({ total_user: 1 });
+  expect(await run('totals', 'check')).toMatchObject({ code: 0 });
 });

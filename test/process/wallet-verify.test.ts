@@ -107,14 +107,6 @@ test('several batches from a file, with the report as JSON', async () => {
   expect(lines.every(({ address, verdict }) => (verdict === 'VERIFIED') === (address === MINE))).toBe(true);
 });
 
-test('no lines give no verdicts; an unknown project and a missing file are errors', async () => {
-  expect(await verify('')).toMatchObject({ code: 0, stdout: '', stderr: 'Verified 0, not owned 0, malformed 0.\n' });
-  const unknown = ['wallet', 'verify', '--project', 'app_000000000000000000000000'];
-  expect(await userdir(server.settings(), unknown, MINE)).toMatchObject({ code: 1, stdout: '' });
-  const missing = await verify('', join(folder, 'nothing'));
-  expect([missing.code, missing.stderr]).toEqual([1, expect.stringContaining('does not exist')]);
-});
-
 test('verdicts are written while the input is still coming, without a server beside it', async () => {
   const database = await copyTemplate();
   try {

@@ -2,6 +2,8 @@ import { type ChildProcess, type ChildProcessWithoutNullStreams, fork, spawn } f
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll } from 'vitest';
+import { parseConfig } from '#dist/config/config.js';
+import { type Context, createContext } from '#dist/context.js';
 import type { Json } from './app.js';
 import { copyTemplate, type TestDatabase } from './engines.js';
 import { requireCleanLog } from './hygiene.js';
@@ -168,26 +170,45 @@ export async function startServer(settings: Settings, command?: Command): Promis
 /** A timestamp as the command writes it. */
 export const TIMESTAMP: RegExp = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
+/** Works on a database as no command does, while no server runs on an embedded one. */
+export async function withDirectory<Result>(
+  settings: Settings,
+  work: (directory: Context) => Promise<Result>,
+): Promise<Result> {
+  const directory = createContext(parseConfig(settings), { command: 'test' });
+  await directory.open();
+  return work(directory).finally(() => directory.close());
+}
+
 /** A server, and the command on the same database, for the tests of the calling file or `describe`. */
-export function useServer() {
+export function useServer({
+  settings = {},
+  fill,
+}: {
+  settings?: Settings;
+  fill?: (directory: Context) => Promise<unknown>;
+} = {}) {
   let database: TestDatabase;
   let server: RunningServer;
+  let env: Settings;
   beforeAll(async () => {
     database = await copyTemplate();
-    server = await startServer({ ...database.env, DEMO: 'off' });
+    env = { ...database.env, ...settings };
+    if (fill !== undefined) await withDirectory(env, fill);
+    server = await startServer({ ...env, DEMO: 'off' });
   });
   afterAll(async () => {
     await server.stop();
     await database.drop();
   });
-  const runJson = (...args: string[]): Promise<Json> => userdirJson(database.env, args);
+  const runJson = (...args: string[]): Promise<Json> => userdirJson(env, args);
   return {
     url: () => server.url,
-    settings: () => database.env,
-    run: (...args: string[]) => userdir(database.env, args),
+    settings: () => env,
+    run: (...args: string[]) => userdir(env, args),
     runJson,
     /** The command with standard input. */
-    runWith: (input: string, ...args: string[]) => userdir(database.env, args, input),
+    runWith: (input: string | Buffer, ...args: string[]) => userdir(env, args, input),
     createProject: (): Promise<Credentials> => runJson('project', 'create', '--name', 'Test'),
   };
 }

@@ -1,0 +1,135 @@
+import { expect, test, vi } from 'vitest';
+import type { Json } from '../support/app.js';
+import { type Credentials, recordLogin, TIMESTAMP, useServer } from '../support/command.js';
+
+/** Stories of users and bans; commands.test.ts has each command. */
+
+const { url, run, runJson, runWith, createProject } = useServer();
+const inProject = ({ app_id }: Credentials) => ['--project', app_id];
+const addLines = (project: Credentials, ...lines: Json[]) =>
+  runWith(lines.map((line) => `${JSON.stringify(line)}\n`).join(''), 'user', 'import', ...inProject(project));
+const search = (project: Credentials, ...args: string[]): Promise<Json[]> =>
+  runJson('user', 'search', ...inProject(project), ...args);
+const bansOf = (project: Credentials): Promise<Json> => runJson('user', 'bans', '--project', project.app_id);
+const importLines = (project: Credentials, lines: string, ...args: string[]) =>
+  runWith(lines, 'user', 'import', '--project', project.app_id, ...args);
+const login = async (project: Credentials, authValue: string) =>
+  (await recordLogin(url(), project, { authMethod: 'email', authValue })).body.errors?.[0].extensions.code ?? 'done';
+const imports = async (project: Credentials) =>
+  (await runJson('audit', '--project', project.app_id)).filter(({ action }: Json) => action === 'import');
+
+test('user search --prefix prints the first 50 users in alphabetical order, and says that there are more', async () => {
+  const project = await createProject();
+  const names = Array.from({ length: 60 }, (_, n) => `user${n}`).sort();
+  await addLines(project, ...names.map((name) => ({ auth_method: 'email', auth_value: `${name}@example.com` })));
+  const values = (stdout: string) => JSON.parse(stdout).map(({ auth_value }: Json) => auth_value.replace(/@.*/, ''));
+  const find = (prefix: string, ...args: string[]) =>
+    run('user', 'search', ...inProject(project), '--prefix', prefix, ...args);
+  const first = await find('USER', '--json');
+  expect([first.code, values(first.stdout)]).toEqual([
+    0,
+    names
+      .map((name) => `${name}@`)
+      .sort()
+      .slice(0, 50)
+      .map((name) => name.slice(0, -1)),
+  ]);
+  expect(first.stderr).toBe('userdir: There may be more than 50 users. A longer beginning finds fewer.\n');
+  const few = await find('user4');
+  expect([few.code, few.stderr, few.stdout.trim().split('\n').length]).toEqual([0, '', 12]);
+  const methods = Array.from({ length: 10 }, (_, n) => ({ auth_method: `x${n}`, auth_value: 'id' }));
+  await addLines(project, ...methods);
+  expect((await find('user4')).stderr).toBe(
+    'userdir: Only IDs of the first 10 login methods were searched. Others are found by --method and --value.\n',
+  );
+});
+
+test('a removed user is found, told to be banned, restored once, and no more after a purge', async () => {
+  const project = await createProject();
+  const eve = { auth_method: 'email', auth_value: 'eve@example.com' };
+  await addLines(project, eve);
+  const [user] = await search(project, 'eve@example.com');
+  await runJson('user', 'ban', ...inProject(project), '--method', 'email', '--value', 'EVE@example.com');
+  await runJson('user', 'remove', ...inProject(project), String(user.id));
+  const [removed] = await search(project, '--removed', 'eve@example.com');
+  expect(removed).toEqual({
+    ...user,
+    banned: true,
+    banned_at: expect.stringMatching(TIMESTAMP),
+    removed_at: expect.stringMatching(TIMESTAMP),
+  });
+  expect((await run('user', 'search', ...inProject(project), String(user.id))).stdout).toMatch(
+    / removed \S+, banned \S+\n$/,
+  );
+  const restore = () => run('user', 'restore', ...inProject(project), String(user.id));
+  expect(await restore()).toMatchObject({ code: 0, stdout: `Restored user ${user.id}.\n` });
+  expect(await search(project, 'eve@example.com')).toEqual([{ ...removed, removed_at: null }]);
+  expect(await restore()).toMatchObject({ code: 1, stderr: `userdir: User ${user.id} is not removed.\n` });
+
+  await runJson('user', 'remove', ...inProject(project), String(user.id));
+  await addLines(project, eve);
+  expect(await restore()).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(
+      /^userdir: User \d+ cannot be restored: the identity has registered again, as user \d+\. .*\n$/,
+    ),
+  });
+  const purge = (...args: string[]) => run('user', 'purge', '--older-than', '0s', ...inProject(project), ...args);
+  expect(await purge('--dry-run')).toMatchObject({
+    code: 0,
+    stdout: 'Would erase 1 removed user. Nothing was erased.\n',
+  });
+  expect(JSON.parse((await purge('--dry-run', '--json')).stdout)).toEqual({ purged: 0, would_purge: 1 });
+  expect((await purge()).stdout).toBe('Erased 1 removed user.\n');
+  expect(await restore()).toMatchObject({ code: 1, stderr: `userdir: There is no user ${user.id} in this project.\n` });
+  expect(await run('totals', 'check', ...inProject(project))).toMatchObject({ code: 0 });
+});
+
+test('bans have an end that is to come, and let in from then on', async () => {
+  const one = await createProject();
+  const set = (value: string, ...terms: string[]) =>
+    run('user', 'ban', '--project', one.app_id, '--method', 'email', '--value', value, ...terms);
+  for (const bad of [
+    ['--until', '2026-01-01'],
+    ['--until', 'x'],
+    ['--reason', 'x'.repeat(501)],
+  ] as const)
+    expect(await set('eve@example.com', ...bad)).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining(bad[0].slice(2)),
+    });
+  // A command begins within that time on a busy machine, too.
+  const soon = new Date(Date.now() + 3_000).toISOString();
+  expect(await set('eve@example.com', '--until', soon)).toMatchObject({ code: 0 });
+  await vi.waitFor(async () => expect(await login(one, 'eve@example.com')).toBe('done'), 30_000);
+});
+
+test('bans are imported all or none, together with the users of the file', async () => {
+  const project = await createProject();
+  const lines = [
+    '{"ban":{"auth_method":"email","auth_value":"eve@example.com"}}',
+    '{"ban":{"auth_method":"email","auth_value":"EVE@example.com","created_at":"2026-01-01"}}',
+    '{"ban":{"auth_method":"email","auth_value":"no email"}}',
+    '{"ban":{"auth_method":"email","auth_value":"a@example.com","why":"x"}}',
+    '{"ban":{"auth_method":"email","auth_value":"a@example.com"},"email":"a@example.com"}',
+    '{"ban":null}',
+  ].join('\n');
+  const refused = await importLines(project, lines, '--json');
+  expect(refused.code).toBe(1);
+  expect(JSON.parse(refused.stdout)).toMatchObject({ imported: 0, failed: 4, bans: 0 });
+  expect(JSON.parse(refused.stdout).errors).toEqual([
+    { line: 3, error: expect.stringContaining('auth_value: got') },
+    { line: 4, error: 'Unknown field "why"; known are auth_method, auth_value, created_at, reason, expires_at.' },
+    { line: 5, error: 'Unknown field "email"; known are ban, alone on its line.' },
+    { line: 6, error: 'ban: got null, expected a JSON object.' },
+  ]);
+  expect(await bansOf(project)).toEqual([]);
+  const taken = await importLines(project, lines, '--skip-invalid');
+  expect(taken).toMatchObject({ code: 0, stdout: expect.stringContaining('failed 4. Added 1 ban.\n') });
+  expect(taken.stdout).toContain('5 lines skipped: 4 failed, 1 is of an identity that is banned already.\n');
+  expect(await bansOf(project)).toMatchObject([{ auth_value: 'eve@example.com' }]);
+  expect((await imports(project)).map(({ details }: Json) => details)).toEqual([
+    { imported: 0, skipped: 0, failed: 4 },
+    { imported: 0, skipped: 0, failed: 4, bans: 1, bans_kept: 1 },
+  ]);
+});
