@@ -22,6 +22,7 @@ import { createProjects } from './projects/projects.js';
 import { createSecrets } from './projects/secrets.js';
 import { createBans } from './users/bans.js';
 import { createEndedBans } from './users/ended-bans.js';
+import { createIdentities } from './users/identities.js';
 import { createLogins } from './users/logins.js';
 import { createProjectLifecycle } from './users/project-lifecycle.js';
 import { createSpool } from './users/spool.js';
@@ -179,6 +180,7 @@ function createServices(db: Database, config: Config, onFailure: OnFailure = () 
   const projects = createProjects(db, randomBytes, onFailure);
   const changes = createChanges(db, changesRetentionMs, [deleteOldKeysOfAll], onFailure);
   const operators = createOperators(db, randomBytes);
+  const identities = createIdentities(db, totals);
   return {
     totals,
     projects,
@@ -193,7 +195,8 @@ function createServices(db: Database, config: Config, onFailure: OnFailure = () 
     docsOf: docsAt(publicUrl),
     wallets: createWallets(db),
     bans: createBans(db),
-    logins: createLogins(db, totals),
+    identities,
+    logins: createLogins(db, totals, identities),
     endedBans: createEndedBans(db, onFailure),
     transfers: createTransfers(db, totals, spool),
     spool,

@@ -4,6 +4,7 @@ import { isUnreachable } from '../db/failures.js';
 import {
   CHANGE_MEANINGS,
   CHANGES_PAGE,
+  type Change,
   changeCursor,
   changeTypes,
   FOLLOWER_RETRIES,
@@ -66,7 +67,7 @@ export function addChangesCommand(program: Command, { act }: CommandContext): vo
 
 const CHANGES = graphql(`query Changes($project: ID!, $after: String, $types: [ChangeType!], $first: Int!) {
   project(appId: $project) {
-    changes(after: $after, types: $types, first: $first) { nodes { id type at userId fields } end hasMore }
+    changes(after: $after, types: $types, first: $first) { nodes { id type at userId fields mergedInto } end hasMore }
   }
 }`);
 
@@ -108,15 +109,14 @@ async function patiently(work: () => Promise<void>, signal: AbortSignal): Promis
   }
 }
 
-type ShownChange = { readonly type: keyof typeof TYPES; readonly userId: string | null } & Omit<
-  Parameters<typeof formatChange>[0],
-  'type' | 'userId'
->;
+type ShownIds = { readonly [Name in 'userId' | 'mergedInto']: string | null };
+type ShownChange = Omit<Change, 'type' | keyof ShownIds> & ShownIds & { readonly type: keyof typeof TYPES };
 
-const changeOf = ({ type, userId, ...change }: ShownChange) => ({
+const changeOf = ({ type, userId, mergedInto, ...change }: ShownChange): Change => ({
   ...change,
   type: typeOfName(type),
   userId: userId === null ? null : Number(userId),
+  mergedInto: mergedInto === null ? null : Number(mergedInto),
 });
 
 /** Tells that a project may have new changes: at once, and each time. */

@@ -328,6 +328,7 @@ const importFormEnum = builder.enumType('ImportForm', {
   values: valuesOf<ImportField['form']>({
     text: 'As it is.',
     number: 'In decimal digits.',
+    json: 'As JSON: `true`, `false` or an object.',
     accounts: 'As addresses with spaces between them.',
   }),
 });

@@ -14,6 +14,7 @@ export const CHANGE_TYPES = [
   'account.added',
   'identity.banned',
   'identity.unbanned',
+  'user.merged',
 ] as const;
 export type ChangeType = (typeof CHANGE_TYPES)[number];
 
@@ -25,6 +26,7 @@ export const CHANGE_MEANINGS: Readonly<Record<ChangeType, string>> = {
   'account.added': 'An account was linked to a user.',
   'identity.banned': 'An identity was banned.',
   'identity.unbanned': 'The ban of an identity was lifted, or has ended.',
+  'user.merged': 'A user was merged into another one, and is gone.',
 };
 
 /** A change of a user, an account or a ban. It names the user, and has nothing that identifies a person. */
@@ -38,6 +40,8 @@ export interface Change {
   readonly userId: number | null;
   /** Of `user.updated`: which fields, by their names in the import format. Otherwise empty. */
   readonly fields: readonly string[];
+  /** Of `user.merged`: the user who has taken over what this one had; else null. */
+  readonly mergedInto: number | null;
 }
 
 /** A follower tries again so often while the service is overloaded or the database is away. */
@@ -115,8 +119,17 @@ export function cursorExpired(why: string): AppError {
 }
 
 /** A change as one line of JSON, for /changes and the command. */
-export function formatChange({ id, type, at, userId, fields }: Change): string {
-  return JSON.stringify({ id, type, at, user_id: userId, ...(fields.length > 0 && { fields }) });
+export function formatChange({ id, type, at, ...change }: Change): string {
+  return JSON.stringify({ id, type, at, ...changeData(change) });
+}
+
+/** The user whom a change names, and what it says of them, under the names of REST and webhooks. */
+export function changeData({ userId, fields, mergedInto }: Pick<Change, 'userId' | 'fields' | 'mergedInto'>) {
+  return {
+    user_id: userId,
+    ...(fields.length > 0 && { fields }),
+    ...(mergedInto !== null && { merged_into: mergedInto }),
+  };
 }
 
 /** Changes that a follower gets together, perhaps none, and the cursor from which the next ones come. */

@@ -2,6 +2,7 @@ import { toUnicode } from 'tr46';
 import { AppError, badInput, show } from '../errors.js';
 import { methodMeant } from './auth-methods.js';
 import { atMost, composedText, INPUT_LIMITS, isTooLong } from './input-limits.js';
+import { parseMetadata } from './metadata.js';
 import { dateForm, LATEST, parseDate } from './parse.js';
 import type { BanState, HistoryFields, LoginFields, Network, WalletType } from './users.js';
 import { ADDRESS_FORM, type Address, requireAddress } from './wallets.js';
@@ -64,6 +65,8 @@ export interface ProfileInput {
   readonly authMethod: string;
   readonly authValue: string;
   readonly email?: string | null | undefined;
+  readonly emailVerified?: boolean | null | undefined;
+  readonly metadata?: unknown;
   readonly wallet?: string | null | undefined;
   readonly externalId?: string | null | undefined;
   readonly accounts?: readonly AccountInput[] | null | undefined;
@@ -97,6 +100,8 @@ const AUTH_VALUE_FORM = `text of 1 to ${INPUT_LIMITS.authValue.max} bytes withou
 const EXTERNAL_ID_FORM = `text of 1 to ${INPUT_LIMITS.externalId.max} bytes without control or invisible characters, and without white space at its ends`;
 const EMAIL_FORM = 'an email address';
 export const MAX_ACCOUNTS = 100;
+/** The most identities of a user, the primary one among them. */
+export const MAX_IDENTITIES = 20;
 
 /** The most characters of a mailbox that `EMAIL` accepts. */
 const MAX_MAILBOX = 64;
@@ -246,11 +251,15 @@ export function parseProfile(input: ProfileInput, spelling: Spelling): Profile {
   const identity = parseIdentity(input, spelling);
   const wallet = parseWallet(input, identity, spelling);
   const saidEmail = parseSaidEmail(input.email, identity, spelling);
+  if (input.emailVerified != null && saidEmail === null)
+    throw badInput(spelling('email_verified'), input.emailVerified, 'none without an email');
   return {
     ...identity,
     // Without one in the input, the email of a new user is the value if that is an email.
     loginEmail: saidEmail ?? foldEmail(identity.authValue),
     saidEmail,
+    emailVerified: input.emailVerified ?? null,
+    metadata: parseMetadata('metadata', input.metadata),
     wallet: wallet?.publicKey ?? null,
     externalId: input.externalId == null ? null : requireExternalId(spelling('external_id'), input.externalId),
     accounts: parseAccounts(input.accounts ?? [], wallet, spelling),
@@ -275,36 +284,51 @@ export function isExternalId(text: string): boolean {
 
 /** `by` is the user who has it, where that is known. */
 export function externalIdTaken(by: number | null = null): AppError {
-  const who = by === null ? 'Another user' : `User ${by}`;
-  return new AppError('CONFLICT', `${who} of this project has this external ID.`);
+  return new AppError('CONFLICT', `${userOr(by)} of this project has this external ID.`);
 }
+
+export function identityTaken(by: number | null = null): AppError {
+  return new AppError(
+    'CONFLICT',
+    `${userOr(by)} of this project has this identity. If both are one person, merge the users.`,
+  );
+}
+
+export function identityBanned(): AppError {
+  return new AppError('BANNED', 'This identity is banned from the project: it cannot register, log in or be linked.');
+}
+
+const userOr = (id: number | null) => (id === null ? 'Another user' : `User ${id}`);
 
 /** Changes of a user: an absent field stays, and null takes it away. */
 export interface UserChanges {
   readonly loginEmail?: string | null;
   readonly externalId?: string | null;
+  /** As JSON text. */
+  readonly metadata?: string | null;
 }
 
 /** Changes as they arrive. BAD_USER_INPUT names the field of the caller. */
 export function parseUserChanges(
-  input: { readonly email?: string | null | undefined; readonly externalId?: string | null | undefined },
+  input: Pick<ProfileInput, 'email' | 'externalId' | 'metadata'>,
   spelling: Spelling,
 ): UserChanges {
-  const { email, externalId } = input;
-  if (email === undefined && externalId === undefined)
-    throw new AppError('BAD_USER_INPUT', `Nothing to change: expected email or ${spelling('external_id')}.`);
+  const { email, externalId, metadata } = input;
+  if (email === undefined && externalId === undefined && metadata === undefined)
+    throw new AppError('BAD_USER_INPUT', `Nothing to change: expected email, ${spelling('external_id')} or metadata.`);
   return {
     ...(email !== undefined && { loginEmail: email === null ? null : requireEmail('email', email) }),
     ...(externalId !== undefined && {
       externalId: externalId === null ? null : requireExternalId(spelling('external_id'), externalId),
     }),
+    ...(metadata !== undefined && { metadata: parseMetadata('metadata', metadata) }),
   };
 }
 
 export function emailIsIdentity(): AppError {
   return new AppError(
     'BAD_USER_INPUT',
-    'email: this user logs in by email, so the email is the identity, which never changes. Whoever has a new one registers anew.',
+    'email: this user logs in by email, so it can be changed, but not taken away. Unlink the identity, or remove the user.',
   );
 }
 

@@ -25,14 +25,17 @@ import {
   WalletType,
 } from './users.js';
 
+/** An object is written as JSON. */
+type Cell = string | number | boolean | object | null | undefined;
+
 /** A line of CSV (RFC 4180). Texts are protected from spreadsheets, because cells hold what users have typed. */
-export function formatCsvLine(cells: readonly (string | number | null | undefined)[]): string {
+export function formatCsvLine(cells: readonly Cell[]): string {
   return `${cells.map(formatCell).join(',')}\r\n`;
 }
 
-function formatCell(cell: string | number | null | undefined): string {
-  if (typeof cell === 'number') return String(cell);
-  const safe = protect(cell ?? '');
+function formatCell(cell: Cell): string {
+  if (typeof cell === 'number' || typeof cell === 'boolean') return String(cell);
+  const safe = protect(typeof cell === 'string' ? cell : cell == null ? '' : JSON.stringify(cell));
   return /[",;|\t\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
@@ -111,14 +114,14 @@ const LINE_COLUMNS = selectColumns(({ line }) => line !== undefined);
 /** A field of a user's line, and how a cell of CSV gives it. */
 export interface ImportField {
   readonly name: string;
-  readonly form: 'text' | 'number' | 'accounts';
+  readonly form: 'text' | 'number' | 'json' | 'accounts';
   readonly isRequired: boolean;
 }
 
 export const IMPORT_FIELDS: readonly ImportField[] = [
   ...LINE_COLUMNS.map(({ line = '', type, isNullable, ifAbsent }) => ({
     name: line,
-    form: type === 'int' ? ('number' as const) : ('text' as const),
+    form: ({ int: 'number', boolean: 'json', jsonb: 'json' } as const)[type as 'int'] ?? ('text' as const),
     isRequired: !isNullable && ifAbsent === undefined,
   })),
   { name: 'accounts', form: 'accounts', isRequired: false },
@@ -147,9 +150,12 @@ const pastInstant = (name: string) =>
 /** When something ends: a date is through its last instant, as in `parseBanTerms`. */
 const endInstant = (name: string) => instant(name, 'last', `${DATE_TIME_FORM} to 9999`, () => LATEST.getTime());
 
+const truth = (name: string) => z.boolean({ error: says(name, 'true or false') });
+
 /** The form of a column in a line. A column that may be null or has a default may be absent. */
 function formOf({ line = '', type, isNullable, ifAbsent }: UserColumn): z.ZodType {
-  const form = { text, int: count, timestamptz: pastInstant, bigint: null, login_method: null }[type]?.(line);
+  const forms = { text, int: count, timestamptz: pastInstant, boolean: truth, jsonb: () => z.unknown() };
+  const form = type === 'bigint' || type === 'login_method' ? undefined : forms[type](line);
   if (form === undefined) throw new TypeError(`The import format has no form for the type ${type}.`);
   return isNullable || ifAbsent !== undefined ? form.nullish() : form;
 }

@@ -10,6 +10,8 @@ export const INPUT_LIMITS = {
   authMethod: { max: 64, unit: 'characters' },
   authValue: { max: 1_500, unit: 'bytes' },
   externalId: { max: 255, unit: 'bytes' },
+  /** The JSON of a user's metadata. */
+  metadata: { max: 4_096, unit: 'bytes' },
   banReason: { max: 500, unit: 'characters' },
   address: { max: 128, unit: 'characters' },
   /** A longer row of digits is still an id, of a user who cannot exist; it is never converted to a number. */

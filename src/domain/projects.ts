@@ -245,6 +245,9 @@ export const AUDIT_WORDS: Readonly<Record<AuditAction, string>> = {
   resend_webhook: 'resent a message',
   move: 'moved the project',
   update: 'changed a user',
+  link: 'linked an identity',
+  unlink: 'unlinked an identity or account',
+  merge: 'merged two users',
   // Of 1.0.0 and older: their entries stay.
   add_document: 'registered a document',
   remove_document: 'removed a document',

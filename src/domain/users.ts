@@ -1,4 +1,8 @@
-import type { Account as AccountModel, User as UserModel } from '../db/generated/prisma/client.js';
+import type {
+  Account as AccountModel,
+  Identity as IdentityModel,
+  User as UserModel,
+} from '../db/generated/prisma/client.js';
 import type { LoginMethod, Network, WalletType } from '../db/generated/prisma/enums.js';
 import { AppError, show } from '../errors.js';
 
@@ -8,7 +12,7 @@ export { LoginMethod, Network, WalletType } from '../db/generated/prisma/enums.j
 export interface UserColumn {
   readonly name: string;
   /** The type in PostgreSQL. */
-  readonly type: 'bigint' | 'int' | 'text' | 'timestamptz' | 'login_method';
+  readonly type: 'bigint' | 'boolean' | 'int' | 'jsonb' | 'text' | 'timestamptz' | 'login_method';
   /** Part of `User`, so that both interfaces can show it. */
   readonly isShown?: true;
   /** A login and an import line give the value, or an import line alone. Absent where the database gives it. */
@@ -19,6 +23,10 @@ export interface UserColumn {
   readonly isIdentity?: true;
   /** An address, which is the same in another spelling. */
   readonly isAddress?: true;
+  /** It says something of the login email, and is forgotten with it. */
+  readonly isOfEmail?: true;
+  /** Few logins give it: the statement of plain ones does without. */
+  readonly isRare?: true;
   /** The column of a record that replaces the value of a user who exists, where another value is for new users only. */
   readonly saidIn?: string;
   readonly isNullable?: true;
@@ -49,12 +57,17 @@ export const USER_COLUMNS = {
   authValueKey: { name: 'auth_value_key', type: 'text', from: 'login', isIdentity: true },
   loginMethod: { name: 'login_method', type: 'login_method', isShown: true },
   loginEmail: { name: 'login_email', type: 'text', isNullable: true, isShown: true, from: 'login', line: 'email', saidIn: 'said_email' },
-  wallet: { name: 'wallet', type: 'text', isNullable: true, isShown: true, from: 'login', line: 'wallet', isAddress: true },
+  wallet: { name: 'wallet', type: 'text', isNullable: true, isShown: true, from: 'login', line: 'wallet', isAddress: true, isRare: true },
   createdAt: { name: 'created_at', type: 'timestamptz', isShown: true, from: 'import', line: 'created_at', ifAbsent: "date_trunc('milliseconds', now())", kept: 'least' },
   lastLogin: { name: 'last_login', type: 'timestamptz', isNullable: true, isShown: true, from: 'import', line: 'last_login', kept: 'greatest' },
   loginCount: { name: 'login_count', type: 'int', isShown: true, from: 'import', line: 'login_count', ifAbsent: '0', kept: 'greatest' },
-  externalId: { name: 'external_id', type: 'text', isNullable: true, isShown: true, from: 'login', isSetOnce: true, line: 'external_id' },
+  externalId: { name: 'external_id', type: 'text', isNullable: true, isShown: true, from: 'login', isSetOnce: true, line: 'external_id', isRare: true },
   deletedAt: { name: 'deleted_at', type: 'timestamptz', isNullable: true },
+  emailVerified: { name: 'email_verified', type: 'boolean', isNullable: true, from: 'login', line: 'email_verified', isOfEmail: true, isRare: true },
+  metadata: { name: 'metadata', type: 'jsonb', isNullable: true, from: 'login', line: 'metadata', isRare: true },
+  identityAt: { name: 'identity_at', type: 'timestamptz', isNullable: true },
+  identityLogin: { name: 'identity_login', type: 'timestamptz', isNullable: true },
+  mergedInto: { name: 'merged_into', type: 'bigint', isNullable: true },
 } as const satisfies UserColumns;
 
 type Table = typeof USER_COLUMNS;
@@ -118,6 +131,15 @@ export interface UserDetails extends User {
 
 /** A public account linked to a user. */
 export interface Account extends AsRead<Pick<AccountModel, 'id' | 'network' | 'publicKey' | 'walletType'>> {}
+
+/** An identity of a user. Of the primary one, the login email is the user's. */
+export interface UserIdentity
+  extends AsRead<
+    Pick<IdentityModel, 'authMethod' | 'authValue' | 'loginEmail' | 'emailVerified' | 'createdAt' | 'lastLogin'>
+  > {
+  readonly loginMethod: LoginMethod;
+  readonly isPrimary: boolean;
+}
 
 /** A current user to whom an address belongs. */
 export interface WalletOwner extends Pick<Account, 'network' | 'walletType'>, Pick<User, 'authMethod'> {

@@ -2,7 +2,7 @@ import ipaddr from 'ipaddr.js';
 import type * as models from '../db/generated/prisma/client.js';
 import type { WebhookStatus } from '../db/generated/prisma/enums.js';
 import { AppError, badInput } from '../errors.js';
-import { CHANGE_MEANINGS, CHANGE_TYPES, type Change, type ChangeType } from './changes.js';
+import { CHANGE_MEANINGS, CHANGE_TYPES, type Change, type ChangeType, changeData } from './changes.js';
 import { atMost, INPUT_LIMITS, isTooLong } from './input-limits.js';
 import type { AsRead } from './users.js';
 
@@ -105,9 +105,8 @@ export interface Message {
 }
 
 /** Thin: it says what has changed, and no personal data leaves the service. */
-export function messageOf({ id, type, at, userId, fields }: Change): Message {
-  const data = { user_id: userId, ...(fields.length > 0 && { fields }) };
-  return { id, type, body: JSON.stringify({ type, timestamp: at, data }) };
+export function messageOf({ id, type, at, ...change }: Change): Message {
+  return { id, type, body: JSON.stringify({ type, timestamp: at, data: changeData(change) }) };
 }
 
 /** A type of change, what it means, and an example of the body that is sent. */
@@ -121,7 +120,9 @@ export function listSamples(): WebhookSample[] {
   const at = '2026-01-31T12:00:00.000Z';
   return CHANGE_TYPES.map((type) => {
     const fields = type === 'user.updated' ? ['email', 'external_id'] : [];
-    return { type, meaning: CHANGE_MEANINGS[type], body: messageOf({ id: '', type, at, userId: 42, fields }).body };
+    const mergedInto = type === 'user.merged' ? 7 : null;
+    const { body } = messageOf({ id: '', type, at, userId: 42, fields, mergedInto });
+    return { type, meaning: CHANGE_MEANINGS[type], body };
   });
 }
 

@@ -35,7 +35,7 @@ export interface ChangeRow extends FeedRow {
   readonly place: number | null;
   readonly type: ChangeType;
   readonly userId: number | null;
-  /** Separated by spaces. */
+  /** Separated by spaces; of `user.merged` the ID of the other user. */
   readonly fields: string | null;
   readonly at: string;
 }

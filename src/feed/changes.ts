@@ -283,7 +283,9 @@ function toChange(
   { type, at, userId, fields }: Pick<sql.ChangeRow, 'type' | 'at' | 'userId' | 'fields'>,
   cursor: ChangeCursor,
 ): Change {
-  return { id: encodeChangeCursor(cursor), type, at, userId, fields: fields?.split(' ') ?? [] };
+  const change = { id: encodeChangeCursor(cursor), type, at, userId };
+  if (type === 'user.merged') return { ...change, fields: [], mergedInto: Number(fields) };
+  return { ...change, fields: fields?.split(' ') ?? [], mergedInto: null };
 }
 
 /** The timeline of cursors before the first change, which are the same in every database. */

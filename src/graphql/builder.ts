@@ -1,11 +1,12 @@
 import SchemaBuilder from '@pothos/core';
 import DirectivesPlugin from '@pothos/plugin-directives';
 import PrismaPlugin from '@pothos/plugin-prisma';
+import { valueFromASTUntyped } from 'graphql';
 import type { Services } from '../context.js';
 import { getDatamodel, type default as PrismaTypes } from '../db/generated/pothos.js';
 import type { Admit } from '../domain/changes.js';
 import type { ProjectScope } from '../domain/projects.js';
-import type { Account, User } from '../domain/users.js';
+import type { Account, User, UserIdentity } from '../domain/users.js';
 import type { EngineContext, Outcome } from '../engine/cost.js';
 import { countCosts, isLarge, type PreparedRequest, wrapForEngine } from '../engine/execution.js';
 import { wrapResolvers } from '../engine/wrap-resolvers.js';
@@ -70,9 +71,10 @@ export function contextOf(
 }
 
 /** The models with the rows that services return: what is public of them. */
-type Models = Omit<PrismaTypes, 'User' | 'Account'> & {
+type Models = Omit<PrismaTypes, 'User' | 'Account' | 'Identity'> & {
   User: Omit<PrismaTypes['User'], 'Shape'> & { Shape: User };
   Account: Omit<PrismaTypes['Account'], 'Shape'> & { Shape: Account };
+  Identity: Omit<PrismaTypes['Identity'], 'Shape'> & { Shape: UserIdentity };
 };
 
 export const builder = new SchemaBuilder<{
@@ -87,6 +89,7 @@ export const builder = new SchemaBuilder<{
   Scalars: {
     ID: { Input: string; Output: string | number };
     DateTime: { Input: never; Output: string };
+    JSON: { Input: unknown; Output: object };
     /** See federation.ts. */
     _Any: { Input: unknown; Output: never };
   };
@@ -117,6 +120,13 @@ builder.scalarType('DateTime', {
   serialize: (instant) => instant,
 });
 
+builder.scalarType('JSON', {
+  description: 'A JSON object.',
+  serialize: (value) => value,
+  parseValue: (value) => value,
+  parseLiteral: (node, variables) => valueFromASTUntyped(node, variables),
+});
+
 export const { loginMethodEnum, networkEnum, walletTypeEnum, changeTypeEnum } = addEnums(builder);
 
 /** Costs of fields beyond the 1 that each costs. */
@@ -140,3 +150,7 @@ export const SURCHARGES = {
   /** One of many addresses is parsed and looked up. */
   wallet: 2,
 } as const;
+
+/** Of the argument by which a mutation can be retried. */
+export const KEY_DESCRIPTION =
+  'A key of your choice for this request. A retry with the same key within 24 hours changes nothing and is answered as the first was, but with the user as they are by then, also if they were removed or restored since: make it at random, never from the user ID. Another request of the project with the same key, also over REST, fails with `IDEMPOTENCY_KEY_REUSED`.';

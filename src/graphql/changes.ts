@@ -35,9 +35,13 @@ const changeType = builder.objectRef<ShownChange>('Change').implement({
     userId: t.exposeID('userId', orNull('The ID of the user; null for a ban of an identity that no current user has.')),
     fields: t.stringList({
       description:
-        'Of `USER_UPDATED`: the fields that have changed: `authMethod`, `authValue`, `email`, `wallet`, `externalId`, `createdAt` or `accounts`. Otherwise empty.',
+        'Of `USER_UPDATED`: the fields that have changed: `authMethod`, `authValue`, `email`, `wallet`, `externalId`, `createdAt`, `emailVerified`, `metadata`, `accounts` or `identities`. Otherwise empty.',
       resolve: ({ fields }) => fields.map(camelCase),
     }),
+    mergedInto: t.exposeID(
+      'mergedInto',
+      orNull('Of `USER_MERGED`: the ID of the user who has taken over what this one had.'),
+    ),
     user: t.field({
       type: userType,
       nullable: true,

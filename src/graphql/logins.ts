@@ -3,14 +3,10 @@ import { INPUT_LIMITS, requireKey } from '../domain/input-limits.js';
 import { parse, userId } from '../domain/parse.js';
 import type { User } from '../domain/users.js';
 import { costs } from '../engine/cost.js';
-import { builder, networkEnum, SURCHARGES } from './builder.js';
+import { builder, KEY_DESCRIPTION, networkEnum, SURCHARGES } from './builder.js';
 import { userType } from './users.js';
 
 const idArgument = userId('id');
-
-/** Of the argument by which a mutation can be retried. */
-const KEY_DESCRIPTION =
-  'A key of your choice for this request. A retry with the same key within 24 hours changes nothing and is answered as the first was, but with the user as they are by then, also if they were removed or restored since: make it at random, never from the user ID. Another request of the project with the same key, also over REST, fails with `IDEMPOTENCY_KEY_REUSED`.';
 
 const deletePayload = builder.objectRef<{ id: string }>('DeleteUserPayload').implement({
   description: 'The result of `deleteUser`.',
@@ -35,14 +31,18 @@ builder.mutationField('deleteUser', (t) =>
   }),
 );
 
+const METADATA =
+  'A JSON object of at most 4 KiB, which replaces the one before. It is kept and shown, and neither read nor logged here.';
+
 const updateInput = builder.inputType('UpdateUserInput', {
   description:
     'What to change of a user. An absent field stays as it is; null takes the value away. One field at least.',
   fields: (t) => ({
     email: t.string({
       description:
-        'The login email. Refused for a user who logs in by email, whose email is the identity. A later login that brings an email replaces it.',
+        'The login email. Of a user who logs in by email it is the identity: a new address takes its place in one step, fails with `CONFLICT` where another user has it, and cannot be taken away. A later login that brings an email replaces it.',
     }),
+    metadata: t.field({ type: 'JSON', description: METADATA }),
     externalId: t.string({
       description:
         "The user's ID in your own system. A later login with another one fails. Fails with `CONFLICT` where another user has it.",
@@ -59,7 +59,7 @@ builder.mutationField('updateUser', (t) =>
   t.field({
     type: updatePayload,
     description:
-      'Changes the login email or the external ID of a user, never the identity. Recorded in the audit trail, and in the feed as `USER_UPDATED`. Fails with `NOT_FOUND` where the project has no such user.',
+      'Changes the login email, the external ID or the metadata of a user. Recorded in the audit trail, and in the feed as `USER_UPDATED`. Fails with `NOT_FOUND` where the project has no such user.',
     args: {
       id: t.arg.id({ required: true, description: 'The user ID.' }),
       input: t.arg({ type: updateInput, required: true, description: 'What to change.' }),
@@ -103,6 +103,15 @@ const loginInput = builder.inputType('RecordLoginInput', {
       description:
         'The email address that the social provider reported. The user can then be searched by it. Without it the login email stays as it is; that of a new user is `authValue` where this is an email.',
     }),
+    emailVerified: t.boolean({
+      description:
+        'Whether that email was verified to be the person’s, by the provider or by you. It is shown, and never used to link.',
+    }),
+    metadata: t.field({ type: 'JSON', description: METADATA }),
+    linkByExternalId: t.boolean({
+      description:
+        'True to link an identity that is new to the user with `externalId`, instead of failing with `CONFLICT`: for a person who comes from another system, of whom you know the ID there.',
+    }),
     wallet: t.string({
       description:
         'The external wallet address used to log in. Not needed for `authMethod: "wallet"`, where it is `authValue`. Another spelling of the same address changes nothing.',
@@ -135,7 +144,7 @@ builder.mutationField('recordLogin', (t) =>
   t.field({
     type: loginPayload,
     description:
-      'Records a login. The first login of an identity registers a user; each later one is counted and can link more accounts. Fails with `BANNED` where the identity is banned, and with `CONFLICT` where the external ID is not that of this user.',
+      'Records a login, which you have checked: the signature, the password or the passkey is not looked at here. The first login of an identity registers a user; each later one, by whatever identity of the user, is counted and can link more accounts. Fails with `BANNED` where the identity is banned, and with `CONFLICT` where the external ID is not that of this user.',
     args: {
       input: t.arg({ type: loginInput, required: true, description: 'Who logged in, and how.' }),
       idempotencyKey: t.arg.string({ description: KEY_DESCRIPTION }),
@@ -144,7 +153,12 @@ builder.mutationField('recordLogin', (t) =>
       surcharge: SURCHARGES.write,
       items: { of: ['input', 'accounts'], each: SURCHARGES.account },
     }),
-    resolve: (_root, { input, idempotencyKey: key }, { scope, services, until }) =>
-      services.logins.recordLogin(scope, parseProfile(input, camelCase), requireKey('idempotencyKey', key), until),
+    resolve: (_root, { input, idempotencyKey }, { scope, services, requestId, until }) =>
+      services.logins.recordLogin(scope, parseProfile(input, camelCase), {
+        linkByExternalId: input.linkByExternalId === true,
+        key: requireKey('idempotencyKey', idempotencyKey),
+        requestId,
+        until,
+      }),
   }),
 );

@@ -5,6 +5,7 @@ import { printSubgraph, withoutFederation } from './federation.js';
 import './users.js';
 import './bans.js';
 import './changes.js';
+import './identities.js';
 import './logins.js';
 import './user-lists.js';
 import './wallets.js';

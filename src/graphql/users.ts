@@ -106,12 +106,14 @@ const searchInput = builder.inputType('UserSearch', {
   }),
 });
 
-const AUTH_METHOD = required(
+export const AUTH_METHOD = required(
   '`email`, `passkey`, `wallet`, or the name of a social provider in lower case, such as `google`.',
 );
-const AUTH_VALUE = required('The email address, the wallet address, or the ID at the provider or of the passkey.');
+export const AUTH_VALUE = required(
+  'The email address, the wallet address, or the ID at the provider or of the passkey.',
+);
 
-const identityInput = builder.inputType('IdentityInput', {
+export const identityInput = builder.inputType('IdentityInput', {
   description: 'What a user logs in with.',
   fields: (t) => ({
     authMethod: t.string(AUTH_METHOD),
@@ -133,7 +135,7 @@ builder.queryFields((t) => ({
     type: userType,
     nullable: true,
     description:
-      'The user who logs in with this identity, as `recordLogin` was given it; null when the project has no such user. Identities are compared as there: emails without regard to case, addresses in any spelling, other values exactly.',
+      'The user who logs in with this identity, primary or linked, as `recordLogin` was given it; null when the project has no such user. Identities are compared as there: emails without regard to case, addresses in any spelling, other values exactly.',
     args: {
       authMethod: t.arg.string(AUTH_METHOD),
       authValue: t.arg.string(AUTH_VALUE),

@@ -59,7 +59,10 @@ const changeObject = z
       description: 'The user; null for a ban of an identity that no current user has.',
     }),
     fields: z.array(z.string()).optional().meta({
-      description: 'Of `user.updated`: which fields, by their names in the import format, and `accounts`.',
+      description: 'Of `user.updated`: which fields, by their names in the import format, `accounts` and `identities`.',
+    }),
+    merged_into: z.int().min(1).optional().meta({
+      description: 'Of `user.merged`: the user who has taken over what this one had.',
     }),
   })
   .meta({ id: 'Change', description: 'A change of a user, an account or a ban. It has no personal data.' });

@@ -60,13 +60,25 @@ export function currentUserBy(name: 'auth_value_key' | 'external_id', others = P
 /** The current user with the identity of the key. */
 export const CURRENT_USER_OF_IDENTITY = currentUserBy('auth_value_key', Prisma.sql`AND u.auth_method = k.auth_method`);
 
-/** Current users by identity, at most one for each key. */
+/** The identity of the key, where a current user has it linked. */
+export const LINKED_IDENTITY = Prisma.sql`
+      SELECT * FROM identities i
+      WHERE i.project_id = k.project_id AND i.auth_method = k.auth_method
+        AND i.auth_value_key >= k.auth_value_key AND i.auth_value_key <= k.auth_value_key AND NOT i.removed
+      ORDER BY i.auth_value_key
+      LIMIT 1`;
+
+/** Current users by an identity, primary or linked, at most one for each key. */
 export const findUsersByIdentity = findByKey<IdentityKey>(
   {
     auth_method: ['text', ({ authMethod }) => authMethod],
     auth_value_key: ['text', ({ authValueKey }) => authValueKey],
   },
-  CURRENT_USER_OF_IDENTITY,
+  Prisma.sql`
+      (${CURRENT_USER_OF_IDENTITY})
+      UNION ALL
+      SELECT u.* FROM (${LINKED_IDENTITY}) AS linked CROSS JOIN LATERAL (${userById('linked', 'user_id')}) AS u
+      LIMIT 1`,
 );
 
 /** Current users by external id, at most one for each key. */

@@ -1,3 +1,4 @@
+import type { ArrayItem } from '../db/prepared-statement.js';
 import {
   arrayOfKeys,
   type KeyColumns,
@@ -18,14 +19,17 @@ import {
   NO_ANSWER,
   storeAnswers,
 } from '../projects/idempotency.sql.js';
-import { CURRENT_USER_OF_IDENTITY, currentUserBy } from './find-users.sql.js';
+import { CURRENT_USER_OF_IDENTITY, currentUserBy, LINKED_IDENTITY, userById } from './find-users.sql.js';
 import {
   banOf,
   isToBeLinked,
-  LOGIN_COLUMN_NAMES,
+  LINKED_COLUMNS,
   LOGIN_COLUMNS,
   linkedAccount,
   loginUpdates,
+  namesOf,
+  PLAIN_COLUMNS,
+  PRIMARY_LOGIN,
   SHOWN_COLUMNS,
   shownColumns,
 } from './user-columns.sql.js';
@@ -38,7 +42,7 @@ export interface Login extends MaybeRetried {
   readonly profile: Profile;
 }
 
-/** The outcome of a login. The user is there where there is neither a refusal nor an earlier answer. */
+/** The outcome of a login. The user is there where there is neither a refusal nor an earlier answer, and the identity is primary. */
 export interface LoginRow extends User {
   readonly created: boolean;
   /** Why nothing was written. A number is how many accounts the user would have. */
@@ -55,9 +59,13 @@ interface WrittenRow extends LoginRow {
   readonly authValueKey: string;
 }
 
-const PROFILE_COLUMNS: KeyColumns<Login> = Object.fromEntries(
-  LOGIN_COLUMNS.map(({ name, type, field }) => [name, [type, ({ profile }) => profile[field as keyof LoginFields]]]),
-);
+const profileColumns = (columns: typeof LOGIN_COLUMNS): KeyColumns<Login> =>
+  Object.fromEntries(
+    columns.map(({ name, type, field }) => [
+      name,
+      [type, ({ profile }) => profile[field as keyof LoginFields] as ArrayItem],
+    ]),
+  );
 
 /** The words of accounts in a column of the key: arrays in an array would have to be of one length. No word contains a space. */
 const words = (field: keyof LinkedAccount) => (login: Login) =>
@@ -86,10 +94,10 @@ const WOULD_HAVE = Prisma.sql`
 const IS_BANNED = Prisma.sql`(${banOf('k', Prisma.sql`true`)})`;
 
 /**
- * The reason for which `k` is refused. It is asked for before anything is written: a refusal by a constraint would undo the logins beside it.
+ * The reason for which `k` is refused, whose user is `had`, if there is one. It is asked for before anything is written: a refusal by a constraint would undo the logins beside it.
  * Constraints remain for what others write at the same time, and for a lone login.
  */
-const REFUSAL = Prisma.sql`
+const refusalOf = (had: Prisma.Sql) => Prisma.sql`
   CASE
     WHEN ${IS_BANNED} THEN 'banned'
     WHEN k.external_id IS NOT NULL OR k.networks <> '' THEN (
@@ -100,7 +108,7 @@ const REFUSAL = Prisma.sql`
         WHEN had.id IS NOT NULL AND k.networks <> ''
           THEN (SELECT accounts::text FROM (${WOULD_HAVE}) AS would_have(accounts) WHERE accounts > ${MAX_ACCOUNTS}::int)
       END
-      FROM (SELECT) AS always LEFT JOIN LATERAL (${CURRENT_USER_OF_IDENTITY}) AS had ON true
+      FROM (SELECT) AS always LEFT JOIN LATERAL (${had}) AS had ON true
     )
   END`;
 const BAN = Prisma.sql`CASE WHEN ${IS_BANNED} THEN 'banned' END`;
@@ -120,38 +128,42 @@ const SAYS_NO_EMAIL = Prisma.sql`
 
 /**
  * A user who exists keeps the id, so no repeated login takes a number: ids would tell one project how often the users of others log in.
- * Where that user is removed at this moment, it undoes the statement (`isUserRemoved`), which is to be run again.
+ * Where that user is removed at this moment, it undoes the statement (`isUserRemoved`), which is to be run again. Null for a linked identity:
+ * only a login that would register somebody looks for one, and who links it meanwhile makes the statement fail (`isLinked`).
  */
-const ID = Prisma.sql`coalesce((SELECT had.id FROM (${CURRENT_USER_OF_IDENTITY}) AS had), nextval('users_id_seq'))`;
+const ID = Prisma.sql`coalesce((SELECT had.id FROM (${CURRENT_USER_OF_IDENTITY}) AS had),
+        CASE WHEN linked_user(k.project_id, k.auth_method, k.auth_value_key) IS NULL THEN nextval('users_id_seq') END)`;
 
-/** Registers or counts. */
-const writeUsers = (keys: Prisma.Sql) => Prisma.sql`
-      INSERT INTO users AS existing (id, project_id, ${LOGIN_COLUMN_NAMES}, last_login, login_count)
-      SELECT ${ID}, project_id, ${LOGIN_COLUMN_NAMES}, ${THIS_INSTANT}, 1 FROM ${keys}
-      ON CONFLICT (project_id, auth_method, auth_value_key) WHERE deleted_at IS NULL DO UPDATE SET
-        ${loginUpdates(SAYS_NO_EMAIL)},
+const COUNTED = Prisma.sql`
         last_login = greatest(existing.last_login, excluded.last_login),
         login_count = least(existing.login_count::bigint + 1, 2147483647)`;
 
-const WRITTEN_USERS = Prisma.sql`
+/** Registers or counts, where the identity is not linked. */
+const writeUsers = (keys: Prisma.Sql, columns: typeof LOGIN_COLUMNS) => Prisma.sql`
+      INSERT INTO users AS existing (id, project_id, ${namesOf(columns)}, last_login, login_count)
+      SELECT * FROM (SELECT ${ID} AS id, project_id, ${namesOf(columns)}, ${THIS_INSTANT}, 1 FROM ${keys}) AS login WHERE id IS NOT NULL
+      ON CONFLICT (project_id, auth_method, auth_value_key) WHERE deleted_at IS NULL DO UPDATE SET
+        ${loginUpdates(columns, SAYS_NO_EMAIL)}, identity_login = NULL, ${COUNTED}`;
+
+const writtenUsers = (columns: typeof LOGIN_COLUMNS) => Prisma.sql`
     u AS (
-      ${writeUsers(Prisma.sql`k WHERE refusal IS NULL AND earlier IS NULL ${IN_ORDER}`)}
+      ${writeUsers(Prisma.sql`k WHERE refusal IS NULL AND earlier IS NULL ${IN_ORDER}`, columns)}
       RETURNING *, xmax = 0 AS created
     )`;
 
-/** Logins that only register or count: no join, a tenth faster, a lone one a third. Refused ones have no row, and rows no place (`placesOf`). */
+/** Logins that only register or count: no join, a tenth faster, a lone one a third. Others have no row, and rows no place (`placesOf`). */
 const plainStatement = (keys: Prisma.Sql, isLone: boolean) => Prisma.sql`
-    ${writeUsers(Prisma.sql`${keys} WHERE ${IS_BANNED} IS NULL ${isLone ? Prisma.empty : IN_ORDER}`)}
+    ${writeUsers(Prisma.sql`${keys} WHERE ${IS_BANNED} IS NULL ${isLone ? Prisma.empty : IN_ORDER}`, PLAIN_COLUMNS)}
     RETURNING existing.project_id AS "projectId", existing.auth_value_key AS "authValueKey",
       NULL AS refusal, ${NO_ANSWER} AS earlier, ${shownColumns('existing')}, xmax = 0 AS created`;
 
 /** Links the accounts that are new. The login wallet becomes external where it was linked as custodial. */
-const ADDED_ACCOUNTS = Prisma.sql`
+const addedAccounts = (isUserOfKey: Prisma.Sql) => Prisma.sql`
     added AS (
       INSERT INTO accounts AS linked (project_id, user_id, network, public_key, address_key, wallet_type)
       SELECT u.project_id, u.id, a.network::network, a.public_key, a.address_key, a.wallet_type::wallet_type
       FROM k
-      JOIN u ON ${IS_USER_OF_KEY}
+      JOIN u ON ${isUserOfKey}
       CROSS JOIN LATERAL unnest(${listOf('networks')}, ${listOf('public_keys')}, ${listOf('address_keys')}, ${listOf('wallet_types')})
         WITH ORDINALITY AS a(network, public_key, address_key, wallet_type, ordinal)
       WHERE ${isToBeLinked(Prisma.sql`u.created`, listOf('address_keys'))}
@@ -160,34 +172,39 @@ const ADDED_ACCOUNTS = Prisma.sql`
         WHERE linked.wallet_type = 'custodial' AND excluded.wallet_type = 'external'
     )`;
 
-const STORED_ANSWERS = Prisma.sql`
+const storedAnswers = (isUserOfKey: Prisma.Sql) => Prisma.sql`
     stored AS (
-      ${storeAnswers(Prisma.sql`jsonb_build_object('id', u.id, 'created', u.created)`, Prisma.sql`k JOIN u ON ${IS_USER_OF_KEY}`)}
+      ${storeAnswers(Prisma.sql`jsonb_build_object('id', u.id, 'created', u.created)`, Prisma.sql`k JOIN u ON ${isUserOfKey}`)}
     )`;
 
 /** Parts of the text that few logins need: PostgreSQL prepares each part of a text for each execution. */
 interface Parts {
-  /** Accounts or external ids. */
-  readonly links: boolean;
+  /** Anything of the columns that few logins give (`isRare`), or accounts. */
+  readonly extras: boolean;
   readonly retries: boolean;
   /** True to wait for a lock as long as any statement. */
   readonly waits: boolean;
 }
 
-function loginStatement({ links, retries, waits }: Parts): KeyedRead<Login, WrittenRow> {
+function loginStatement({ extras, retries, waits }: Parts): KeyedRead<Login, WrittenRow> {
+  const given = extras ? LOGIN_COLUMNS : PLAIN_COLUMNS;
   const columns = {
     project_id: ['int', ({ projectId }) => projectId],
-    ...PROFILE_COLUMNS,
-    ...(links && ACCOUNT_COLUMNS),
+    ...profileColumns(given),
+    ...(extras && ACCOUNT_COLUMNS),
     ...(retries && KEY_COLUMNS),
   } satisfies KeyColumns<Login>;
-  const written = [WRITTEN_USERS, ...(links ? [ADDED_ACCOUNTS] : []), ...(retries ? [STORED_ANSWERS] : [])];
+  const written = [
+    writtenUsers(given),
+    ...(extras ? [addedAccounts(IS_USER_OF_KEY)] : []),
+    ...(retries ? [storedAnswers(IS_USER_OF_KEY)] : []),
+  ];
   return keyedStatement(columns, (keyRows, isLone) => {
     const keys = waits ? keyRows : Prisma.sql`${SHORT_LOCK_LIMIT}, ${keyRows}`;
-    if (!links && !retries) return plainStatement(keys, isLone);
+    if (!extras && !retries) return plainStatement(keys, isLone);
     return Prisma.sql`
     WITH k AS MATERIALIZED (
-      SELECT k.*, ${links && !isLone ? REFUSAL : BAN} AS refusal, ${retries ? EARLIER : NO_ANSWER} AS earlier
+      SELECT k.*, ${extras && !isLone ? refusalOf(CURRENT_USER_OF_IDENTITY) : BAN} AS refusal, ${retries ? EARLIER : NO_ANSWER} AS earlier
       FROM ${keys}
     ), ${Prisma.join(written)}
     SELECT k.key_index::int AS "keyIndex", k.refusal, k.earlier, ${SHOWN_COLUMNS}, u.created
@@ -195,30 +212,88 @@ function loginStatement({ links, retries, waits }: Parts): KeyedRead<Login, Writ
   });
 }
 const EITHER = [false, true];
-const STATEMENTS = EITHER.map((links) =>
-  EITHER.map((retries) => EITHER.map((waits) => loginStatement({ links, retries, waits }))),
+const STATEMENTS = EITHER.map((extras) =>
+  EITHER.map((retries) => EITHER.map((waits) => loginStatement({ extras, retries, waits }))),
 );
+
+/** A user is written by one row of a statement: of more logins of one, the others wait for their turn. */
+const IS_LINKED_USER = Prisma.sql`u.project_id = k.project_id AND u.id = k.user_id AND k.turn = 1`;
+
+/** Logins by linked identities: each counts for its user, and the identity keeps its own last login and its email. */
+const linkedStatement = (waits: boolean) =>
+  keyedStatement<Login, LoginRow>(
+    {
+      project_id: ['int', ({ projectId }) => projectId],
+      ...profileColumns(LOGIN_COLUMNS),
+      said_email: ['text', ({ profile }) => profile.saidEmail],
+      ...ACCOUNT_COLUMNS,
+      ...KEY_COLUMNS,
+    },
+    (keyRows) => Prisma.sql`
+    WITH k AS MATERIALIZED (
+      SELECT k.*, ${refusalOf(Prisma.sql`SELECT * FROM (${userById('k', 'user_id')}) AS u WHERE u.deleted_at IS NULL`)} AS refusal, ${EARLIER} AS earlier
+      FROM (
+        SELECT k.*, linked.user_id, linked.id AS identity_id,
+          row_number() OVER (PARTITION BY k.project_id, linked.user_id ORDER BY k.key_index) AS turn
+        FROM ${waits ? keyRows : Prisma.sql`${SHORT_LOCK_LIMIT}, ${keyRows}`}
+        LEFT JOIN LATERAL (${LINKED_IDENTITY}) AS linked ON true
+      ) AS k
+    ), u AS (
+      UPDATE users AS existing SET ${loginUpdates(LINKED_COLUMNS, Prisma.sql`false`)}, identity_login = ${PRIMARY_LOGIN}, ${COUNTED}
+      FROM (SELECT k.*, ${THIS_INSTANT} AS last_login FROM k WHERE refusal IS NULL AND earlier IS NULL AND turn = 1) AS excluded
+      WHERE existing.project_id = excluded.project_id AND existing.id = excluded.user_id AND existing.deleted_at IS NULL
+      RETURNING existing.*, false AS created
+    ), used AS (
+      UPDATE identities AS i SET last_login = ${THIS_INSTANT}, login_email = coalesce(k.said_email, i.login_email),
+        email_verified = CASE WHEN k.said_email <> i.login_email THEN k.email_verified ELSE coalesce(k.email_verified, i.email_verified) END
+      FROM k JOIN u ON ${IS_LINKED_USER}
+      WHERE i.project_id = k.project_id AND i.id = k.identity_id
+    ), ${addedAccounts(IS_LINKED_USER)}, ${storedAnswers(IS_LINKED_USER)}
+    SELECT k.key_index::int AS "keyIndex", k.refusal, k.earlier, ${SHOWN_COLUMNS}, u.created
+    FROM k LEFT JOIN u ON ${IS_LINKED_USER}`,
+  );
+const LINKED = EITHER.map(linkedStatement);
+
+/** For each login by a linked identity, the row of `recordLogins`; null where the identity is not linked, or its user has another login of the statement. */
+export async function recordLinkedLogins(
+  db: Queryable,
+  logins: readonly Login[],
+  waits: boolean,
+): Promise<(LoginRow | null)[]> {
+  const ordered = new Array<LoginRow | null>(logins.length).fill(null);
+  for (const row of await (LINKED[Number(waits)] as KeyedRead<Login, LoginRow>)(db, logins))
+    ordered[row.keyIndex - 1] = decided(row);
+  return ordered;
+}
+
+const decided = (row: LoginRow | undefined) =>
+  row === undefined || (row.id === null && row.refusal === null && row.earlier === null) ? null : row;
 
 /**
  * For each login: registers the identity or counts a login of it, and links the accounts that are new, in one statement.
  * Of two first logins at the same time, the unique index of current identities makes the later one count as a login.
  * No two logins may share an identity, an external id or an idempotency key. Unless it `waits`, it waits for a lock only for a moment (55P03).
- * Returns a row for each login, in their order; null for one that is banned.
+ * Returns a row for each login, in their order; null for one whose identity is linked or perhaps banned (`recordLinkedLogins` decides it).
  */
 export async function recordLogins(
   db: Queryable,
   logins: readonly Login[],
   waits: boolean,
 ): Promise<(LoginRow | null)[]> {
-  const links = logins.some(({ profile }) => profile.accounts.length > 0 || profile.externalId !== null);
+  const extras = logins.some(({ profile }) => hasExtras(profile));
   const retries = logins.some(({ retry }) => retry !== null);
-  const statement = STATEMENTS[Number(links)]?.[Number(retries)]?.[Number(waits)] as KeyedRead<Login, WrittenRow>;
+  const statement = STATEMENTS[Number(extras)]?.[Number(retries)]?.[Number(waits)] as KeyedRead<Login, WrittenRow>;
   const rows = await statement(db, logins);
-  if (logins.length === 1) return [rows[0] ?? null];
+  if (logins.length === 1) return [decided(rows[0])];
   const ordered = new Array<LoginRow | null>(logins.length).fill(null);
-  const places = links || retries ? null : placesOf(logins);
-  for (const row of rows) ordered[places?.get(`${row.projectId} ${identityText(row)}`) ?? row.keyIndex - 1] = row;
+  const places = extras || retries ? null : placesOf(logins);
+  for (const row of rows)
+    ordered[places?.get(`${row.projectId} ${identityText(row)}`) ?? row.keyIndex - 1] = decided(row);
   return ordered;
+}
+
+function hasExtras({ accounts, externalId, emailVerified, metadata }: Profile): boolean {
+  return accounts.length > 0 || externalId !== null || emailVerified !== null || metadata !== null;
 }
 
 const placesOf = (logins: readonly Login[]) => new Map(logins.map((login, place) => [textOf(login), place]));
@@ -226,6 +301,11 @@ const placesOf = (logins: readonly Login[]) => new Map(logins.map((login, place)
 /** True if a statement failed because a user was removed while it counted a login of that user. */
 export function isUserRemoved(error: unknown): boolean {
   return (error as { constraint?: unknown }).constraint === 'users_pkey';
+}
+
+/** True if a statement failed because another user has linked the identity at this moment. */
+export function isLinked(error: unknown): boolean {
+  return (error as { constraint?: unknown }).constraint === 'identities_identity_key';
 }
 
 /** The user of an earlier login, also if they were removed since; null if they were erased. */

@@ -4,27 +4,37 @@ import type { Queryable } from '../db/statements.js';
 import {
   externalIdKept,
   externalIdTaken,
+  identityBanned,
   identityText,
+  MAX_IDENTITIES,
   type Profile,
   requireFewAccounts,
   tooManyAccounts,
 } from '../domain/identities.js';
 import type { ProjectScope } from '../domain/projects.js';
 import type { User } from '../domain/users.js';
-import { AppError } from '../errors.js';
+import { AppError, unavailable } from '../errors.js';
 import { repeatAnswer, retryOf } from '../projects/idempotency.js';
 import { isKeyTaken } from '../projects/idempotency.sql.js';
-import { findRegistered, isUserRemoved, type Login, type LoginRow, recordLogins } from './logins.sql.js';
+import { findUsersByExternalId } from './find-users.sql.js';
+import type { Identities } from './identities.js';
+import {
+  findRegistered,
+  isLinked,
+  isUserRemoved,
+  type Login,
+  type LoginRow,
+  recordLinkedLogins,
+  recordLogins,
+} from './logins.sql.js';
 import type { Totals } from './totals.js';
 import { throwLinkingError } from './user-columns.sql.js';
 import { isExternalIdTaken, throwExternalIdError } from './write-users.sql.js';
 
 /** Why a login was refused. */
-function refusalOf(refusal: NonNullable<LoginRow['refusal']>): AppError {
-  if (refusal === 'banned')
-    return new AppError('BANNED', 'This identity is banned from the project and cannot log in or register.');
-  if (refusal === 'external id kept') return externalIdKept();
-  return refusal === 'external id taken' ? externalIdTaken() : tooManyAccounts(refusal);
+function refusalOf(refusal: Exclude<LoginRow['refusal'], 'external id taken' | null>): AppError {
+  if (refusal === 'banned') return identityBanned();
+  return refusal === 'external id kept' ? externalIdKept() : tooManyAccounts(refusal);
 }
 
 /** The keys that no two logins of a statement may have in common. */
@@ -35,47 +45,97 @@ function changesOf({ projectId, profile, retry }: Login): string[] {
   return changes;
 }
 
-/** Records logins by one statement: a row, or why it was refused, for each of them. */
-async function writeLogins(db: Queryable, logins: readonly Login[], waits: boolean): Promise<(LoginRow | AppError)[]> {
-  const rows = await recordLogins(db, logins, waits);
-  return rows.map((row) => {
-    if (row === null) return refusalOf('banned');
-    return row.refusal === null || row.earlier !== null ? row : refusalOf(row.refusal);
-  });
+/** Records logins by one statement: a row, or why it was refused, for each of them; null for one that it does not decide. */
+const writeBy = (statement: typeof recordLogins) => async (db: Queryable, logins: readonly Login[], waits: boolean) => {
+  const rows = await statement(db, logins, waits);
+  return rows.map((row) =>
+    row?.refusal == null || row.earlier !== null || row.refusal === 'external id taken' ? row : refusalOf(row.refusal),
+  );
+};
+
+/** What comes with a login beside the profile. */
+export interface LoginOptions {
+  readonly linkByExternalId?: boolean;
+  /** Of the request, for the audit trail. */
+  readonly requestId?: string | null;
+  readonly key?: string | null;
+  readonly until?: number;
 }
 
 /** Logins and registration. */
-export function createLogins(db: Database, totals: Totals) {
-  const record = createBatchedWrite<Login, LoginRow>({
+export function createLogins(db: Database, totals: Totals, identities: Pick<Identities, 'link'>) {
+  const batched = {
     db,
-    name: 'logins',
     changes: changesOf,
-    weigh: ({ profile }) => 1 + profile.accounts.length,
-    write: writeLogins,
+    weigh: ({ profile }: Login) => 1 + profile.accounts.length,
     // Of two first logins of a user at once, the later may find the external id taken before the user.
-    isCrossed: (error) => isExternalIdTaken(error) || isKeyTaken(error) || isUserRemoved(error),
+    isCrossed: (error: unknown) =>
+      isExternalIdTaken(error) || isKeyTaken(error) || isUserRemoved(error) || isLinked(error),
+  };
+  const record = createBatchedWrite<Login, LoginRow | null>({
+    ...batched,
+    name: 'logins',
+    write: writeBy(recordLogins),
   });
+  const recordLinked = createBatchedWrite<Login, LoginRow | null>({
+    ...batched,
+    name: 'logins by linked identities',
+    write: writeBy(recordLinkedLogins),
+  });
+
+  /** Null where another user has the external id. Between the two statements an identity may be linked or unlinked, and logins of one user take turns. */
+  async function write(login: Login, until: number): Promise<LoginRow | null> {
+    for (let tries = 0; tries <= MAX_IDENTITIES; tries += 1) {
+      const row = (await record(login, until)) ?? (await recordLinked(login, until));
+      if (row !== null) return row.refusal === 'external id taken' && row.earlier === null ? null : row;
+    }
+    throw unavailable('The identity is being linked and unlinked at this moment. Nothing was recorded.');
+  }
+
+  /** As `write`, for a lone login, of which the database itself refuses the external id. */
+  async function tryToWrite(login: Login, until: number): Promise<LoginRow | null> {
+    return write(login, until)
+      .catch((error) => (isExternalIdTaken(error) ? null : throwExternalIdError(error)))
+      .catch(throwLinkingError);
+  }
+
+  async function findOwner({ projectId, profile: { externalId } }: Login): Promise<number | null> {
+    if (externalId === null) return null;
+    const [owner] = await findUsersByExternalId(db, [{ projectId, externalId, withAccounts: false }]);
+    return owner?.id ?? null;
+  }
 
   return {
     /**
-     * Registers the identity, or counts a login of it and adds accounts. BANNED; BAD_USER_INPUT for too many accounts; CONFLICT for another's or
-     * another external id; UNAVAILABLE without an answer at `until`, by the clock of `performance`. With a key, a retry is not counted again:
-     * it is answered with the user as they are by then, or with NOT_FOUND if they were erased.
+     * Registers the identity, or counts a login of its user and adds accounts. With `linkByExternalId`, an identity that is new is linked to the
+     * user with the external id. BANNED; BAD_USER_INPUT for too many accounts; CONFLICT for another's or another external id; UNAVAILABLE without
+     * an answer at `until`, by the clock of `performance`. With a key, a retry is not counted again: it is answered with the user as they are by
+     * then, or with NOT_FOUND if they were erased.
      */
     async recordLogin(
       scope: ProjectScope,
       profile: Profile,
-      key: string | null = null,
-      until = Number.POSITIVE_INFINITY,
+      { linkByExternalId = false, requestId = null, key = null, until = Number.POSITIVE_INFINITY }: LoginOptions = {},
     ): Promise<{ user: User; created: boolean }> {
       const projectId = scope.projectIdFor('write');
       requireFewAccounts(profile);
-      // The request is what it was before there were external ids, and before what was said counted, so that a retry across an upgrade is known.
-      const asked = { ...profile, saidEmail: undefined, externalId: profile.externalId ?? undefined };
-      const retry = key === null ? null : retryOf(key, ['login', asked]);
-      const row = await record({ projectId, profile, retry }, until)
-        .catch(throwExternalIdError)
-        .catch(throwLinkingError);
+      // The request is what it was before a field was there, and before what was said counted, so that a retry across an upgrade is known.
+      const { externalId, emailVerified, metadata } = profile;
+      const later = {
+        externalId: externalId ?? undefined,
+        emailVerified: emailVerified ?? undefined,
+        metadata: metadata ?? undefined,
+      };
+      const asked = { ...profile, saidEmail: undefined, ...later, linkByExternalId: linkByExternalId || undefined };
+      const login = { projectId, profile, retry: key === null ? null : retryOf(key, ['login', asked]) };
+      let row = await tryToWrite(login, until);
+      if (row === null) {
+        const owner = await findOwner(login);
+        if (owner === null || !linkByExternalId) throw externalIdTaken(owner);
+        await identities.link(scope, BigInt(owner), profile, { requestId });
+        row = await tryToWrite(login, until);
+        if (row === null) throw externalIdTaken(owner);
+      }
       if (row.earlier === null) {
         if (row.created) totals.countChange(projectId);
         return { user: row, created: row.created };

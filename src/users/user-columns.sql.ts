@@ -14,8 +14,13 @@ import {
 /* Parts of the statements that read and write users, made from the table of their columns (domain/users.ts). */
 
 const sqlList = (parts: readonly string[]) => Prisma.raw(parts.join(', '));
-/** The columns that a login gives. */
+/** The columns that a login gives, and those that a plain one gives. */
 export const LOGIN_COLUMNS = selectColumns(({ from }) => from === 'login');
+export const PLAIN_COLUMNS = LOGIN_COLUMNS.filter(({ isRare }) => !isRare);
+/** The columns that a login by a linked identity gives: the email is of the identity. */
+export const LINKED_COLUMNS = LOGIN_COLUMNS.filter(
+  ({ saidIn, isOfEmail, isIdentity }) => !saidIn && !isOfEmail && !isIdentity,
+);
 const WRITTEN_COLUMNS = selectColumns(({ from }) => from !== undefined);
 
 /** A row of users as a `User` without accounts. */
@@ -36,13 +41,14 @@ export const EXPORTED_COLUMNS = sqlList(
   ),
 );
 
-/** The columns that a login writes. */
-export const LOGIN_COLUMN_NAMES = sqlList(LOGIN_COLUMNS.map(({ name }) => name));
+export const namesOf = (columns: readonly UserColumn[]) => sqlList(columns.map(({ name }) => name));
 
 /** A login only adds to a user who exists. `saysNothing` is true where it says nothing of a column with `saidIn`. */
-export const loginUpdates = (saysNothing: Prisma.Sql) =>
+export const loginUpdates = (columns: readonly UserColumn[], saysNothing: Prisma.Sql) =>
   Prisma.join(
-    LOGIN_COLUMNS.filter(({ isNullable }) => isNullable).map((column) => {
+    LOGIN_COLUMNS.filter(
+      (column) => column.isNullable && (columns.includes(column) || (column.isOfEmail && columns === PLAIN_COLUMNS)),
+    ).map((column) => {
       const update = Prisma.raw(column.isSetOnce ? setOnce(column) : replace(column, `excluded.${column.name}`));
       if (column.saidIn === undefined) return update;
       const [name, value] = [Prisma.raw(column.name), Prisma.raw(valueAfter(column, `excluded.${column.name}`))];
@@ -80,7 +86,12 @@ export const importUpdates = (how: ImportChange) =>
       const { name, ifAbsent, saidIn } = column;
       // In `excluded` the value of a new user stands where the line gave nothing.
       const isGiven = ifAbsent === undefined && saidIn === undefined;
-      return replace(column, isGiven ? `excluded.${name}` : givenBy('excluded', saidIn ?? name), how);
+      return replace(
+        column,
+        isGiven ? `excluded.${name}` : givenBy('excluded', saidIn ?? name),
+        how,
+        'excluded.login_email',
+      );
     }),
   );
 
@@ -93,7 +104,9 @@ function givenBy(table: string, column: string): string {
 /** True if `importUpdates` from the row `record` would leave the user `existing` with other values. */
 export function changesFields(record: string, how: ImportChange): Prisma.Sql {
   const columns = WRITTEN_COLUMNS.filter(({ isIdentity }) => !isIdentity);
-  const after = columns.map((column) => valueAfter(column, `${record}.${column.saidIn ?? column.name}`, how));
+  const after = columns.map((column) =>
+    valueAfter(column, `${record}.${column.saidIn ?? column.name}`, how, `${record}.login_email`),
+  );
   const before = columns.map(({ name }) => `existing.${name}`);
   return Prisma.raw(`ROW(${after.join(', ')}) IS DISTINCT FROM ROW(${before.join(', ')})`);
 }
@@ -103,14 +116,20 @@ function setOnce({ name }: UserColumn): string {
   return `${name} = CASE WHEN excluded.${name} IS NULL THEN existing.${name} ELSE keep_${name}(existing.${name}, excluded.${name}) END`;
 }
 
-function replace(column: UserColumn, value: string, how: ImportChange = 'replace'): string {
-  return `${column.name} = ${valueAfter(column, value, how)}`;
+function replace(column: UserColumn, value: string, how?: ImportChange, email?: string): string {
+  return `${column.name} = ${valueAfter(column, value, how, email)}`;
 }
 
 /** The value of a column of `existing` after `value`: where it is null, or compares equal, the value stays as it is. */
-function valueAfter({ name, isAddress, kept }: UserColumn, value: string, how: ImportChange = 'replace'): string {
+function valueAfter(
+  { name, isAddress, isOfEmail, kept }: UserColumn,
+  value: string,
+  how: ImportChange = 'replace',
+  email = 'excluded.login_email',
+): string {
   const choose = how === 'update' && kept !== undefined ? kept : 'coalesce';
   const replaced = `${choose}(${value}, existing.${name})`;
+  if (isOfEmail) return `CASE WHEN ${email} <> existing.login_email THEN ${value} ELSE ${replaced} END`;
   if (!isAddress) return replaced;
   // No two addresses differ in nothing but the case of their letters.
   return `CASE WHEN lower(${value}) = lower(existing.${name}) THEN existing.${name} ELSE ${replaced} END`;
@@ -122,8 +141,11 @@ export const IN_FORCE = Prisma.sql`(b.expires_at IS NULL OR b.expires_at > now()
 /** A ban `b` as a `BanState`. */
 export const BAN_STATE = Prisma.sql`b.created_at AS "createdAt", b.reason, b.expires_at AS "expiresAt"`;
 
+/** The last login by the primary identity, once another identity logs in. */
+export const PRIMARY_LOGIN = Prisma.sql`coalesce(existing.identity_login, existing.last_login, '-infinity')`;
+
 /** The ban of the identity that a row of users or of keys has, if it is banned. */
-export function banOf(row: 'u' | 'k', columns: Prisma.Sql): Prisma.Sql {
+export function banOf(row: 'u' | 'k' | 'e', columns: Prisma.Sql): Prisma.Sql {
   const of = Prisma.raw(row);
   return Prisma.sql`
       SELECT ${columns} FROM bans b

@@ -1,9 +1,17 @@
 import { createBatchedRead, type KeyedRow } from '../db/batched-read.js';
 import { createBatchedWrite } from '../db/batched-write.js';
 import type { Database } from '../db/database.js';
+import { isUniqueViolation } from '../db/failures.js';
 import type { KeyedRead, Queryable } from '../db/statements.js';
 import type { StateFilter, UserFilter } from '../domain/filters.js';
-import { emailIsIdentity, externalIdTaken, type Identity, type UserChanges } from '../domain/identities.js';
+import {
+  emailIsIdentity,
+  externalIdTaken,
+  type Identity,
+  identityBanned,
+  identityTaken,
+  type UserChanges,
+} from '../domain/identities.js';
 import { LARGEST_ID } from '../domain/parse.js';
 import type { ProjectScope } from '../domain/projects.js';
 import { type Account, noUser, type User, userWeight } from '../domain/users.js';
@@ -123,7 +131,11 @@ export function createUsers(db: Database, totals: Totals) {
     isCrossed: isKeyTaken,
   });
 
-  function findByIdentity(projectId: number, { authMethod, authValueKey }: Identity, withAccounts: boolean) {
+  function findByIdentity(
+    projectId: number,
+    { authMethod, authValueKey }: Pick<Identity, 'authMethod' | 'authValueKey'>,
+    withAccounts: boolean,
+  ) {
     return byIdentity({ projectId, authMethod, authValueKey, withAccounts });
   }
 
@@ -235,8 +247,8 @@ export function createUsers(db: Database, totals: Totals) {
     },
 
     /**
-     * Changes the login email or the external ID of a user, who is returned without accounts. A retry with the same key changes nothing.
-     * BAD_USER_INPUT for the email of a user who logs in by it; NOT_FOUND; CONFLICT if another user has the external ID.
+     * Changes the login email, the external ID or the metadata of a user, who is returned without accounts. A retry with the same key changes
+     * nothing. BAD_USER_INPUT to take the email from a user who logs in by it; NOT_FOUND; BANNED; CONFLICT if another user has what is given.
      */
     async updateUser(
       scope: ProjectScope,
@@ -249,9 +261,14 @@ export function createUsers(db: Database, totals: Totals) {
       const actor = scope.actorFor('write', requestId, 'edit');
       if (id > LARGEST_ID) throw noUser(id);
       const retry = key === null ? null : retryOf(key, ['update', String(id), changes]);
-      const row = await update({ projectId: actor.projectId, actor, id, changes, retry }, until).catch(
-        writes.throwExternalIdError,
-      );
+      const row = await update({ projectId: actor.projectId, actor, id, changes, retry }, until)
+        .catch(writes.throwExternalIdError)
+        .catch(async (error) => {
+          if (!isUniqueViolation(error)) throw error;
+          const email = changes.loginEmail ?? '';
+          const holder = await findByIdentity(actor.projectId, { authMethod: 'email', authValueKey: email }, false);
+          throw identityTaken(holder?.id ?? null);
+        });
       if (row.earlier !== null) {
         repeatAnswer(row.earlier);
         const user = await findRegistered(db, actor.projectId, Number(id));
@@ -261,6 +278,7 @@ export function createUsers(db: Database, totals: Totals) {
       if (row.refusal === 'no user') throw noUser(id);
       if (row.refusal === 'email is identity') throw emailIsIdentity();
       if (row.refusal === 'external id taken') throw externalIdTaken(row.takenBy);
+      if (row.refusal === 'email banned') throw identityBanned();
       return pickUser(row);
     },
 
@@ -268,14 +286,14 @@ export function createUsers(db: Database, totals: Totals) {
     async restoreUser(scope: ProjectScope, id: bigint, requestId: string | null = null): Promise<void> {
       const actor = scope.actorFor('restore', requestId);
       if (id > LARGEST_ID) throw noUser(id);
-      const { outcome, takenBy } = await writes.restoreUser(db, actor, id);
+      const { outcome, takenBy, method } = await writes.restoreUser(db, actor, id);
       if (outcome === 'restored') return;
       if (outcome === 'unknown') throw noUser(id);
       if (outcome === 'current') throw new AppError('CONFLICT', `User ${id} is not removed.`);
       const other = takenBy === null ? 'another user' : `user ${takenBy}`;
       const why =
         outcome === 'identity taken'
-          ? `the identity has registered again, as ${other}`
+          ? `an identity${method === null ? '' : ` by ${method}`} is that of ${other} now`
           : `${other} has the external ID now`;
       throw new AppError('CONFLICT', `User ${id} cannot be restored: ${why}. Remove that user first.`);
     },

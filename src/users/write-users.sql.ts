@@ -7,7 +7,7 @@ import type { User } from '../domain/users.js';
 import { insertAuditEntries } from '../projects/audit.sql.js';
 import { EARLIER, type Earlier, KEY_COLUMNS, type MaybeRetried, storeAnswers } from '../projects/idempotency.sql.js';
 import { currentUserBy, userById } from './find-users.sql.js';
-import { SHOWN_COLUMNS } from './user-columns.sql.js';
+import { banOf, SHOWN_COLUMNS } from './user-columns.sql.js';
 
 /** A removal of a user. */
 export interface Removal extends MaybeRetried {
@@ -72,7 +72,7 @@ export interface Update extends MaybeRetried {
 
 /** The reason why nothing was written, or the user as they are now. */
 export interface UpdateRow extends User {
-  readonly refusal: 'no user' | 'email is identity' | 'external id taken' | null;
+  readonly refusal: 'no user' | 'email is identity' | 'email banned' | 'external id taken' | null;
   readonly takenBy: number | null;
   /** Of an earlier update with the same key, which has no other answer. */
   readonly earlier: Earlier<null> | null;
@@ -89,6 +89,8 @@ const updateStatement = (waits: boolean) =>
       login_email: ['text', ({ changes }) => changes.loginEmail],
       sets_external_id: ['boolean', ({ changes }) => changes.externalId !== undefined],
       external_id: ['text', ({ changes }) => changes.externalId],
+      sets_metadata: ['boolean', ({ changes }) => changes.metadata !== undefined],
+      metadata: ['jsonb', ({ changes }) => changes.metadata],
       ...KEY_COLUMNS,
     },
     (keys) => Prisma.sql`
@@ -101,16 +103,27 @@ const updateStatement = (waits: boolean) =>
     ), judged AS (
       SELECT k.*, (SELECT id FROM other) AS taken_by, CASE
         WHEN had.id IS NULL THEN 'no user'
-        WHEN k.sets_email AND had.auth_method = 'email' AND k.login_email IS DISTINCT FROM had.auth_value_key THEN 'email is identity'
+        WHEN k.sets_email AND had.auth_method = 'email' AND k.login_email IS NULL THEN 'email is identity'
         WHEN EXISTS (SELECT FROM other) THEN 'external id taken'
+        WHEN k.sets_email AND had.auth_method = 'email' AND EXISTS (${banOf('e', Prisma.sql`1`)}) THEN 'email banned'
       END AS refusal,
+      k.sets_email AND had.auth_method = 'email' AND k.login_email <> had.auth_value_key AS sets_identity,
       concat_ws(' ',
         CASE WHEN k.sets_email AND k.login_email IS DISTINCT FROM had.login_email THEN 'email' END,
-        CASE WHEN k.sets_external_id AND k.external_id IS DISTINCT FROM had.external_id THEN 'external_id' END
+        CASE WHEN k.sets_external_id AND k.external_id IS DISTINCT FROM had.external_id THEN 'external_id' END,
+        CASE WHEN k.sets_metadata AND k.metadata IS DISTINCT FROM had.metadata THEN 'metadata' END
       ) AS fields
       FROM k LEFT JOIN had ON true
+      CROSS JOIN LATERAL (SELECT k.project_id, 'email' AS auth_method, k.login_email AS auth_value_key) AS e
     ), updated AS (
+      -- The address of a user who logs in by email is the identity, which changes with it.
       UPDATE users u SET
+        auth_value = CASE WHEN judged.sets_identity THEN judged.login_email ELSE u.auth_value END,
+        auth_value_key = CASE WHEN judged.sets_identity THEN judged.login_email ELSE u.auth_value_key END,
+        identity_at = CASE WHEN judged.sets_identity THEN ${THIS_INSTANT} ELSE u.identity_at END,
+        identity_login = CASE WHEN judged.sets_identity THEN '-infinity' ELSE u.identity_login END,
+        email_verified = CASE WHEN judged.sets_email AND judged.login_email IS DISTINCT FROM u.login_email THEN NULL ELSE u.email_verified END,
+        metadata = CASE WHEN judged.sets_metadata THEN judged.metadata ELSE u.metadata END,
         login_email = CASE WHEN judged.sets_email THEN judged.login_email ELSE u.login_email END,
         external_id = CASE WHEN judged.sets_external_id THEN judged.external_id ELSE u.external_id END
       FROM judged
@@ -139,28 +152,39 @@ export async function updateUser(db: Queryable, update: Update, waits: boolean):
   return row as UpdateRow;
 }
 
-/** The outcome of a restoration. `takenBy` is the current user who has the identity or the external id now, if that user is known. */
+/** The outcome of a restoration. `takenBy` is the current user who has an identity or the external id now, if that user is known. */
 export interface Restoration {
   readonly outcome: 'restored' | 'current' | 'unknown' | 'identity taken' | 'external id taken';
   readonly takenBy: number | null;
+  /** The method of the identity that is taken. */
+  readonly method: string | null;
 }
 
-/** Makes a removed user current again, with an audit entry, unless another user has the identity or the external id by now. */
+/** Makes a removed user current again, with an audit entry, unless another user has an identity or the external id by now. */
 export async function restoreUser(db: Queryable, actor: Actor, id: bigint): Promise<Restoration> {
   const { projectId } = actor;
   const statement = Prisma.sql`
     WITH before AS (
-      SELECT u.id, u.deleted_at IS NOT NULL AS removed, (
-        SELECT other.id FROM users other
-        WHERE other.project_id = u.project_id AND other.auth_method = u.auth_method
-          AND other.auth_value_key = u.auth_value_key AND other.deleted_at IS NULL
-      ) AS taken_by, (
+      SELECT u.id, u.deleted_at IS NOT NULL AS removed, taken.id AS taken_by, taken.auth_method, (
         SELECT other.id FROM users other
         WHERE other.project_id = u.project_id AND other.external_id = u.external_id AND other.deleted_at IS NULL
       ) AS external_id_taken_by
-      FROM users u WHERE u.project_id = ${projectId}::int AND u.id = ${id}::bigint
+      FROM users u LEFT JOIN LATERAL (
+        SELECT coalesce(
+          (SELECT other.id FROM users other WHERE other.project_id = k.project_id AND other.auth_method = k.auth_method
+            AND other.auth_value_key = k.auth_value_key AND other.deleted_at IS NULL),
+          linked_user(k.project_id, k.auth_method, k.auth_value_key)
+        ) AS id, k.auth_method
+        FROM (
+          SELECT u.project_id, u.auth_method, u.auth_value_key
+          UNION ALL
+          SELECT i.project_id, i.auth_method, i.auth_value_key FROM identities i WHERE i.project_id = u.project_id AND i.user_id = u.id
+        ) AS k
+        ORDER BY 1 LIMIT 1
+      ) AS taken ON true
+      WHERE u.project_id = ${projectId}::int AND u.id = ${id}::bigint
     ), restored AS (
-      UPDATE users u SET deleted_at = NULL FROM before
+      UPDATE users u SET deleted_at = NULL, merged_into = NULL FROM before
       WHERE u.project_id = ${projectId}::int AND u.id = before.id AND u.deleted_at IS NOT NULL AND before.taken_by IS NULL
         AND before.external_id_taken_by IS NULL
       RETURNING u.id
@@ -172,15 +196,15 @@ export async function restoreUser(db: Queryable, actor: Actor, id: bigint): Prom
         WHEN removed AND taken_by IS NOT NULL THEN 'identity taken'
         WHEN removed AND external_id_taken_by IS NOT NULL THEN 'external id taken'
         ELSE 'current'
-      END AS outcome, coalesce(taken_by, external_id_taken_by) AS "takenBy"
+      END AS outcome, coalesce(taken_by, external_id_taken_by) AS "takenBy", auth_method AS method
     FROM before`;
   const [restoration] = await db.query<Restoration>(statement).catch((error): Restoration[] => {
     // Another user has got the external id, or the identity has registered, while this statement ran.
-    if (isExternalIdTaken(error)) return [{ outcome: 'external id taken', takenBy: null }];
-    if (isUniqueViolation(error)) return [{ outcome: 'identity taken', takenBy: null }];
+    if (isExternalIdTaken(error)) return [{ outcome: 'external id taken', takenBy: null, method: null }];
+    if (isUniqueViolation(error)) return [{ outcome: 'identity taken', takenBy: null, method: null }];
     throw error;
   });
-  return restoration ?? { outcome: 'unknown', takenBy: null };
+  return restoration ?? { outcome: 'unknown', takenBy: null, method: null };
 }
 
 /** Of users: removed more than `olderThanMs` ago. */

@@ -24,7 +24,7 @@ const NOT_UTF8 = 'The file is not text in UTF-8. Save it as “CSV UTF-8”, and
 /** A field of the import format, and how a cell gives it. */
 export interface ImportField {
   readonly name: string;
-  readonly form: 'TEXT' | 'NUMBER' | 'ACCOUNTS';
+  readonly form: 'TEXT' | 'NUMBER' | 'JSON' | 'ACCOUNTS';
   readonly isRequired: boolean;
 }
 
@@ -244,10 +244,17 @@ function toUser(cells: readonly string[], columns: Conversion['columns']): Recor
   return user;
 }
 
-/** A text that is no number or address is sent as it is, and the service says so of its line. */
+/** A text that is no number, JSON or address is sent as it is, and the service says so of its line. */
 const VALUES: Record<ImportField['form'], (cell: string) => unknown> = {
   TEXT: (cell) => cell,
   NUMBER: (cell) => (/^[0-9]{1,15}$/.test(cell) ? Number(cell) : cell),
+  JSON: (cell) => {
+    try {
+      return JSON.parse(cell);
+    } catch {
+      return cell;
+    }
+  },
   ACCOUNTS: (cell) =>
     cell.split(/\s+/).flatMap((address) => {
       const network = address.startsWith('0x') ? 'ethereum' : 'stellar';

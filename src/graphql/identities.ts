@@ -1,0 +1,161 @@
+import { camelCase, MAX_IDENTITIES, parseIdentity, parseProfile } from '../domain/identities.js';
+import { requireKey } from '../domain/input-limits.js';
+import { parse, userId } from '../domain/parse.js';
+import type { User } from '../domain/users.js';
+import { requireAddress } from '../domain/wallets.js';
+import { costs, type Rows } from '../engine/cost.js';
+import { builder, KEY_DESCRIPTION, loginMethodEnum, SURCHARGES } from './builder.js';
+import { instantOrNull, orNull, required } from './shared.js';
+import { AUTH_METHOD, AUTH_VALUE, identityInput, userType } from './users.js';
+
+/** Most users have one identity. */
+const IDENTITIES_PER_USER: Rows = { otherwise: 2, atMost: MAX_IDENTITIES };
+
+const identityType = builder.prismaObject('Identity', {
+  description: 'What a user logs in with. An identity belongs to one current user of the project.',
+  fields: (t) => ({
+    authMethod: t.exposeString('authMethod', {
+      description: '`email`, `passkey`, `wallet`, or the name of a social provider.',
+    }),
+    authValue: t.exposeString('authValue', {
+      description: 'The identifier of the user under `authMethod`, spelled as it was registered.',
+    }),
+    loginMethod: t.expose('loginMethod', {
+      type: loginMethodEnum,
+      description: 'The kind of login to which `authMethod` belongs.',
+    }),
+    email: t.exposeString(
+      'loginEmail',
+      orNull('The email that came with the identity, as `User.email`; null where none did.'),
+    ),
+    emailVerified: t.exposeBoolean('emailVerified', {
+      nullable: true,
+      description:
+        'Whether you have said that this email was verified to be the person’s; null where you have not. It is shown, and never used to link.',
+    }),
+    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'Since when the identity is the user’s.' }),
+    lastLogin: t.expose(
+      'lastLogin',
+      instantOrNull('The most recent login by this identity; null when none was recorded.'),
+    ),
+    isPrimary: t.exposeBoolean('isPrimary', {
+      description:
+        'True for the identity that stands in `User.authMethod` and `User.authValue`, and over REST. A user has exactly one.',
+    }),
+  }),
+});
+
+builder.prismaObjectFields('User', (t) => ({
+  identities: t.field({
+    type: [identityType],
+    description: `The identities by which the user logs in, at most ${MAX_IDENTITIES}: the primary one first, then the oldest.`,
+    extensions: costs({ rows: IDENTITIES_PER_USER, surcharge: SURCHARGES.id }),
+    resolve: async (user, _args, { scope, services }) => [
+      ...(await services.identities.detailsOf(scope, user.id)).identities,
+    ],
+  }),
+  metadata: t.field({
+    type: 'JSON',
+    nullable: true,
+    description:
+      'What your application keeps with the user: a JSON object of at most 4 KiB, set by `updateUser` or `recordLogin`. Nobody can be found by it.',
+    extensions: costs({ surcharge: SURCHARGES.id }),
+    resolve: async (user, _args, { scope, services }) => (await services.identities.detailsOf(scope, user.id)).metadata,
+  }),
+}));
+
+const userPayload = builder.objectRef<{ user: User }>('UserPayload').implement({
+  description: 'The result of a change of a user.',
+  fields: (t) => ({ user: t.expose('user', { type: userType, description: 'The user after the change.' }) }),
+});
+
+const linkInput = builder.inputType('LinkIdentityInput', {
+  description: 'An identity to link, which the person has proved to you to be theirs.',
+  fields: (t) => ({
+    authMethod: t.string(AUTH_METHOD),
+    authValue: t.string(AUTH_VALUE),
+    email: t.string({ description: 'The email that the provider reported.' }),
+    emailVerified: t.boolean({ description: 'Whether that email was verified, by the provider or by you.' }),
+    primary: t.boolean({ description: 'True to make it the primary identity. The one before stays linked.' }),
+  }),
+});
+
+const id = userId('userId');
+const USER_ID = required('The user ID.');
+const key = { description: KEY_DESCRIPTION } as const;
+const extensions = costs({ surcharge: 2 * SURCHARGES.write });
+
+builder.mutationFields((t) => ({
+  linkIdentity: t.field({
+    type: userPayload,
+    description: `Links an identity to a user who is signed in and has proved both: from then on \`recordLogin\` counts its logins for the user. Never link because two emails are equal. A wallet becomes an external account too. Again for an identity that the user has, it sets the email. Fails with \`CONFLICT\` where another user has the identity, with \`BANNED\` where it is banned, with \`NOT_FOUND\` without the user, and with \`BAD_USER_INPUT\` beyond ${MAX_IDENTITIES} identities.`,
+    args: {
+      userId: t.arg.id(USER_ID),
+      input: t.arg({ type: linkInput, ...required('The identity.') }),
+      idempotencyKey: t.arg.string(key),
+    },
+    extensions,
+    resolve: async (
+      _root,
+      { userId, input: { primary, ...input }, idempotencyKey },
+      { scope, services, requestId },
+    ) => ({
+      user: await services.identities.link(scope, parse(id, userId), parseProfile(input, camelCase), {
+        isPrimary: primary === true,
+        requestId,
+        key: requireKey('idempotencyKey', idempotencyKey),
+      }),
+    }),
+  }),
+  unlinkIdentity: t.field({
+    type: userPayload,
+    description:
+      'Takes an identity from a user; it may register anew then. If it was the primary one, the oldest other one becomes primary. The account of a wallet goes with it. Fails with `NOT_FOUND` where the user does not have it, and with `CONFLICT` for the last one.',
+    args: {
+      userId: t.arg.id(USER_ID),
+      identity: t.arg({ type: identityInput, ...required('The identity.') }),
+      idempotencyKey: t.arg.string(key),
+    },
+    extensions,
+    resolve: async (_root, { userId, identity, idempotencyKey }, { scope, services, requestId }) => ({
+      user: await services.identities.unlink(scope, parse(id, userId), parseIdentity(identity, camelCase), {
+        requestId,
+        key: requireKey('idempotencyKey', idempotencyKey),
+      }),
+    }),
+  }),
+  unlinkAccount: t.field({
+    type: userPayload,
+    description:
+      'Takes an account from a user, custodial or a wallet, and the identity that logs in by its address: `verifyWallet` says no from then on. Fails with `NOT_FOUND` where the user does not have it, and with `CONFLICT` where the user could not log in any more.',
+    args: {
+      userId: t.arg.id(USER_ID),
+      address: t.arg.string(required('The address: Stellar (`G…`) or Ethereum (`0x…`).')),
+      idempotencyKey: t.arg.string(key),
+    },
+    extensions,
+    resolve: async (_root, { userId, address, idempotencyKey }, { scope, services, requestId }) => ({
+      user: await services.identities.unlinkAccount(scope, parse(id, userId), requireAddress('address', address), {
+        requestId,
+        key: requireKey('idempotencyKey', idempotencyKey),
+      }),
+    }),
+  }),
+  mergeUsers: t.field({
+    type: userPayload,
+    description:
+      'Makes two users one, who have turned out to be one person: the identities, accounts and logins of `from` go to `into`, with the earlier `createdAt` and the later `lastLogin`. What only one can have, such as the external ID, is that of `into` unless it has none. Where one is banned, the whole user is. `from` is gone, in the feed as `USER_MERGED`. It cannot be undone. Fails with `NOT_FOUND` without one of the users, and with `BAD_USER_INPUT` for too many identities or accounts.',
+    args: {
+      from: t.arg.id(required('The ID of the user who goes.')),
+      into: t.arg.id(required('The ID of the user who stays.')),
+      idempotencyKey: t.arg.string(key),
+    },
+    extensions,
+    resolve: async (_root, { from, into, idempotencyKey }, { scope, services, requestId }) => ({
+      user: await services.identities.merge(scope, parse(userId('from'), from), parse(userId('into'), into), {
+        requestId,
+        key: requireKey('idempotencyKey', idempotencyKey),
+      }),
+    }),
+  }),
+}));

@@ -1,0 +1,237 @@
+import { createBatchedRead } from '../db/batched-read.js';
+import type { Database } from '../db/database.js';
+import { isUniqueViolation } from '../db/failures.js';
+import type { Queryable } from '../db/statements.js';
+import {
+  type Identity,
+  identityBanned,
+  identityTaken,
+  identityText,
+  MAX_IDENTITIES,
+  type Profile,
+} from '../domain/identities.js';
+import { LARGEST_ID } from '../domain/parse.js';
+import type { AuditAction, ProjectScope } from '../domain/projects.js';
+import { noUser, type User, type UserIdentity } from '../domain/users.js';
+import type { Address } from '../domain/wallets.js';
+import { AppError } from '../errors.js';
+import { recordAction } from '../projects/audit.sql.js';
+import { repeatAnswer, retryOf } from '../projects/idempotency.js';
+import { isKeyTaken } from '../projects/idempotency.sql.js';
+import { findUsersByIdentity } from './find-users.sql.js';
+import * as sql from './identities.sql.js';
+import { findRegistered } from './logins.sql.js';
+import type { Totals } from './totals.js';
+import { throwLinkingError } from './user-columns.sql.js';
+
+export type Identities = ReturnType<typeof createIdentities>;
+
+/** Of a request that changes identities. */
+export interface ActOptions {
+  readonly requestId?: string | null;
+  /** For retries, which change nothing. */
+  readonly key?: string | null;
+}
+
+interface Act {
+  readonly action: AuditAction;
+  /** The users who are locked; the last one is returned. */
+  readonly ids: readonly bigint[];
+  /** The request, for the key. */
+  readonly asked: readonly unknown[];
+}
+
+/** The identities by which a user logs in: linked, unlinked, and moved when two users turn out to be one person. */
+export function createIdentities(db: Database, totals: Totals) {
+  const byUser = createBatchedRead({
+    name: 'identities of users',
+    read: (keys: readonly { projectId: number; userId: number }[]) => sql.findIdentities(db, keys),
+    answer: (rows): UserDetail => ({ identities: rows.map(shown), metadata: rows[0]?.metadata ?? null }),
+    weigh: () => 2,
+  });
+
+  /** Does `work` in one transaction with its audit entry, but none where it returns null. NOT_FOUND; CONFLICT for an identity of another user. */
+  async function act(
+    scope: ProjectScope,
+    { action, ids, asked }: Act,
+    { requestId = null, key = null }: ActOptions,
+    work: (tx: Queryable, projectId: number) => Promise<Readonly<Record<string, unknown>> | null>,
+  ): Promise<User> {
+    const actor = scope.actorFor('write', requestId, 'edit');
+    const { projectId } = actor;
+    const id = ids.at(-1) as bigint;
+    for (const each of ids) if (each > LARGEST_ID) throw noUser(each);
+    const retry = key === null ? null : retryOf(key, asked);
+    const once = () =>
+      db.requestTransaction(async (tx) => {
+        const earlier = retry && (await sql.findEarlier(tx, projectId, retry));
+        if (earlier !== null) {
+          repeatAnswer(earlier);
+          return;
+        }
+        const locked = await sql.lockUsers(tx, projectId, ids);
+        for (const wanted of ids) if (!locked.includes(wanted)) throw noUser(wanted);
+        const details = await work(tx, projectId);
+        if (details !== null) await recordAction(tx, actor, action, details, id);
+        if (retry !== null) await sql.storeKey(tx, projectId, retry);
+      });
+    // Another request with the key has its answer stored by then.
+    await once().catch((error) => (isKeyTaken(error) ? once() : throwLinkingError(error)));
+    const user = await findRegistered(db, projectId, Number(id));
+    if (user === null) throw noUser(id);
+    return user;
+  }
+
+  const own = (tx: Queryable, projectId: number, id: bigint) =>
+    sql.findIdentities(tx, [{ projectId, userId: Number(id) }]);
+
+  /** CONFLICT that names who has the identity, where the database has refused it. */
+  const toTaken =
+    (scope: ProjectScope, identity: Identity) =>
+    async (error: unknown): Promise<never> => {
+      if (!isUniqueViolation(error)) throw error;
+      const projectId = scope.projectIdFor('write', 'edit');
+      const [holder] = await findUsersByIdentity(db, [{ ...identity, projectId, withAccounts: false }]);
+      throw identityTaken(holder?.id ?? null);
+    };
+
+  /** Takes an identity from a user: the oldest other one becomes primary in its place. CONFLICT for the last one. */
+  async function take(
+    tx: Queryable,
+    projectId: number,
+    id: bigint,
+    rows: readonly sql.IdentityRow[],
+    gone: sql.IdentityRow,
+  ) {
+    const next = rows.find((row) => row !== gone && row.id !== null);
+    if (gone.id !== null) await sql.deleteIdentity(tx, projectId, gone.id);
+    else if (next?.id == null) throw lastIdentity(id);
+    else {
+      await sql.deleteIdentity(tx, projectId, next.id);
+      await sql.setPrimary(tx, projectId, id, next);
+    }
+    if (gone.authMethod === 'wallet') await sql.deleteAccount(tx, projectId, id, gone.authValueKey);
+    return { auth_method: gone.authMethod };
+  }
+
+  return {
+    /** The identities of a user who was read, the primary one first, then the oldest; and the metadata. */
+    async detailsOf(scope: ProjectScope, userId: number): Promise<UserDetail> {
+      return byUser({ projectId: scope.projectIdFor('read', 'write'), userId });
+    },
+
+    /**
+     * Links an identity to a user; `isPrimary` makes it the primary one. Of one that the user has, it sets what is said of the email.
+     * NOT_FOUND; BANNED; CONFLICT where another user has it; BAD_USER_INPUT for too many identities or accounts.
+     */
+    async link(
+      scope: ProjectScope,
+      id: bigint,
+      profile: Profile,
+      { isPrimary = false, ...options }: ActOptions & { isPrimary?: boolean } = {},
+    ) {
+      const asked = ['link', String(id), profile, isPrimary];
+      return act(scope, { action: 'link', ids: [id], asked }, options, async (tx, projectId) => {
+        const before = await own(tx, projectId, id);
+        const known = before.find((row) => identityText(row) === identityText(profile));
+        const isNew = known === undefined;
+        if (known !== undefined) {
+          const isChanged =
+            profile.saidEmail !== null &&
+            (profile.saidEmail !== known.loginEmail ||
+              (profile.emailVerified ?? known.emailVerified) !== known.emailVerified);
+          if (isChanged)
+            await sql.setEmail(tx, projectId, id, {
+              ...known,
+              loginEmail: profile.saidEmail,
+              emailVerified: profile.emailVerified,
+            });
+          if (!isChanged && (!isPrimary || known.id === null)) return null;
+        } else {
+          if (before.length >= MAX_IDENTITIES) throw tooManyIdentities(before.length + 1);
+          if (await sql.isBanned(tx, projectId, profile)) throw identityBanned();
+          await sql.insertIdentity(tx, projectId, id, sql.asIdentity(profile));
+          await sql.addAccounts(tx, projectId, id, profile.accounts);
+        }
+        if (isPrimary && known?.id !== null) await makePrimary(tx, projectId, id, identityText(profile));
+        return { auth_method: profile.authMethod, ...(isNew && { linked: true }), ...(isPrimary && { primary: true }) };
+      }).catch(toTaken(scope, profile));
+    },
+
+    /** Unlinks an identity. If the primary one goes, the oldest other one takes its place. An address goes with its account. NOT_FOUND; CONFLICT for the last one. */
+    async unlink(scope: ProjectScope, id: bigint, identity: Identity, options: ActOptions = {}): Promise<User> {
+      const asked = ['unlink', String(id), identityText(identity)];
+      return act(scope, { action: 'unlink', ids: [id], asked }, options, async (tx, projectId) => {
+        const rows = await own(tx, projectId, id);
+        const gone = rows.find((row) => identityText(row) === identityText(identity));
+        if (gone === undefined) throw new AppError('NOT_FOUND', `User ${id} has no such identity.`);
+        return take(tx, projectId, id, rows, gone);
+      });
+    },
+
+    /** Unlinks an account, and an identity that logs in by its address: verification says no from then on. NOT_FOUND; CONFLICT for the last identity. */
+    async unlinkAccount(scope: ProjectScope, id: bigint, { key }: Address, options: ActOptions = {}): Promise<User> {
+      return act(
+        scope,
+        { action: 'unlink', ids: [id], asked: ['unlink account', String(id), key] },
+        options,
+        async (tx, projectId) => {
+          const rows = await own(tx, projectId, id);
+          const gone = rows.find(({ authMethod, authValueKey }) => authMethod === 'wallet' && authValueKey === key);
+          if (gone !== undefined) return take(tx, projectId, id, rows, gone);
+          if (!(await sql.deleteAccount(tx, projectId, id, key)))
+            throw new AppError('NOT_FOUND', `User ${id} has no account with this address.`);
+          return { account: true };
+        },
+      );
+    },
+
+    /**
+     * Makes two users one: what the first has goes to the second, with the logins, the earlier registration and the later login. The second keeps
+     * what only one can have, and is banned if one of both was. The first is removed. NOT_FOUND; BAD_USER_INPUT for too many identities or accounts.
+     */
+    async merge(scope: ProjectScope, from: bigint, into: bigint, options: ActOptions = {}): Promise<User> {
+      if (from === into) throw new AppError('BAD_USER_INPUT', 'into: a user cannot be merged into the same user.');
+      const asked = ['merge', String(from), String(into)];
+      const user = await act(scope, { action: 'merge', ids: [from, into], asked }, options, async (tx, projectId) => {
+        const rows = await sql.findIdentities(
+          tx,
+          [from, into].map((id) => ({ projectId, userId: Number(id) })),
+        );
+        if (rows.length > MAX_IDENTITIES) throw tooManyIdentities(rows.length);
+        await sql.mergeUsers(tx, projectId, from, into);
+        return { from: Number(from) };
+      });
+      totals.countChange(scope.projectIdFor('write', 'edit'));
+      return user;
+    },
+  };
+
+  async function makePrimary(tx: Queryable, projectId: number, id: bigint, identity: string): Promise<void> {
+    const [primary, ...linked] = await own(tx, projectId, id);
+    const next = linked.find((row) => identityText(row) === identity);
+    if (primary === undefined || next?.id == null) return;
+    await sql.deleteIdentity(tx, projectId, next.id);
+    await sql.setPrimary(tx, projectId, id, next);
+    await sql.insertIdentity(tx, projectId, id, primary);
+  }
+}
+
+/** What is read of a user only where it is asked for. */
+export interface UserDetail {
+  readonly identities: readonly UserIdentity[];
+  readonly metadata: object | null;
+}
+
+const shown = ({ id, ...row }: sql.IdentityRow): UserIdentity => ({ ...row, isPrimary: id === null });
+
+function lastIdentity(id: bigint): AppError {
+  return new AppError(
+    'CONFLICT',
+    `User ${id} has no other identity to log in with. Link another one before, or remove the user.`,
+  );
+}
+
+function tooManyIdentities(count: number): AppError {
+  return new AppError('BAD_USER_INPUT', `The user would have ${count} identities, expected at most ${MAX_IDENTITIES}.`);
+}

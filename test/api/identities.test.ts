@@ -1,0 +1,154 @@
+import { beforeAll, describe, expect, test } from 'vitest';
+import { stellarAddress } from '../support/addresses.js';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
+
+/** Users with several identities: links, logins, unlinks and merges. */
+
+const app = useTestApp();
+let project: TestProject;
+beforeAll(async () => {
+  project = await app.createProject();
+});
+
+const USER = `id authMethod authValue email wallet externalId loginCount createdAt lastLogin
+  identities { authMethod authValue loginMethod email emailVerified createdAt lastLogin isPrimary }
+  accounts { publicKey walletType } metadata`;
+const LOGIN = `mutation ($input: RecordLoginInput!) { recordLogin(input: $input) { created user { ${USER} } } }`;
+const LINK = `mutation ($id: ID!, $input: LinkIdentityInput!) { linkIdentity(userId: $id, input: $input) { user { ${USER} } } }`;
+const UNLINK = `mutation ($id: ID!, $identity: IdentityInput!) { unlinkIdentity(userId: $id, identity: $identity) { user { ${USER} } } }`;
+const UNLINK_ACCOUNT = `mutation ($id: ID!, $address: String!) { unlinkAccount(userId: $id, address: $address) { user { ${USER} } } }`;
+const MERGE = `mutation ($from: ID!, $into: ID!) { mergeUsers(from: $from, into: $into) { user { ${USER} } } }`;
+const FIND = `query ($authMethod: String!, $authValue: String!) { userByIdentity(authMethod: $authMethod, authValue: $authValue) { id } }`;
+
+async function ask(document: string, variables: Json): Promise<Json> {
+  const { data, errors } = await project.graphql(document, variables);
+  if (errors) return errors[0];
+  return Object.values(data as Json)[0];
+}
+const login = (authMethod: string, authValue: string, more: Json = {}) =>
+  ask(LOGIN, { input: { authMethod, authValue, ...more } });
+const link = (id: string, authMethod: string, authValue: string, more: Json = {}) =>
+  ask(LINK, { id, input: { authMethod, authValue, ...more } });
+const find = async (authMethod: string, authValue: string) => (await ask(FIND, { authMethod, authValue }))?.id ?? null;
+const codeOf = ({ extensions }: Json) => extensions?.code;
+const names = (user: Json) => user.identities.map(({ authMethod, authValue }: Json) => `${authMethod} ${authValue}`);
+
+describe('a linked identity', () => {
+  test('logs in as its user, keeps its own last login, and the primary one keeps its', async () => {
+    const { user } = await login('email', 'ada@example.com');
+    const linked = await link(user.id, 'google', 'g-1', { email: 'ada@gmail.example', emailVerified: true });
+    expect(names(linked.user)).toEqual(['email ada@example.com', 'google g-1']);
+    expect(linked.user.identities[1]).toMatchObject({
+      emailVerified: true,
+      lastLogin: null,
+      isPrimary: false,
+      loginMethod: 'SOCIALS',
+    });
+    const again = await login('google', 'g-1');
+    expect(again).toMatchObject({ created: false, user: { id: user.id, authMethod: 'email', loginCount: 2 } });
+    const [primary, second] = again.user.identities;
+    expect(primary.lastLogin).toBe(user.lastLogin);
+    expect(second.lastLogin).toBe(again.user.lastLogin);
+    const last = await login('email', 'Ada@example.com');
+    expect(last.user.identities[0].lastLogin).toBe(last.user.lastLogin);
+    expect(await find('google', 'g-1')).toBe(user.id);
+  });
+
+  test('is refused where another user has it, primary or linked, and names the user', async () => {
+    const one = (await login('email', 'one@example.com')).user;
+    const two = (await login('email', 'two@example.com')).user;
+    await link(one.id, 'github', 'h-1');
+    const taken = await link(two.id, 'github', 'h-1');
+    expect(codeOf(taken)).toBe('CONFLICT');
+    expect(taken.message).toContain(`User ${one.id} `);
+    expect(codeOf(await link(two.id, 'email', 'one@example.com'))).toBe('CONFLICT');
+  });
+
+  test('becomes primary, and the one before stays linked', async () => {
+    const { user } = await login('email', 'swap@example.com');
+    const swapped = await link(user.id, 'google', 'swap', { primary: true });
+    expect(swapped.user).toMatchObject({ id: user.id, authMethod: 'google', authValue: 'swap' });
+    expect(names(swapped.user)).toEqual(['google swap', 'email swap@example.com']);
+    expect(await login('email', 'swap@example.com')).toMatchObject({
+      created: false,
+      user: { id: user.id, loginCount: 2 },
+    });
+    expect(codeOf(await login('email', 'swap@example.com', { externalId: 'x' }))).toBeUndefined();
+  });
+
+  test('is unlinked, and the oldest other one becomes primary in the place of a primary one', async () => {
+    const { user } = await login('email', 'gone@example.com');
+    await link(user.id, 'google', 'gone');
+    await link(user.id, 'github', 'gone');
+    const identity = { authMethod: 'email', authValue: 'gone@example.com' };
+    const left = await ask(UNLINK, { id: user.id, identity });
+    expect(names(left.user)).toEqual(['google gone', 'github gone']);
+    expect(codeOf(await ask(UNLINK, { id: user.id, identity }))).toBe('NOT_FOUND');
+    expect(await login('email', 'gone@example.com')).toMatchObject({ created: true });
+    await ask(UNLINK, { id: user.id, identity: { authMethod: 'github', authValue: 'gone' } });
+    const last = await ask(UNLINK, { id: user.id, identity: { authMethod: 'google', authValue: 'gone' } });
+    expect(codeOf(last)).toBe('CONFLICT');
+  });
+});
+
+describe('a wallet', () => {
+  test('is linked as an identity and an external account, and is neither once it is unlinked', async () => {
+    const address = stellarAddress(71);
+    const { user } = await login('email', 'wallet@example.com');
+    const linked = await link(user.id, 'wallet', address);
+    expect(linked.user.accounts).toEqual([{ publicKey: address, walletType: 'EXTERNAL' }]);
+    expect(await login('wallet', address)).toMatchObject({ created: false, user: { id: user.id, wallet: address } });
+    const unlinked = await ask(UNLINK_ACCOUNT, { id: user.id, address });
+    expect(unlinked.user).toMatchObject({ accounts: [], wallet: null, authMethod: 'email' });
+    expect(codeOf(await ask(UNLINK_ACCOUNT, { id: user.id, address }))).toBe('NOT_FOUND');
+    expect(await find('wallet', address)).toBeNull();
+  });
+});
+
+describe('a login with an external ID', () => {
+  test('of another user links its identity only when it says so', async () => {
+    const { user } = await login('email', 'old@example.com', { externalId: 'legacy-1' });
+    const refused = await login('apple', 'a-1', { externalId: 'legacy-1' });
+    expect(codeOf(refused)).toBe('CONFLICT');
+    expect(refused.message).toContain(`User ${user.id} `);
+    const linked = await login('apple', 'a-1', { externalId: 'legacy-1', linkByExternalId: true });
+    expect(linked).toMatchObject({ created: false, user: { id: user.id, loginCount: 2 } });
+    expect(names(linked.user)).toEqual(['email old@example.com', 'apple a-1']);
+    const own = await login('apple', 'a-2');
+    const conflict = await login('apple', 'a-2', { externalId: 'legacy-1', linkByExternalId: true });
+    expect(codeOf(conflict)).toBe('CONFLICT');
+    expect(conflict.message).toContain(`User ${own.user.id} `);
+  });
+});
+
+describe('a merge', () => {
+  test('moves identities, accounts and logins, keeps the earlier registration, and the total counts one', async () => {
+    const count = () => ask('{ users(first: 1) { totalCount } }', {});
+    const from = (
+      await login('google', 'm-1', {
+        externalId: 'ext',
+        accounts: [{ network: 'STELLAR', publicKey: stellarAddress(81) }],
+      })
+    ).user;
+    await link(from.id, 'github', 'm-1');
+    const into = (await login('email', 'merged@example.com', { metadata: { plan: 'pro' } })).user;
+    const before = (await count()).totalCount;
+    const { user } = await ask(MERGE, { from: from.id, into: into.id });
+    expect(user).toMatchObject({
+      id: into.id,
+      externalId: 'ext',
+      loginCount: 2,
+      createdAt: from.createdAt,
+      metadata: { plan: 'pro' },
+    });
+    expect(names(user)).toEqual(['email merged@example.com', 'google m-1', 'github m-1']);
+    expect(user.accounts).toHaveLength(1);
+    expect((await count()).totalCount).toBe(before - 1);
+    expect(await login('google', 'm-1')).toMatchObject({ created: false, user: { id: into.id } });
+    expect(codeOf(await ask(MERGE, { from: from.id, into: into.id }))).toBe('NOT_FOUND');
+    const { nodes } = await ask('{ changes(first: 1000) { nodes { type userId mergedInto fields } } }', {});
+    expect(nodes.filter(({ type }: Json) => type === 'USER_MERGED')).toEqual([
+      { type: 'USER_MERGED', userId: from.id, mergedInto: into.id, fields: [] },
+    ]);
+  });
+});
