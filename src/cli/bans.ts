@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { parseBanTerms } from '../domain/identities.js';
+import { parseBanTerms } from '../domain/bans.js';
 import { jsonOption, option, pageOptions, projectOption, required } from './arguments.js';
 import { graphql } from './graphql.js';
 import { requireProject } from './project.js';

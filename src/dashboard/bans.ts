@@ -1,4 +1,5 @@
-import { type Ban, type GivenIdentity, type ListedBan, parseBanTerms, parseIdentity } from '../domain/identities.js';
+import { type Ban, type ListedBan, parseBanTerms } from '../domain/bans.js';
+import { type GivenIdentity, parseIdentity } from '../domain/identities.js';
 import { atMost } from '../domain/input-limits.js';
 import type { OpenProject } from '../domain/projects.js';
 import type { BanState } from '../domain/users.js';

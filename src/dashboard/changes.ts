@@ -14,7 +14,10 @@ const changeType = builder.objectRef<Change>('Change').implement({
     type: t.expose('type', { type: changeTypeEnum, description: 'What has changed.' }),
     at: t.expose('at', { type: 'DateTime', description: 'When its transaction began.' }),
     userId: t.exposeID('userId', orNull('The user ID; null for a ban of an identity that no current user has.')),
-    mergedInto: t.exposeID('mergedInto', orNull('Of `USER_MERGED`: the ID of the user who has taken over what this one had.')),
+    mergedInto: t.exposeID(
+      'mergedInto',
+      orNull('Of `USER_MERGED`: the ID of the user who has taken over what this one had.'),
+    ),
     fields: t.stringList({
       description: 'Of `USER_UPDATED`: the fields that have changed. Otherwise empty.',
       resolve: ({ fields }, _args, { spelling }) => fields.map(spelling),

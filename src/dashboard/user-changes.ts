@@ -1,5 +1,6 @@
 import type { Services } from '../context.js';
-import { parseBanTerms, parseUserChanges } from '../domain/identities.js';
+import { parseBanTerms } from '../domain/bans.js';
+import { parseUserChanges } from '../domain/identities.js';
 import { parse, userId } from '../domain/parse.js';
 import type { Permission, ProjectScope } from '../domain/projects.js';
 import { AppError, fromUnknown } from '../errors.js';

@@ -3,8 +3,7 @@ import { AppError, badInput, show } from '../errors.js';
 import { methodMeant } from './auth-methods.js';
 import { atMost, composedText, INPUT_LIMITS, isTooLong } from './input-limits.js';
 import { parseMetadata } from './metadata.js';
-import { dateForm, LATEST, parseDate } from './parse.js';
-import type { BanState, HistoryFields, LoginFields, Network, WalletType } from './users.js';
+import type { HistoryFields, LoginFields, Network, WalletType } from './users.js';
 import { ADDRESS_FORM, type Address, requireAddress } from './wallets.js';
 
 /** A user of a project by the login method, the value, and the form in which the value is compared. */
@@ -20,28 +19,6 @@ export type GivenIdentity = Pick<Identity, 'authMethod' | 'authValue'>;
 /** A text that no other identity has: no method contains a space. */
 export const identityText = ({ authMethod, authValueKey }: Pick<Identity, 'authMethod' | 'authValueKey'>) =>
   `${authMethod} ${authValueKey}`;
-
-/** An operator's terms of a ban. Without an end it stays until it is lifted. */
-export interface BanTerms {
-  readonly reason: string | null;
-  readonly expiresAt: Date | null;
-}
-
-/** Absent terms stay as they are, where the identity is banned. */
-export type GivenBanTerms = Partial<BanTerms>;
-
-/** An identity that can neither log in nor register. */
-export interface Ban extends Identity, BanState {}
-
-/** A ban in a list, with the id of its place there. */
-export interface ListedBan extends Ban {
-  readonly id: number;
-}
-
-/** A ban as an import writes it; without an instant it begins now. */
-export interface BanRecord extends Identity, BanTerms {
-  readonly createdAt: Date | null;
-}
 
 export interface LinkedAccount {
   readonly network: Network;
@@ -136,30 +113,6 @@ function foldDomain(text: string): { readonly domain: string; readonly isValid: 
   if (/^[!-~]*$/.test(composed) && !/xn--/i.test(composed)) return { domain: composed.toLowerCase(), isValid: true };
   const { domain, error } = toUnicode(composed, { checkJoiners: true });
   return { domain, isValid: !error && !/[^\w.\x80-\u{10ffff}-]/u.test(domain) };
-}
-
-const BAN_REASON_FORM = `text of ${atMost('banReason')} on one line, in NFC`;
-
-/** The reason of a ban as it is stored, null where the text is blank; or BAD_USER_INPUT. */
-export function parseBanReason(name: string, text: string | null | undefined): string | null {
-  if (text == null) return null;
-  const reason = composedText('banReason', text);
-  if (reason !== null && !/[\p{Cc}\p{Cs}\p{Zl}\p{Zp}]/u.test(reason)) return reason === '' ? null : reason;
-  throw badInput(name, text, BAN_REASON_FORM);
-}
-
-const BAN_END_FORM = 'a date (2026-01-31, through its last instant) or an RFC 3339 date-time that is still to come';
-
-/** The reason and the end of a ban, null for none; or BAD_USER_INPUT that names the field of the caller. */
-export function parseBanTerms(
-  input: { readonly reason?: string | null | undefined; readonly end?: string | null | undefined },
-  endName: string,
-): GivenBanTerms {
-  const terms = input.reason === undefined ? {} : { reason: parseBanReason('reason', input.reason) };
-  if (input.end == null) return input.end === undefined ? terms : { ...terms, expiresAt: null };
-  const expiresAt = isTooLong('date', input.end) ? null : parseDate(input.end, 'last');
-  if (expiresAt !== null && expiresAt.getTime() > Date.now() && expiresAt <= LATEST) return { ...terms, expiresAt };
-  throw badInput(endName, input.end, dateForm(input.end, BAN_END_FORM));
 }
 
 /** The folded email, or BAD_USER_INPUT. `aboutBlanks` is what else an error says of them. */
@@ -283,8 +236,8 @@ export function isExternalId(text: string): boolean {
 }
 
 /** `by` is the user who has it, where that is known. */
-export function externalIdTaken(by: number | null = null): AppError {
-  return new AppError('CONFLICT', `${userOr(by)} of this project has this external ID.`);
+export function externalIdTaken(by: number | null = null, remedy = ''): AppError {
+  return new AppError('CONFLICT', `${userOr(by)} of this project has this external ID.${remedy}`);
 }
 
 export function identityTaken(by: number | null = null): AppError {

@@ -1,11 +1,9 @@
 import { z } from 'zod';
 import { AppError } from '../errors.js';
+import { type Ban, type BanRecord, parseBanReason } from './bans.js';
 import { protect } from './csv-cells.js';
 import {
-  type Ban,
-  type BanRecord,
   camelCase,
-  parseBanReason,
   parseIdentity,
   parseProfile,
   requireFewAccounts,

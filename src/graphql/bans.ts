@@ -1,6 +1,6 @@
 import type { Services } from '../context.js';
+import type { ListedBan } from '../domain/bans.js';
 import { banCursor, banCursorOf, cursorForm, PAGE_SIZE, type Position } from '../domain/filters.js';
-import type { ListedBan } from '../domain/identities.js';
 import { parse } from '../domain/parse.js';
 import type { ProjectScope } from '../domain/projects.js';
 import type { User } from '../domain/users.js';

@@ -1,3 +1,4 @@
+import { parseBanTerms } from '../domain/bans.js';
 import { camelCase, MAX_IDENTITIES, parseIdentity, parseProfile } from '../domain/identities.js';
 import { requireKey } from '../domain/input-limits.js';
 import { parse, userId } from '../domain/parse.js';
@@ -81,6 +82,7 @@ const linkInput = builder.inputType('LinkIdentityInput', {
 });
 
 const id = userId('userId');
+const bannedId = userId('id');
 const USER_ID = required('The user ID.');
 const key = { description: KEY_DESCRIPTION } as const;
 const extensions = costs({ surcharge: 2 * SURCHARGES.write });
@@ -139,6 +141,33 @@ builder.mutationFields((t) => ({
         requestId,
         key: requireKey('idempotencyKey', idempotencyKey),
       }),
+    }),
+  }),
+  banUser: t.field({
+    type: userPayload,
+    description:
+      'Bans a user: none of their identities can log in, nor any that is linked later, and a removed one cannot register again. Again, it changes the terms that are given. Fails with `NOT_FOUND` without the user.',
+    args: {
+      id: t.arg.id(USER_ID),
+      reason: t.arg.string({ description: 'Why, on one line of at most 500 characters.' }),
+      expiresAt: t.arg.string({
+        description:
+          'When the ban ends by itself: a date, through its last instant in UTC, or an RFC 3339 date-time. Without it, when it is lifted.',
+      }),
+    },
+    extensions,
+    resolve: async (_root, { id, reason, expiresAt }, { scope, services, requestId }) => {
+      const terms = parseBanTerms({ reason, end: expiresAt }, 'expiresAt');
+      return { user: await services.bans.banUser(scope, parse(bannedId, id), terms, requestId) };
+    },
+  }),
+  unbanUser: t.field({
+    type: userPayload,
+    description: 'Lifts every ban of a user and of their identities. Fails with `NOT_FOUND` without the user.',
+    args: { id: t.arg.id(USER_ID) },
+    extensions,
+    resolve: async (_root, { id }, { scope, services, requestId }) => ({
+      user: await services.bans.unbanUser(scope, parse(bannedId, id), requestId),
     }),
   }),
   mergeUsers: t.field({

@@ -1,6 +1,7 @@
 import { keyedStatement, Prisma, type Queryable, SHORT_LOCK_LIMIT, THIS_INSTANT } from '../db/statements.js';
+import type { Ban, BanRecord, GivenBanTerms, ListedBan } from '../domain/bans.js';
 import type { Position } from '../domain/filters.js';
-import type { Ban, BanRecord, GivenBanTerms, Identity, ListedBan } from '../domain/identities.js';
+import type { Identity } from '../domain/identities.js';
 import type { Actor } from '../domain/projects.js';
 import type { BanState } from '../domain/users.js';
 import { insertAuditEntries } from '../projects/audit.sql.js';
@@ -14,7 +15,8 @@ const BAN = Prisma.sql`
 
 /** Audit entries for the bans that a statement has `changed`, each with the current user of its identity, if there is one. */
 const CHANGED_BANS = Prisma.sql`
-  SELECT u.id, jsonb_strip_nulls(jsonb_build_object('auth_method', changed.auth_method, 'until', changed.expires_at))
+  SELECT coalesce(u.id, linked_user(changed.project_id, changed.auth_method, changed.auth_value_key)),
+         jsonb_strip_nulls(jsonb_build_object('auth_method', changed.auth_method, 'until', changed.expires_at))
   FROM changed
   LEFT JOIN users u ON u.project_id = changed.project_id AND u.auth_method = changed.auth_method
     AND u.auth_value_key = changed.auth_value_key AND u.deleted_at IS NULL`;
@@ -25,21 +27,28 @@ const bannedAgain = (reason: Prisma.Sql, expiresAt: Prisma.Sql) => Prisma.sql`
         reason = ${reason}, expires_at = ${expiresAt},
         created_at = CASE WHEN ${IN_FORCE} THEN b.created_at ELSE excluded.created_at END`;
 
-/** Bans an identity, with an audit entry, and returns the ban. A banned one keeps absent terms; if nothing is different, nothing has changed. */
-export async function insertBan(db: Queryable, actor: Actor, identity: Identity, terms: GivenBanTerms) {
-  const { authMethod, authValue, authValueKey } = identity;
+/** Bans the identities of `rows`, as the ban of the user whom they name, if they do. A banned one keeps absent terms. */
+function insertBans(terms: GivenBanTerms, rows: Prisma.Sql): Prisma.Sql {
   const { reason = null, expiresAt = null } = terms;
   const [newReason, newEnd] = [
     Prisma.sql`CASE WHEN ${terms.reason === undefined}::boolean AND ${IN_FORCE} THEN b.reason ELSE excluded.reason END`,
     Prisma.sql`CASE WHEN ${terms.expiresAt === undefined}::boolean AND ${IN_FORCE} THEN b.expires_at ELSE excluded.expires_at END`,
   ];
+  return Prisma.sql`
+      INSERT INTO bans AS b (project_id, auth_method, auth_value, auth_value_key, user_id, reason, expires_at)
+      SELECT identity.*, ${reason}, ${expiresAt}::timestamptz FROM (${rows}) AS identity
+      ${bannedAgain(newReason, newEnd)}, user_id = coalesce(excluded.user_id, b.user_id)
+      WHERE (b.reason, b.expires_at, b.user_id) IS DISTINCT FROM (${newReason}, ${newEnd}, coalesce(excluded.user_id, b.user_id))
+      RETURNING b.*`;
+}
+
+/** Bans an identity, with an audit entry, and returns the ban. If nothing is different, nothing has changed. */
+export async function insertBan(db: Queryable, actor: Actor, identity: Identity, terms: GivenBanTerms) {
+  const { authMethod, authValue, authValueKey } = identity;
+  const { reason = null, expiresAt = null } = terms;
+  const row = Prisma.sql`VALUES (${actor.projectId}::int, ${authMethod}, ${authValue}, ${authValueKey}, NULL::bigint)`;
   const [written] = await db.query<Ban & { readonly changed: boolean }>(Prisma.sql`
-    WITH changed AS (
-      INSERT INTO bans AS b (project_id, auth_method, auth_value, auth_value_key, reason, expires_at)
-      VALUES (${actor.projectId}, ${authMethod}, ${authValue}, ${authValueKey}, ${reason}, ${expiresAt}::timestamptz)
-      ${bannedAgain(newReason, newEnd)}
-      WHERE (b.reason, b.expires_at) IS DISTINCT FROM (${newReason}, ${newEnd})
-      RETURNING b.*
+    WITH changed AS (${insertBans(terms, row)}
     ), audited AS (
       ${insertAuditEntries(actor, 'ban', CHANGED_BANS)}
     )
@@ -62,6 +71,41 @@ export async function deleteBan(db: Queryable, actor: Actor, { authMethod, authV
     )
     ${insertAuditEntries(actor, 'unban', CHANGED_BANS)} RETURNING id`);
   return lifted.length > 0;
+}
+
+/** The identities of a user, with which their ban begins or ends. */
+const identitiesOf = (projectId: number, userId: bigint) => Prisma.sql`
+  SELECT u.project_id, u.auth_method, u.auth_value, u.auth_value_key, u.id AS user_id
+  FROM users u WHERE u.project_id = ${projectId}::int AND u.id = ${userId}::bigint
+  UNION ALL
+  SELECT i.project_id, i.auth_method, i.auth_value, i.auth_value_key, i.user_id
+  FROM identities i WHERE i.project_id = ${projectId}::int AND i.user_id = ${userId}::bigint`;
+
+/** An audit entry for a user some of whose bans have changed. */
+const changedUser = (userId: bigint) => Prisma.sql`
+  SELECT ${userId}::bigint, jsonb_strip_nulls(jsonb_build_object('user', true, 'until', min(changed.expires_at)))
+  FROM changed HAVING count(*) > 0`;
+
+/** Bans every identity of a user, who is locked; those that are linked later are banned by the database. */
+export async function insertUserBan(tx: Queryable, actor: Actor, userId: bigint, terms: GivenBanTerms): Promise<void> {
+  await tx.query(Prisma.sql`
+    WITH changed AS (${insertBans(terms, identitiesOf(actor.projectId, userId))}
+    )
+    ${insertAuditEntries(actor, 'ban', changedUser(userId))}`);
+}
+
+/** Lifts the ban of a user, and those of their identities alone. */
+export async function deleteUserBan(tx: Queryable, actor: Actor, userId: bigint): Promise<void> {
+  await tx.query(Prisma.sql`
+    WITH changed AS (
+      DELETE FROM bans b
+      WHERE b.project_id = ${actor.projectId}::int AND ${IN_FORCE} AND (
+        b.user_id = ${userId}::bigint
+        OR (b.auth_method, b.auth_value_key) IN (SELECT i.auth_method, i.auth_value_key FROM (${identitiesOf(actor.projectId, userId)}) AS i)
+      )
+      RETURNING NULL::timestamptz AS expires_at
+    )
+    ${insertAuditEntries(actor, 'unban', changedUser(userId))}`);
 }
 
 export interface BanPageKey {

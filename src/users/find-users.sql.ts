@@ -1,17 +1,8 @@
 import type { KeyedRow } from '../db/batched-read.js';
 import { type KeyColumns, type KeyedRead, keyedStatement, Prisma, type Queryable } from '../db/statements.js';
-import { METHODS_BY_PREFIX, type Position } from '../domain/filters.js';
+import { METHODS_BY_PREFIX } from '../domain/filters.js';
 import { endOfPrefix, type Identity, type Prefix } from '../domain/identities.js';
-import { LARGEST_ID } from '../domain/parse.js';
-import type { UserDetails } from '../domain/users.js';
-import {
-  banOf,
-  LINKED_ACCOUNTS,
-  LINKED_ACCOUNTS_IF_WANTED,
-  SHOWN_COLUMNS,
-  toUser,
-  type UserRow,
-} from './user-columns.sql.js';
+import { LINKED_ACCOUNTS_IF_WANTED, SHOWN_COLUMNS, type UserRow } from './user-columns.sql.js';
 
 /* Each key has its own subquery (LATERAL, with OFFSET 0 so that the planner does not merge it): always one index look-up a key, never a scan. */
 
@@ -106,12 +97,23 @@ export const findUsersById = findByKey<UserKey>(
 /** Users are searched by a folded login email, or by the key of an address among their accounts. */
 export type SearchedBy = 'email' | 'address';
 
-/** At most `limit` users `u` who match the key `k`, in no order. Removed users of an address count as rows of nulls, so no search reads more links than `limit`. */
+/** At most `limit` current users `u` with an email of `k`, and as many who have it with linked identities only, once for each of these. */
+const withEmail = (columns: Prisma.Sql, limit: number) => Prisma.sql`
+    (
+      SELECT ${columns} FROM users u
+      WHERE u.project_id = k.project_id AND u.login_email = k.value AND u.deleted_at IS NULL
+      LIMIT ${limit}::bigint
+    )
+    UNION ALL
+    (
+      SELECT ${columns} FROM identities i CROSS JOIN LATERAL (${userById('i', 'user_id')}) AS u
+      WHERE i.project_id = k.project_id AND i.login_email = k.value AND NOT i.removed AND u.login_email IS DISTINCT FROM k.value
+      LIMIT ${limit}::bigint
+    )`;
+
+/** At least `limit` users `u` who match the key `k`, if so many do, in no order, perhaps twice. Removed users of an address count as rows of nulls, so no search reads many more links. */
 const MATCHING: Record<SearchedBy, (limit: number) => Prisma.Sql> = {
-  email: (limit) => Prisma.sql`
-    SELECT u.* FROM users u
-    WHERE u.project_id = k.project_id AND u.login_email = k.value AND u.deleted_at IS NULL
-    LIMIT ${limit}::bigint`,
+  email: (limit) => withEmail(Prisma.sql`u.*`, limit),
   address: (limit) => Prisma.sql`
     SELECT u.*
     FROM (
@@ -125,7 +127,7 @@ const MATCHING: Record<SearchedBy, (limit: number) => Prisma.Sql> = {
 /** A row of `findFewUsers`; the id is null if the user was removed. */
 export type FewRow = KeyedRow<{ [Column in keyof UserRow]: UserRow[Column] | null }>;
 
-/** Current users for each key, in no order. A key with `limit` rows may match more users. */
+/** Current users for each key, in no order, perhaps twice. A key with `limit` rows or more may match more users. */
 export const findFewUsers = (by: SearchedBy, limit: number): KeyedRead<SearchKey, FewRow> =>
   findByKey({ value: ['text', ({ value }) => value] }, MATCHING[by](limit));
 
@@ -150,13 +152,11 @@ function measured(withAccounts: boolean): Prisma.Sql {
       + ${withAccounts ? Prisma.sql`${ACCOUNT_BYTES}::int * ${accounts}` : Prisma.sql`0`})::int AS bytes`;
 }
 
-/** At most `limit` current users with an email. */
+/** At least `limit` current users with an email, if there are so many. */
 export function measureByEmail(db: Queryable, { projectId, value, withAccounts }: SearchKey, limit: number) {
   return db.query<MeasuredUser>(Prisma.sql`
-    SELECT ${measured(withAccounts)}
-    FROM users u
-    WHERE u.project_id = ${projectId}::int AND u.login_email = ${value} AND u.deleted_at IS NULL
-    LIMIT ${limit}::bigint`);
+    SELECT DISTINCT u.* FROM (SELECT ${projectId}::int AS project_id, ${value}::text AS value) AS k
+    CROSS JOIN LATERAL (${withEmail(measured(withAccounts), limit)}) AS u`);
 }
 
 /** The users of the next `limit` links of an address after a link, with nulls for removed users. */
@@ -178,80 +178,71 @@ export function measureByAddress(
     ORDER BY a.link`);
 }
 
-/* A user, or a removed one, whom an operator looks up by any mark. */
-
-type DetailsRow = UserRow &
-  Pick<UserDetails, 'removedAt'> & { bannedAt: string | null; reason: string | null; expiresAt: string | null };
-
-/** The users with these ids, current or removed, newest first. */
-export async function describeUsers(db: Queryable, projectId: number, ids: readonly bigint[]): Promise<UserDetails[]> {
-  const rows = await db.query<DetailsRow>(Prisma.sql`
-    SELECT ${SHOWN_COLUMNS}, ${LINKED_ACCOUNTS}, u.deleted_at AS "removedAt", b.created_at AS "bannedAt", b.reason, b.expires_at AS "expiresAt"
-    FROM (SELECT DISTINCT ${projectId}::int AS project_id, unnest(${ids}::bigint[]) AS id) AS k
-    CROSS JOIN LATERAL (${userById('k', 'id')}) AS u
-    LEFT JOIN LATERAL (${banOf('u', Prisma.sql`b.*`)}) AS b ON true
-    ORDER BY u.created_at DESC, u.id DESC`);
-  return rows.map((row) => {
-    const { accounts = [], ...user } = toUser(row);
-    const { removedAt, bannedAt: createdAt, reason, expiresAt } = row;
-    return { ...user, accounts, removedAt, ban: createdAt === null ? null : { createdAt, reason, expiresAt } };
-  });
+/** Where current identities stand, primary and linked ones, as rows `u`. */
+interface Place {
+  readonly rows: Prisma.Sql;
+  readonly userId: Prisma.Sql;
+  readonly isCurrent: Prisma.Sql;
 }
+const PLACES: readonly Place[] = [
+  { rows: Prisma.sql`users u`, userId: Prisma.sql`u.id`, isCurrent: Prisma.sql`u.deleted_at IS NULL` },
+  { rows: Prisma.sql`identities u`, userId: Prisma.sql`u.user_id`, isCurrent: Prisma.sql`NOT u.removed` },
+];
+const inBoth = (read: (place: Place) => Prisma.Sql) =>
+  Prisma.join(
+    PLACES.map((place) => Prisma.sql`(${read(place)})`),
+    ' UNION ALL ',
+  );
 
-/** A user with this id, current or removed; null if the project has none. */
-export async function describeUser(db: Queryable, projectId: number, id: bigint): Promise<UserDetails | null> {
-  const [user] = id > LARGEST_ID ? [] : await describeUsers(db, projectId, [id]);
-  return user ?? null;
-}
-
-/** The identity of a user, current or removed, as it is stored; null if the project has none with this id. */
-export async function findIdentity(db: Queryable, projectId: number, id: bigint): Promise<Identity | null> {
-  const [identity] = await db.query<Identity>(Prisma.sql`
-    SELECT u.auth_method AS "authMethod", u.auth_value AS "authValue", u.auth_value_key AS "authValueKey"
-    FROM users u WHERE u.project_id = ${projectId}::int AND u.id = ${id}::bigint`);
-  return identity ?? null;
-}
-
-/** A row for each login method of the current users of `project`, one step of the index for each, and a last one of null. */
-const methodsOf = (project: Prisma.Sql, most = Prisma.empty) => {
-  const current = Prisma.sql`u.project_id = ${project} AND u.deleted_at IS NULL`;
+/** A row for each login method of the current identities of `project`, one step of the index for each, and a last one of null. */
+const methodsOf = ({ rows, isCurrent }: Place, project: Prisma.Sql, most = Prisma.empty) => {
+  const current = Prisma.sql`u.project_id = ${project} AND ${isCurrent}`;
   return Prisma.sql`
     WITH RECURSIVE methods AS (
-      (SELECT u.auth_method, 1 AS place FROM users u WHERE ${current} ORDER BY u.auth_method LIMIT 1)
+      (SELECT u.auth_method, 1 AS place FROM ${rows} WHERE ${current} ORDER BY u.auth_method LIMIT 1)
       UNION ALL
-      SELECT (SELECT u.auth_method FROM users u WHERE ${current} AND u.auth_method > methods.auth_method ORDER BY u.auth_method LIMIT 1), place + 1
+      SELECT (SELECT u.auth_method FROM ${rows} WHERE ${current} AND u.auth_method > methods.auth_method ORDER BY u.auth_method LIMIT 1), place + 1
       FROM methods WHERE methods.auth_method IS NOT NULL ${most}
     )`;
 };
 
 /** The ids of the current users with this compared value, under whatever method: it looks under each that the project has. */
 export async function findIdsByValue(db: Queryable, projectId: number, authValueKey: string): Promise<bigint[]> {
-  const rows = await db.query<{ id: number }>(Prisma.sql`
-    ${methodsOf(Prisma.sql`${projectId}::int`)}
+  const rows = await db.query<{ id: number }>(
+    inBoth(
+      (place) => Prisma.sql`
+    ${methodsOf(place, Prisma.sql`${projectId}::int`)}
     SELECT found.id FROM methods CROSS JOIN LATERAL (
       -- Found as in findUsersByIdentity.
-      SELECT u.id FROM users u
-      WHERE u.project_id = ${projectId}::int AND u.deleted_at IS NULL AND u.auth_method = methods.auth_method
+      SELECT ${place.userId} AS id FROM ${place.rows}
+      WHERE u.project_id = ${projectId}::int AND ${place.isCurrent} AND u.auth_method = methods.auth_method
         AND u.auth_value_key >= ${authValueKey}::text AND u.auth_value_key <= ${authValueKey}::text
       ORDER BY u.auth_value_key
       LIMIT 1
-    ) AS found`);
+    ) AS found`,
+    ),
+  );
   return rows.map(({ id }) => BigInt(id));
 }
 
 /** Asks for at most `limit` users with a prefix. */
 export type PrefixKey = Keyed & Prefix & { readonly limit: number };
 
-/** The users with a column between `from` and `to` of the key, in its order, which is that of its own index. */
-function beginningWith(column: string, [from, to]: readonly [string, string], where = Prisma.empty): Prisma.Sql {
+/** The users with a column of `place` between `from` and `to` of the key, in its order, which is that of its own index. */
+function beginningWith(
+  { rows, userId, isCurrent }: Place,
+  column: string,
+  [from, to]: readonly [string, string],
+  where = Prisma.empty,
+): Prisma.Sql {
   const [value, start, end] = [column, from, to].map((name) => Prisma.raw(name)) as [
     Prisma.Sql,
     Prisma.Sql,
     Prisma.Sql,
   ];
   return Prisma.sql`
-      SELECT u.id, u.${value} AS value FROM users u
-      WHERE u.project_id = k.project_id ${where} AND u.${value} >= k.${start} AND u.${value} < k.${end} AND u.deleted_at IS NULL
+      SELECT ${userId} AS id, u.${value} AS value FROM ${rows}
+      WHERE u.project_id = k.project_id ${where} AND u.${value} >= k.${start} AND u.${value} < k.${end} AND ${isCurrent}
       ORDER BY u.${value}
       LIMIT k.size`;
 }
@@ -264,7 +255,7 @@ const OF_METHOD = Prisma.sql`AND u.auth_method = methods.auth_method`;
 export type PrefixRow = KeyedRow<{ [Column in keyof UserRow]: UserRow[Column] | null } & { place: number }>;
 
 /**
- * Current users whose login email, identity or external id begins with a text, with their `place` in alphabetical order.
+ * Current users of whom an email, an identity or the external id begins with a text, with their `place` in alphabetical order.
  * Each column, and each method of identities, has an index in that order, of which at most `limit` rows are read.
  * Identities are searched under the first METHODS_BY_PREFIX methods; a last row tells that there are more, unless `limit` users are before it.
  */
@@ -284,21 +275,22 @@ export const findUsersByPrefix: KeyedRead<PrefixKey, PrefixRow> = keyedStatement
     CROSS JOIN LATERAL (
       SELECT k.project_id, id, (row_number() OVER (ORDER BY min(value), id))::int AS place
       FROM (
-        (${beginningWith('login_email', FOLDED)})
+        (${beginningWith(PLACES[0] as Place, 'external_id', EXACT)})
         UNION ALL
-        (${beginningWith('external_id', EXACT)})
+        ${inBoth((place) => beginningWith(place, 'login_email', FOLDED))}
         UNION ALL
-        (
-          ${methodsOf(Prisma.sql`k.project_id`, Prisma.sql`AND place <= ${METHODS_BY_PREFIX}::int`)}
+        ${inBoth(
+          (place) => Prisma.sql`
+          ${methodsOf(place, Prisma.sql`k.project_id`, Prisma.sql`AND place <= ${METHODS_BY_PREFIX}::int`)}
           SELECT identity.* FROM methods CROSS JOIN LATERAL (
-            (${beginningWith('auth_value_key', EXACT, OF_METHOD)})
+            (${beginningWith(place, 'auth_value_key', EXACT, OF_METHOD)})
             UNION ALL
-            (${beginningWith('auth_value_key', FOLDED, Prisma.sql`${OF_METHOD} AND k.folded <> k.exact`)})
+            (${beginningWith(place, 'auth_value_key', FOLDED, Prisma.sql`${OF_METHOD} AND k.folded <> k.exact`)})
           ) AS identity
           WHERE methods.place <= ${METHODS_BY_PREFIX}::int
           UNION ALL
-          SELECT NULL, NULL FROM methods WHERE methods.place > ${METHODS_BY_PREFIX}::int AND methods.auth_method IS NOT NULL
-        )
+          SELECT NULL, NULL FROM methods WHERE methods.place > ${METHODS_BY_PREFIX}::int AND methods.auth_method IS NOT NULL`,
+        )}
       ) AS matching
       GROUP BY id
       ORDER BY place
@@ -306,58 +298,3 @@ export const findUsersByPrefix: KeyedRead<PrefixKey, PrefixRow> = keyedStatement
     ) AS found
     LEFT JOIN LATERAL (${userById('found', 'id')}) AS u ON true`,
 );
-
-/** A mark of users: an identity, a compared value under any method, a folded email, the key of an address, or an external id. */
-export interface Mark {
-  readonly identity?: Identity;
-  readonly value?: string;
-  readonly email?: string;
-  readonly addressKey?: string;
-  readonly externalId?: string;
-}
-
-/** Asks for a page of removed users by the time of the removal, after the place of a user who may be gone. */
-export interface RemovedPage {
-  readonly after: Position | null;
-  readonly limit: number;
-  readonly order: 'newest first' | 'oldest first';
-}
-
-/** The ids of a page of removed users. */
-export async function listRemovedIds(db: Queryable, projectId: number, page: RemovedPage): Promise<bigint[]> {
-  const [isAfter, direction, start] =
-    page.order === 'newest first'
-      ? [Prisma.sql`<`, Prisma.sql`DESC`, 'infinity']
-      : [Prisma.sql`>`, Prisma.empty, '-infinity'];
-  const { createdAt, id } = page.after ?? { createdAt: start, id: 0 };
-  const rows = await db.query<{ id: number }>(Prisma.sql`
-    SELECT u.id FROM users u
-    WHERE u.project_id = ${projectId}::int AND u.deleted_at IS NOT NULL
-      AND (u.deleted_at, u.id) ${isAfter} (${createdAt}::timestamptz, ${id}::bigint)
-    ORDER BY u.deleted_at ${direction}, u.id ${direction}
-    LIMIT ${page.limit}::bigint`);
-  return rows.map((row) => BigInt(row.id));
-}
-
-/** The ids of at most `limit` removed users with one of the marks, the last removed first. It reads all removed users. */
-export async function findRemovedIds(
-  db: Queryable,
-  projectId: number,
-  { identity, value, email, addressKey, externalId }: Mark,
-  limit: number,
-): Promise<bigint[]> {
-  const rows = await db.query<{ id: number }>(Prisma.sql`
-    SELECT u.id FROM users u
-    WHERE u.project_id = ${projectId}::int AND u.deleted_at IS NOT NULL AND (
-      (u.auth_method = ${identity?.authMethod ?? null}::text AND u.auth_value_key = ${identity?.authValueKey ?? null}::text)
-      OR u.auth_value_key = ${value ?? null}::text
-      OR u.login_email = ${email ?? null}::text
-      OR u.external_id = ${externalId ?? null}::text
-      OR u.id IN (
-        SELECT a.user_id FROM accounts a WHERE a.project_id = ${projectId}::int AND a.address_key = ${addressKey ?? null}::text
-      )
-    )
-    ORDER BY u.deleted_at DESC, u.id DESC
-    LIMIT ${limit}::bigint`);
-  return rows.map(({ id }) => BigInt(id));
-}

@@ -1,11 +1,6 @@
 import type { Queryable } from '../db/statements.js';
-import {
-  type BanRecord,
-  externalIdTaken,
-  MAX_ACCOUNTS,
-  tooManyAccounts,
-  type UserRecord,
-} from '../domain/identities.js';
+import type { BanRecord } from '../domain/bans.js';
+import { externalIdTaken, MAX_ACCOUNTS, tooManyAccounts, type UserRecord } from '../domain/identities.js';
 import type { LineRecord, OnConflict } from '../domain/import-format.js';
 import { show } from '../errors.js';
 import { type ImportedBans, importBans } from './bans.sql.js';
@@ -204,7 +199,10 @@ async function updateLines(
     ...(part.lines[difference.place - 1] as UserLine),
     ...difference,
   }));
-  const lines = await withoutOverfull(tx, projectId, different, report);
+  const linked = different.filter(({ linkedTo }) => linkedTo !== null);
+  for (const { line, linkedTo } of linked) fail(report, line, linkedElsewhere(linkedTo));
+  const own = linked.length === 0 ? different : different.filter(({ linkedTo }) => linkedTo === null);
+  const lines = await withoutOverfull(tx, projectId, own, report);
   if (lines.length === 0 || lines.some(({ isTaken }) => isTaken)) return lines;
   const { rows } = lines.length === part.lines.length ? part : prepareUsers(lines);
   const complete = lines.map(({ id, addsAccounts }) => (addsAccounts ? 0 : (id ?? 0)));
@@ -214,6 +212,9 @@ async function updateLines(
   report.updated += lines.length - created;
   return [];
 }
+
+const linkedElsewhere = (id: number | null) =>
+  `This identity is linked to user ${id}: an update of that user needs a line with the primary identity.`;
 
 /** The lines except those that would give a user too many accounts, which go into the report. */
 async function withoutOverfull<Line extends UserLine & Difference>(

@@ -53,6 +53,9 @@ const writeBy = (statement: typeof recordLogins) => async (db: Queryable, logins
   );
 };
 
+const LINK_IT =
+  ' A login with linkByExternalId links an identity that is new to that user; mergeUsers makes two users one.';
+
 /** What comes with a login beside the profile. */
 export interface LoginOptions {
   readonly linkByExternalId?: boolean;
@@ -131,7 +134,7 @@ export function createLogins(db: Database, totals: Totals, identities: Pick<Iden
       let row = await tryToWrite(login, until);
       if (row === null) {
         const owner = await findOwner(login);
-        if (owner === null || !linkByExternalId) throw externalIdTaken(owner);
+        if (owner === null || !linkByExternalId) throw externalIdTaken(owner, LINK_IT);
         await identities.link(scope, BigInt(owner), profile, { requestId });
         row = await tryToWrite(login, until);
         if (row === null) throw externalIdTaken(owner);

@@ -9,6 +9,7 @@ import type { ProjectScope } from '../domain/projects.js';
 import { type Beginning, byNewest, type User, type UserDetails, userWeight } from '../domain/users.js';
 import { parseAddress } from '../domain/wallets.js';
 import { AppError, badInput } from '../errors.js';
+import * as described from './describe-users.sql.js';
 import * as sql from './find-users.sql.js';
 import { toUser, type UserRow, usersOf } from './user-columns.sql.js';
 
@@ -32,7 +33,10 @@ export function createSearch(db: Database, by: sql.SearchedBy) {
   const findFew = createBatchedRead({
     name: `users by ${by}`,
     read: (keys: readonly sql.SearchKey[]) => read(db, keys),
-    answer: (rows: sql.FewRow[]) => ({ users: usersOf(rows), isAll: rows.length <= MAX_SHARED_MATCHES }),
+    answer: (rows: sql.FewRow[]) => ({
+      users: usersOf(rows).filter(isFirst),
+      isAll: rows.length <= MAX_SHARED_MATCHES,
+    }),
     // Most searches find one user.
     weigh: ({ withAccounts }) => 4 * userWeight(withAccounts),
   });
@@ -59,6 +63,9 @@ export function createSearch(db: Database, by: sql.SearchedBy) {
     },
   };
 }
+
+/** Of users in order. */
+const isFirst = ({ id }: User, place: number, users: readonly User[]) => users[place - 1]?.id !== id;
 
 /** Measures the users before it reads them, both in parts, so that other statements run in between. A user removed after it is left out. */
 async function findManyUsers(db: Database, by: sql.SearchedBy, key: sql.SearchKey): Promise<User[]> {
@@ -144,7 +151,7 @@ export function createLookups(db: Database, { byId, byEmail, byAddress, byIdenti
   async function describe(projectId: number, ids: readonly bigint[]): Promise<UserDetails[]> {
     const users: UserDetails[] = [];
     for (let start = 0; start < ids.length; start += BATCH_SIZE)
-      users.push(...(await sql.describeUsers(db, projectId, ids.slice(start, start + BATCH_SIZE))));
+      users.push(...(await described.describeUsers(db, projectId, ids.slice(start, start + BATCH_SIZE))));
     return users;
   }
 
@@ -154,7 +161,7 @@ export function createLookups(db: Database, { byId, byEmail, byAddress, byIdenti
     return ids.flatMap((id) => users.get(Number(id)) ?? []);
   }
 
-  async function idsOf(projectId: number, { identity, value, email, addressKey, externalId }: sql.Mark) {
+  async function idsOf(projectId: number, { identity, value, email, addressKey, externalId }: described.Mark) {
     const key = (text: string) => ({ projectId, value: text, withAccounts: false });
     const matches = await Promise.all([
       identity === undefined ? null : byIdentity(projectId, identity),
@@ -166,14 +173,14 @@ export function createLookups(db: Database, { byId, byEmail, byAddress, byIdenti
     return value === undefined ? ids : [...ids, ...(await sql.findIdsByValue(db, projectId, value))];
   }
 
-  async function findMarked(projectId: number, mark: sql.Mark, removed: boolean): Promise<bigint[]> {
-    return removed ? sql.findRemovedIds(db, projectId, mark, MAX_REMOVED) : idsOf(projectId, mark);
+  async function findMarked(projectId: number, mark: described.Mark, removed: boolean): Promise<bigint[]> {
+    return removed ? described.findRemovedIds(db, projectId, mark, MAX_REMOVED) : idsOf(projectId, mark);
   }
 
   return {
     /** Everything that is known of a user, also of a removed one; null if the project has no such user, or erased them. */
     async describeUser(scope: ProjectScope, id: bigint): Promise<UserDetails | null> {
-      return sql.describeUser(db, scope.projectIdFor('inspect'), id);
+      return described.describeUser(db, scope.projectIdFor('inspect'), id);
     },
 
     /**
@@ -229,11 +236,11 @@ export function createLookups(db: Database, { byId, byEmail, byAddress, byIdenti
     /** At most `limit` removed users who are not erased yet, by the time of their removal. `next` is the cursor of the page after; null at the end. BAD_USER_INPUT. */
     async listRemoved(
       scope: ProjectScope,
-      { after, limit, order }: Omit<sql.RemovedPage, 'after'> & { readonly after: string | null },
+      { after, limit, order }: Omit<described.RemovedPage, 'after'> & { readonly after: string | null },
     ): Promise<{ users: RemovedUser[]; next: string | null }> {
       const projectId = scope.projectIdFor('inspect');
       const position = after === null ? null : parse(cursor('after', 'removed users'), after);
-      const ids = await sql.listRemovedIds(db, projectId, { after: position, limit: limit + 1, order });
+      const ids = await described.listRemovedIds(db, projectId, { after: position, limit: limit + 1, order });
       // One may have been restored at this moment.
       const removed = (await describeInOrder(projectId, ids)).filter(isRemoved);
       const users = removed.slice(0, limit);
@@ -258,7 +265,7 @@ function parseAny(text: string): Marks {
   return isValue ? { ...marks, value: parseValueKey('search', text) } : marks;
 }
 
-type Marks = sql.Mark & { readonly id: bigint | null };
+type Marks = described.Mark & { readonly id: bigint | null };
 
 /** The meanings of a text without the value of an identity. */
 function parseMarks(text: string): Marks {

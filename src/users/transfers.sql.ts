@@ -98,9 +98,17 @@ const record = (users: Prisma.Sql) => Prisma.sql`
     FROM unnest(${users}) WITH ORDINALITY AS r(${RECORD_COLUMN_NAMES}, place)
   )`;
 
+/** The current user who has the identity of row `r` linked, or null. */
+const linkedTo = (projectId: number) => Prisma.sql`(
+  SELECT i.user_id FROM identities i
+  WHERE i.project_id = ${projectId}::int AND i.auth_method = r.auth_method
+    AND i.auth_value_key >= r.auth_value_key AND i.auth_value_key <= r.auth_value_key AND NOT i.removed
+  ORDER BY i.auth_value_key
+  LIMIT 1)`;
+
 const insertUsers = (projectId: number) => Prisma.sql`
   INSERT INTO users AS existing (project_id, id, ${IMPORTED_COLUMN_NAMES})
-  SELECT ${projectId}::int, id, ${IMPORTED_VALUES} FROM record`;
+  SELECT ${projectId}::int, id, ${IMPORTED_VALUES} FROM record r WHERE ${linkedTo(projectId)} IS NULL`;
 
 /** Columns of the current user with the identity of row `r`, in the plan of findUsersByIdentity. */
 const withIdentity = (projectId: number, columns: string, lock = Prisma.empty) => Prisma.sql`(
@@ -202,6 +210,8 @@ export interface Difference {
   readonly id: number | null;
   /** The user has not all of the accounts. */
   readonly addsAccounts: boolean;
+  /** The user who has the identity linked, beside another primary one; null where none has. */
+  readonly linkedTo: number | null;
 }
 
 /** The records that an update would write: the users of the others have all that their records give. */
@@ -212,7 +222,8 @@ export function findDifferences(
   how: ImportChange,
 ): Promise<Difference[]> {
   return db.query<Difference>(Prisma.sql`
-    SELECT r.place::int, existing.id, found."isTaken", found."addsAccounts"
+    SELECT r.place::int, existing.id, found."isTaken", found."addsAccounts",
+      CASE WHEN existing.id IS NULL THEN ${linkedTo(projectId)} END AS "linkedTo"
     FROM unnest(${users}, ${addressKeys}::text[]) WITH ORDINALITY AS r(${RECORD_COLUMN_NAMES}, address_keys, place)
     LEFT JOIN LATERAL ${withIdentity(projectId, 'u.*')} AS existing ON true
     CROSS JOIN LATERAL (

@@ -4,8 +4,9 @@ import type { Database } from '../db/database.js';
 import { isBusy } from '../db/failures.js';
 import { createTurns } from '../db/one-at-a-time.js';
 import type { Queryable } from '../db/statements.js';
+import type { Ban } from '../domain/bans.js';
 import { type UserFilter, userFilter } from '../domain/filters.js';
-import type { Ban, UserRecord } from '../domain/identities.js';
+import type { UserRecord } from '../domain/identities.js';
 import {
   CSV_HEAD,
   type ExportFormat,

@@ -23,6 +23,8 @@ export interface RemovalRow {
   readonly earlier: Earlier<null> | null;
 }
 
+const NEW_IDS = Prisma.sql`SELECT id FROM k WHERE earlier IS NULL`;
+
 const removalStatement = (waits: boolean) =>
   keyedStatement<Removal, RemovalRow>(
     {
@@ -33,12 +35,13 @@ const removalStatement = (waits: boolean) =>
       ...KEY_COLUMNS,
     },
     // Written so that it fits no index of current users, for the reason that userById has (find-users.ts).
-    (keys) => Prisma.sql`
+    (keys, isLone) => Prisma.sql`
     WITH k AS MATERIALIZED (
       SELECT k.*, ${EARLIER} AS earlier FROM ${waits ? keys : Prisma.sql`${SHORT_LOCK_LIMIT}, ${keys}`}
     ), removed AS (
       UPDATE users SET deleted_at = ${THIS_INSTANT}
-      WHERE project_id = (SELECT project_id FROM k LIMIT 1) AND id = ANY (ARRAY(SELECT id FROM k WHERE earlier IS NULL))
+      WHERE project_id = (SELECT project_id FROM k LIMIT 1)
+        AND id = ${isLone ? Prisma.sql`(${NEW_IDS})` : Prisma.sql`ANY (ARRAY(${NEW_IDS}))`}
         AND (deleted_at IS NULL)::int = 1
       RETURNING id
     ), audited AS (

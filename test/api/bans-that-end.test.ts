@@ -1,5 +1,6 @@
 import { expect, inject, test } from 'vitest';
-import { camelCase, parseBanTerms, parseIdentity } from '#dist/domain/identities.js';
+import { parseBanTerms } from '#dist/domain/bans.js';
+import { camelCase, parseIdentity } from '#dist/domain/identities.js';
 import { deleteEndedBans, listProjectsWithEndedBans } from '#dist/users/bans.sql.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { logIn } from '../support/dashboard.js';

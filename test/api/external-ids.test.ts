@@ -68,10 +68,13 @@ describe('a login', () => {
     await recordLogin(project, grace);
     const cases: [Json, string][] = [
       [{ ...ada, externalId: 'A-2' }, 'This user has another external ID.'],
-      [{ ...grace, externalId: 'A-1' }, 'Another user of this project has this external ID.'],
+      [
+        { ...grace, externalId: 'A-1' },
+        `User ${user.id} of this project has this external ID. A login with linkByExternalId links an identity that is new to that user; mergeUsers makes two users one.`,
+      ],
       [
         { authMethod: 'passkey', authValue: 'new', externalId: 'A-1' },
-        'Another user of this project has this external ID.',
+        `User ${user.id} of this project has this external ID. A login with linkByExternalId links an identity that is new to that user; mergeUsers makes two users one.`,
       ],
     ];
     for (const [input, message] of cases) {

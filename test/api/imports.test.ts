@@ -1,7 +1,8 @@
 import { EventEmitter, once } from 'node:events';
 import { Readable } from 'node:stream';
 import { expect, inject, test, vi } from 'vitest';
-import { parseBanTerms, parseIdentity, snakeCase } from '#dist/domain/identities.js';
+import { parseBanTerms } from '#dist/domain/bans.js';
+import { parseIdentity, snakeCase } from '#dist/domain/identities.js';
 import { checksumAddress } from '#dist/domain/wallets.js';
 import { ethereumAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp, withoutIds } from '../support/app.js';

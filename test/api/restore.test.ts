@@ -68,7 +68,7 @@ test('a user is not restored whose identity has registered again, who is current
   const [again] = (await project.rest('/server/users')).body.result.users;
   await expect(restore(project, user.id)).rejects.toMatchObject({
     code: 'CONFLICT',
-    message: `User ${user.id} cannot be restored: the identity has registered again, as user ${again.id}. Remove that user first.`,
+    message: `User ${user.id} cannot be restored: an identity by email is that of user ${again.id} now. Remove that user first.`,
   });
   await requireExact(project, 1);
   await remove(project, again.id);

@@ -82,6 +82,8 @@ async function graphql(scope: Scope, query: string): Promise<Json> {
   return response.json();
 }
 
+const LINK = () =>
+  `linkIdentity(userId: ${userId}, input: { authMethod: "google", authValue: "linked" }) { user { id } }`;
 const LOGIN = 'recordLogin(input: { authMethod: "passkey", authValue: "p1" }) { user { id accounts { id } } }';
 const FIELDS: readonly [needs: Scope, query: () => string][] = [
   ['read', () => `{ user(id: ${userId}) { id accounts { id } } }`],
@@ -104,6 +106,13 @@ const FIELDS: readonly [needs: Scope, query: () => string][] = [
   ['verify', () => `{ verifyWallets(inputs: [{ address: "${ethereumAddress(1)}" }]) { asOf } }`],
   ['changes', () => '{ changes { nodes { id } } }'],
   ['write', () => `mutation { ${LOGIN} }`],
+  [
+    'write',
+    () => `mutation {
+      ${LINK()} unlinkIdentity(userId: ${userId}, identity: { authMethod: "google", authValue: "linked" }) { user { id } }
+    }`,
+  ],
+  ['write', () => `mutation { banUser(id: ${userId}) { user { id } } unbanUser(id: ${userId}) { user { id } } }`],
   ['write', () => `mutation { updateUser(id: ${userId}, input: { externalId: "A-1" }) { user { id } } }`],
 ];
 
@@ -140,8 +149,8 @@ test('every field of Query and Mutation is tested above, or needs no scope', asy
   const all = [...data.__schema.queryType.fields, ...data.__schema.mutationType.fields].map(({ name }) => name);
   const asked = FIELDS.map(([, query]) => query()).join(' ');
   const left = all.filter((name) => !new RegExp(`\\b${name}\\b`).test(asked));
-  // deleteUser has its own test, because it can succeed only once.
-  expect(left.toSorted()).toEqual(['deleteUser', 'parseAddress']);
+  // These have their own test, because they can succeed only once.
+  expect(left.toSorted()).toEqual(['deleteUser', 'mergeUsers', 'parseAddress', 'unlinkAccount']);
 });
 
 test('a refused operation changes nothing, and an allowed operation is performed', async () => {

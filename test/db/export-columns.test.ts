@@ -10,9 +10,16 @@ const MADE_ANEW: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     project_id: 'the project that is imported into',
     id: 'made anew',
     deleted_at: 'only current users are exported, of whom it is null',
+    merged_into: 'only current users are exported, of whom it is null',
+    identity_at: 'of linked identities',
+    identity_login: 'of linked identities',
   },
   accounts: { project_id: 'the project that is imported into', id: 'made anew', user_id: 'made anew with its user' },
-  bans: { project_id: 'the project that is imported into', id: 'made anew' },
+  bans: {
+    project_id: 'the project that is imported into',
+    id: 'made anew',
+    user_id: 'the ban of a user is exported as those of their identities',
+  },
 };
 
 /** Every exported column has at least two values here, so that a default cannot hide a lost value. */
@@ -31,6 +38,8 @@ const LINES: readonly Json[] = [
     auth_value: 'Google-1',
     email: 'bob@example.com',
     external_id: 'bob:2',
+    email_verified: true,
+    metadata: { plan: 'pro', tags: ['a', 1.5, null] },
     wallet: `0x${ethereumAddress(1).slice(2).toUpperCase()}`,
     created_at: '2024-01-02T03:04:05.006Z',
     last_login: '2024-02-03T04:05:06.007Z',

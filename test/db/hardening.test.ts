@@ -31,7 +31,7 @@ for (const [what, folded] of [
 ] as const) {
   for (const statement of [
     'TRUNCATE users CASCADE',
-    'TRUNCATE users, accounts, tally_deltas',
+    'TRUNCATE users, accounts, identities, tally_deltas',
     'TRUNCATE projects CASCADE',
   ]) {
     test(`${statement} leaves no ${what}`, async () => {
@@ -45,20 +45,23 @@ for (const [what, folded] of [
   }
 }
 
-test.each(['users CASCADE', 'accounts', 'bans'])('after TRUNCATE %s every cursor has expired', async (tables) => {
-  const { changes } = app.context.services;
-  const query = { types: null, first: 1_000 };
-  const { end } = await changes.listChanges(await scope(), { ...query, after: 'now' });
-  const cursor = parse(changeCursor('after'), end);
-  await changes.listChanges(await scope(), { ...query, after: cursor });
-  await app.context.db.pool.query(`TRUNCATE ${tables}`);
-  const read = changes.listChanges(await scope(), { ...query, after: cursor });
-  await expect(read).rejects.toMatchObject({ code: 'CURSOR_EXPIRED' });
-  const next = await changes.listChanges(await scope(), { ...query, after: 'now' });
-  await project.addUsers(...emails(9, 1));
-  const page = await changes.listChanges(await scope(), { ...query, after: parse(changeCursor('after'), next.end) });
-  expect(page.changes.map(({ type }) => type)).toEqual(['user.created']);
-});
+test.each(['users CASCADE', 'accounts', 'identities', 'bans'])(
+  'after TRUNCATE %s every cursor has expired',
+  async (tables) => {
+    const { changes } = app.context.services;
+    const query = { types: null, first: 1_000 };
+    const { end } = await changes.listChanges(await scope(), { ...query, after: 'now' });
+    const cursor = parse(changeCursor('after'), end);
+    await changes.listChanges(await scope(), { ...query, after: cursor });
+    await app.context.db.pool.query(`TRUNCATE ${tables}`);
+    const read = changes.listChanges(await scope(), { ...query, after: cursor });
+    await expect(read).rejects.toMatchObject({ code: 'CURSOR_EXPIRED' });
+    const next = await changes.listChanges(await scope(), { ...query, after: 'now' });
+    await project.addUsers(...emails(9, 1));
+    const page = await changes.listChanges(await scope(), { ...query, after: parse(changeCursor('after'), next.end) });
+    expect(page.changes.map(({ type }) => type)).toEqual(['user.created']);
+  },
+);
 
 test.runIf(inject('engine') === 'postgres')(
   'TRUNCATE users under an older snapshot leaves no tallies (needs two sessions)',

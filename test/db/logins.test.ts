@@ -230,7 +230,7 @@ describe('a ban', () => {
     expect(data).toBeNull();
     expect(errors).toEqual([
       expect.objectContaining({
-        message: 'This identity is banned from the project and cannot log in or register.',
+        message: 'This identity is banned from the project: it cannot register, log in or be linked.',
         path: ['recordLogin'],
         extensions: explained('BANNED'),
       }),

@@ -1,6 +1,7 @@
 import { beforeEach, expect, test } from 'vitest';
 import { readMigrations } from '#dist/db/migration-files.js';
-import { camelCase, parseBanReason } from '#dist/domain/identities.js';
+import { parseBanReason } from '#dist/domain/bans.js';
+import { camelCase } from '#dist/domain/identities.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 
 /** Migrations that change rows: here they run once more, over rows as an earlier release has left them. */

@@ -78,12 +78,14 @@ async function makeProjects(banned: readonly string[]): Promise<ProjectScope[]> 
 async function answerTo(scopes: readonly ProjectScope[], given: Login, isRetry: boolean): Promise<Json> {
   try {
     const scope = scopes[given.project] as ProjectScope;
-    const { created, user } = await app.context.services.logins.recordLogin(scope, profileOf(given), given.key);
+    const { created, user } = await app.context.services.logins.recordLogin(scope, profileOf(given), {
+      key: given.key,
+    });
     const { authValue, loginEmail, wallet, externalId, loginCount } = user;
     return isRetry ? { created, authValue } : { created, authValue, loginEmail, wallet, externalId, loginCount };
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
-    return { code: error.code, message: error.publicMessage };
+    return { code: error.code, message: error.publicMessage.replace(/User \d+/, 'User') };
   }
 }
 

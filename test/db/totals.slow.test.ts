@@ -361,7 +361,7 @@ test('after many registrations and removals that nobody has counted, a total sti
   const scope = await projects.getScope(project.appId);
   for (let n = 0; n < 1_100; n += 1) {
     const profile = parseProfile({ authMethod: 'google', authValue: `unread ${n}` }, camelCase);
-    const { user } = await logins.recordLogin(scope, profile, n % 100 === 0 ? `key ${n}` : null);
+    const { user } = await logins.recordLogin(scope, profile, { key: n % 100 === 0 ? `key ${n}` : null });
     if (n % 10 === 0) await users.removeUser(scope, BigInt(user.id), null);
   }
   await totals.flush();

@@ -2,12 +2,12 @@ import { domainToASCII } from 'node:url';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { AUTH_METHODS, methodMeant } from '#dist/domain/auth-methods.js';
+import { parseBanReason } from '#dist/domain/bans.js';
 import {
   camelCase,
   foldEmail,
   type Identity,
   type ProfileInput,
-  parseBanReason,
   parseIdentity,
   parsePrefix,
   parseProfile,
@@ -353,6 +353,8 @@ describe('the wallet of a profile', () => {
     const address = checksumAddress(ethereumAddress(1));
     expect(profile({ authMethod: 'wallet', authValue: address })).toEqual({
       authMethod: 'wallet',
+      emailVerified: null,
+      metadata: null,
       authValue: address,
       authValueKey: ethereumAddress(1),
       loginEmail: null,

@@ -37,7 +37,7 @@ CREATE TABLE "identities" (
     "auth_value_key" TEXT COLLATE "C" NOT NULL,
     "login_email" TEXT COLLATE "C",
     "email_verified" BOOLEAN,
-    "created_at" TIMESTAMPTZ(3) NOT NULL DEFAULT date_trunc('milliseconds', now()),
+    "created_at" TIMESTAMPTZ(3) NOT NULL DEFAULT date_trunc('milliseconds'::text, CURRENT_TIMESTAMP),
     "last_login" TIMESTAMPTZ(3),
     -- True while the user is removed.
     "removed" BOOLEAN NOT NULL DEFAULT false,
@@ -50,6 +50,7 @@ CREATE INDEX "identities_user_idx" ON "identities" ("project_id", "user_id", "id
 CREATE INDEX "identities_login_email_idx" ON "identities" ("project_id", "login_email") WHERE NOT "removed";
 
 -- step: the rules of identities
+-- locks: identities (SHARE ROW EXCLUSIVE)
 DO $do$
 BEGIN
     EXECUTE format($create$
@@ -181,6 +182,7 @@ CREATE TRIGGER "identities_claim" BEFORE INSERT OR UPDATE OF "project_id", "user
     FOR EACH ROW EXECUTE FUNCTION claim_identity();
 CREATE TRIGGER "identities_changes" AFTER INSERT OR DELETE OR UPDATE OF "user_id", "auth_value", "login_email", "email_verified", "removed"
     ON "identities" FOR EACH ROW EXECUTE FUNCTION record_identities();
+CREATE TRIGGER "identities_changes_truncate" AFTER TRUNCATE ON "identities" FOR EACH STATEMENT EXECUTE FUNCTION forget_changes();
 
 -- step: changes of users carry their identities along
 DO $do$
