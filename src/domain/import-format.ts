@@ -221,10 +221,13 @@ function formatAccount({ wallet_type, ...account }: ExportedUser['accounts'][num
 }
 
 /** A user as a line of the format, with its newline. */
-export function formatLine({ id, ...user }: ExportedUser): string {
+export function formatLine({ id, email_verified, metadata, ...user }: ExportedUser): string {
   const fields = {
     id,
     ...user,
+    // Few users have them.
+    ...(email_verified !== null && { email_verified }),
+    ...(metadata !== null && { metadata }),
     // The email of an email login is its auth_value.
     email: user.auth_method === 'email' ? null : user.email,
     accounts: user.accounts.map((account) => formatAccount(account, user.wallet)),

@@ -154,20 +154,25 @@ builder.mutationFields((t) => ({
         description:
           'When the ban ends by itself: a date, through its last instant in UTC, or an RFC 3339 date-time. Without it, when it is lifted.',
       }),
+      idempotencyKey: t.arg.string(key),
     },
     extensions,
-    resolve: async (_root, { id, reason, expiresAt }, { scope, services, requestId }) => {
+    resolve: async (_root, { id, reason, expiresAt, idempotencyKey }, { scope, services, requestId }) => {
       const terms = parseBanTerms({ reason, end: expiresAt }, 'expiresAt');
-      return { user: await services.bans.banUser(scope, parse(bannedId, id), terms, requestId) };
+      const options = { requestId, key: requireKey('idempotencyKey', idempotencyKey) };
+      return { user: await services.identities.ban(scope, parse(bannedId, id), terms, options) };
     },
   }),
   unbanUser: t.field({
     type: userPayload,
     description: 'Lifts every ban of a user and of their identities. Fails with `NOT_FOUND` without the user.',
-    args: { id: t.arg.id(USER_ID) },
+    args: { id: t.arg.id(USER_ID), idempotencyKey: t.arg.string(key) },
     extensions,
-    resolve: async (_root, { id }, { scope, services, requestId }) => ({
-      user: await services.bans.unbanUser(scope, parse(bannedId, id), requestId),
+    resolve: async (_root, { id, idempotencyKey }, { scope, services, requestId }) => ({
+      user: await services.identities.unban(scope, parse(bannedId, id), {
+        requestId,
+        key: requireKey('idempotencyKey', idempotencyKey),
+      }),
     }),
   }),
   mergeUsers: t.field({

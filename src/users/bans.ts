@@ -1,6 +1,5 @@
 import { createBatchedRead } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
-import type { Queryable } from '../db/statements.js';
 import type { GivenBanTerms, ListedBan } from '../domain/bans.js';
 import { cursor, cursorOf } from '../domain/filters.js';
 import {
@@ -12,23 +11,19 @@ import {
   type Spelling,
 } from '../domain/identities.js';
 import { LARGEST_ID, parse } from '../domain/parse.js';
-import type { Actor, ProjectScope } from '../domain/projects.js';
-import { type BanState, noUser, type User } from '../domain/users.js';
+import type { ProjectScope } from '../domain/projects.js';
+import { type BanState, noUser } from '../domain/users.js';
 import {
   type BannedKey,
   type BanPageKey,
   type BanWindowKey,
   deleteBan,
-  deleteUserBan,
   findBanned,
   findBanWindows,
   insertBan,
-  insertUserBan,
   listBanPage,
 } from './bans.sql.js';
 import { findIdentity } from './describe-users.sql.js';
-import { lockUsers } from './identities.sql.js';
-import { findRegistered } from './logins.sql.js';
 
 /** A page of bans. The newest come first unless it says otherwise. */
 export interface BanPage extends Partial<Pick<BanPageKey, 'order'>> {
@@ -53,25 +48,6 @@ export function createBans(db: Database) {
     weigh: ({ limit }) => limit,
   });
 
-  /** Changes the ban of a current user, who is locked, so that no identity is linked meanwhile. */
-  async function changeBan(
-    scope: ProjectScope,
-    id: bigint,
-    requestId: string | null,
-    change: (tx: Queryable, actor: Actor) => Promise<void>,
-  ): Promise<User> {
-    const actor = scope.actorFor('write', requestId, 'ban');
-    if (id > LARGEST_ID) throw noUser(id);
-    await db.requestTransaction(async (tx) => {
-      const [locked] = await lockUsers(tx, actor.projectId, [id]);
-      if (locked === undefined) throw noUser(id);
-      await change(tx, actor);
-    });
-    const user = await findRegistered(db, actor.projectId, Number(id));
-    if (user === null) throw noUser(id);
-    return user;
-  }
-
   return {
     /** The identity of a user, current or removed. NOT_FOUND. */
     async identityOf(scope: ProjectScope, id: bigint): Promise<Identity> {
@@ -84,16 +60,6 @@ export function createBans(db: Database) {
     /** Bans an identity from logging in and registering, also after its user is removed. Absent terms of a banned one stay. Idempotent. */
     async ban(scope: ProjectScope, identity: Identity, terms: GivenBanTerms = {}, requestId: string | null = null) {
       return insertBan(db, scope.actorFor('ban', requestId), identity, terms);
-    },
-
-    /** Bans a user, by each of their identities, also those linked later. Idempotent. NOT_FOUND. */
-    banUser(scope: ProjectScope, id: bigint, terms: GivenBanTerms = {}, requestId: string | null = null) {
-      return changeBan(scope, id, requestId, (tx, actor) => insertUserBan(tx, actor, id, terms));
-    },
-
-    /** Lifts every ban of a user and of their identities. Idempotent. NOT_FOUND. */
-    unbanUser(scope: ProjectScope, id: bigint, requestId: string | null = null) {
-      return changeBan(scope, id, requestId, (tx, actor) => deleteUserBan(tx, actor, id));
     },
 
     /** The ban of the identity of a user; null where it is not banned. */

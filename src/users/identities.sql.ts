@@ -1,5 +1,5 @@
 import { keyedStatement, Prisma, type Queryable, THIS_INSTANT } from '../db/statements.js';
-import type { Identity, LinkedAccount, Profile } from '../domain/identities.js';
+import type { Identity, LinkedAccount } from '../domain/identities.js';
 import type { UserIdentity } from '../domain/users.js';
 import { EARLIER, type Earlier, type Retry, storeAnswers } from '../projects/idempotency.sql.js';
 import { userById } from './find-users.sql.js';
@@ -202,14 +202,3 @@ export async function coverIdentities(tx: Queryable, projectId: number, userId: 
       SELECT ${COLUMNS} FROM identities WHERE project_id = ${projectId}::int AND user_id = ${userId}::bigint
     ) AS i`);
 }
-
-/** A profile as an identity to link. */
-export const asIdentity = ({
-  authMethod,
-  authValue,
-  authValueKey,
-  loginEmail,
-  emailVerified,
-}: Profile): NewIdentity => ({
-  ...{ authMethod, authValue, authValueKey, loginEmail, emailVerified },
-});

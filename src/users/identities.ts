@@ -2,6 +2,7 @@ import { createBatchedRead } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
 import { isUniqueViolation } from '../db/failures.js';
 import type { Queryable } from '../db/statements.js';
+import type { GivenBanTerms } from '../domain/bans.js';
 import {
   type Identity,
   identityBanned,
@@ -11,13 +12,14 @@ import {
   type Profile,
 } from '../domain/identities.js';
 import { LARGEST_ID } from '../domain/parse.js';
-import type { AuditAction, ProjectScope } from '../domain/projects.js';
+import type { Actor, AuditAction, Permission, ProjectScope } from '../domain/projects.js';
 import { noUser, type User, type UserIdentity } from '../domain/users.js';
 import type { Address } from '../domain/wallets.js';
 import { AppError } from '../errors.js';
 import { recordAction } from '../projects/audit.sql.js';
 import { repeatAnswer, retryOf } from '../projects/idempotency.js';
 import { isKeyTaken } from '../projects/idempotency.sql.js';
+import { deleteUserBan, insertUserBan } from './bans.sql.js';
 import { findUsersByIdentity } from './find-users.sql.js';
 import * as sql from './identities.sql.js';
 import { findRegistered } from './logins.sql.js';
@@ -37,6 +39,8 @@ interface Act {
   readonly action: AuditAction;
   /** The users who are locked; the last one is returned. */
   readonly ids: readonly bigint[];
+  /** What an operator needs; a secret needs the scope `write`. */
+  readonly permission?: Permission;
   /** The request, for the key. */
   readonly asked: readonly unknown[];
 }
@@ -50,14 +54,14 @@ export function createIdentities(db: Database, totals: Totals) {
     weigh: () => 2,
   });
 
-  /** Does `work` in one transaction with its audit entry, but none where it returns null. NOT_FOUND; CONFLICT for an identity of another user. */
+  /** Does `work` in one transaction with its audit entry, but none where it returns null, having changed nothing or written its own. NOT_FOUND; CONFLICT for an identity of another user. */
   async function act(
     scope: ProjectScope,
-    { action, ids, asked }: Act,
+    { action, ids, asked, permission = 'edit' }: Act,
     { requestId = null, key = null }: ActOptions,
-    work: (tx: Queryable, projectId: number) => Promise<Readonly<Record<string, unknown>> | null>,
+    work: (tx: Queryable, actor: Actor) => Promise<Readonly<Record<string, unknown>> | null>,
   ): Promise<User> {
-    const actor = scope.actorFor('write', requestId, 'edit');
+    const actor = scope.actorFor('write', requestId, permission);
     const { projectId } = actor;
     const id = ids.at(-1) as bigint;
     for (const each of ids) if (each > LARGEST_ID) throw noUser(each);
@@ -71,7 +75,7 @@ export function createIdentities(db: Database, totals: Totals) {
         }
         const locked = await sql.lockUsers(tx, projectId, ids);
         for (const wanted of ids) if (!locked.includes(wanted)) throw noUser(wanted);
-        const details = await work(tx, projectId);
+        const details = await work(tx, actor);
         if (details !== null) await recordAction(tx, actor, action, details, id);
         if (retry !== null) await sql.storeKey(tx, projectId, retry);
       });
@@ -131,7 +135,7 @@ export function createIdentities(db: Database, totals: Totals) {
       { isPrimary = false, ...options }: ActOptions & { isPrimary?: boolean } = {},
     ) {
       const asked = ['link', String(id), profile, isPrimary];
-      return act(scope, { action: 'link', ids: [id], asked }, options, async (tx, projectId) => {
+      return act(scope, { action: 'link', ids: [id], asked }, options, async (tx, { projectId }) => {
         const before = await own(tx, projectId, id);
         const known = before.find((row) => identityText(row) === identityText(profile));
         const isNew = known === undefined;
@@ -150,7 +154,7 @@ export function createIdentities(db: Database, totals: Totals) {
         } else {
           if (before.length >= MAX_IDENTITIES) throw tooManyIdentities(before.length + 1);
           if (await sql.isBanned(tx, projectId, profile)) throw identityBanned();
-          await sql.insertIdentity(tx, projectId, id, sql.asIdentity(profile));
+          await sql.insertIdentity(tx, projectId, id, asIdentity(profile));
           await sql.addAccounts(tx, projectId, id, profile.accounts);
         }
         if (isPrimary && known?.id !== null) await makePrimary(tx, projectId, id, identityText(profile));
@@ -161,7 +165,7 @@ export function createIdentities(db: Database, totals: Totals) {
     /** Unlinks an identity. If the primary one goes, the oldest other one takes its place. An address goes with its account. NOT_FOUND; CONFLICT for the last one. */
     async unlink(scope: ProjectScope, id: bigint, identity: Identity, options: ActOptions = {}): Promise<User> {
       const asked = ['unlink', String(id), identityText(identity)];
-      return act(scope, { action: 'unlink', ids: [id], asked }, options, async (tx, projectId) => {
+      return act(scope, { action: 'unlink', ids: [id], asked }, options, async (tx, { projectId }) => {
         const rows = await own(tx, projectId, id);
         const gone = rows.find((row) => identityText(row) === identityText(identity));
         if (gone === undefined) throw new AppError('NOT_FOUND', `User ${id} has no such identity.`);
@@ -175,7 +179,7 @@ export function createIdentities(db: Database, totals: Totals) {
         scope,
         { action: 'unlink', ids: [id], asked: ['unlink account', String(id), key] },
         options,
-        async (tx, projectId) => {
+        async (tx, { projectId }) => {
           const rows = await own(tx, projectId, id);
           const gone = rows.find(({ authMethod, authValueKey }) => authMethod === 'wallet' && authValueKey === key);
           if (gone !== undefined) return take(tx, projectId, id, rows, gone);
@@ -186,6 +190,24 @@ export function createIdentities(db: Database, totals: Totals) {
       );
     },
 
+    /** Bans a user, by each of their identities, also those linked later. Again, it changes the terms that are given. NOT_FOUND. */
+    async ban(scope: ProjectScope, id: bigint, terms: GivenBanTerms, options: ActOptions = {}): Promise<User> {
+      const asked = ['ban', String(id), terms];
+      return act(scope, { action: 'ban', ids: [id], permission: 'ban', asked }, options, async (tx, actor) => {
+        await insertUserBan(tx, actor, id, terms);
+        return null;
+      });
+    },
+
+    /** Lifts every ban of a user and of their identities. NOT_FOUND. */
+    async unban(scope: ProjectScope, id: bigint, options: ActOptions = {}): Promise<User> {
+      const asked = ['unban', String(id)];
+      return act(scope, { action: 'unban', ids: [id], permission: 'ban', asked }, options, async (tx, actor) => {
+        await deleteUserBan(tx, actor, id);
+        return null;
+      });
+    },
+
     /**
      * Makes two users one: what the first has goes to the second, with the logins, the earlier registration and the later login. The second keeps
      * what only one can have, and is banned if one of both was. The first is removed. NOT_FOUND; BAD_USER_INPUT for too many identities or accounts.
@@ -193,15 +215,20 @@ export function createIdentities(db: Database, totals: Totals) {
     async merge(scope: ProjectScope, from: bigint, into: bigint, options: ActOptions = {}): Promise<User> {
       if (from === into) throw new AppError('BAD_USER_INPUT', 'into: a user cannot be merged into the same user.');
       const asked = ['merge', String(from), String(into)];
-      const user = await act(scope, { action: 'merge', ids: [from, into], asked }, options, async (tx, projectId) => {
-        const rows = await sql.findIdentities(
-          tx,
-          [from, into].map((id) => ({ projectId, userId: Number(id) })),
-        );
-        if (rows.length > MAX_IDENTITIES) throw tooManyIdentities(rows.length);
-        await sql.mergeUsers(tx, projectId, from, into);
-        return { from: Number(from) };
-      });
+      const user = await act(
+        scope,
+        { action: 'merge', ids: [from, into], asked },
+        options,
+        async (tx, { projectId }) => {
+          const rows = await sql.findIdentities(
+            tx,
+            [from, into].map((id) => ({ projectId, userId: Number(id) })),
+          );
+          if (rows.length > MAX_IDENTITIES) throw tooManyIdentities(rows.length);
+          await sql.mergeUsers(tx, projectId, from, into);
+          return { from: Number(from) };
+        },
+      );
       totals.countChange(scope.projectIdFor('write', 'edit'));
       return user;
     },
@@ -235,3 +262,8 @@ function lastIdentity(id: bigint): AppError {
 function tooManyIdentities(count: number): AppError {
   return new AppError('BAD_USER_INPUT', `The user would have ${count} identities, expected at most ${MAX_IDENTITIES}.`);
 }
+
+/** A profile as an identity to link. */
+const asIdentity = ({ authMethod, authValue, authValueKey, loginEmail, emailVerified }: Profile): sql.NewIdentity => ({
+  ...{ authMethod, authValue, authValueKey, loginEmail, emailVerified },
+});

@@ -134,7 +134,7 @@ describe('extensions.argument', () => {
       { m: ['GOOGLE'] },
     ],
     [
-      'Value "user" does not exist in "ChangeType" enum. Expected one of ACCOUNT_ADDED, IDENTITY_BANNED, IDENTITY_UNBANNED, USER_CREATED, USER_REMOVED, USER_RESTORED, USER_UPDATED.',
+      'Value "user" does not exist in "ChangeType" enum. Expected one of ACCOUNT_ADDED, IDENTITY_BANNED, IDENTITY_UNBANNED, USER_CREATED, USER_MERGED, USER_REMOVED, USER_RESTORED, USER_UPDATED.',
       '{ changes(types: [user]) { nodes { id } } }',
     ],
     [

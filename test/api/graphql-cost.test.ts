@@ -145,7 +145,7 @@ describe('the cost of an operation', () => {
     const bounded = lists.filter(({ rows }) => rows !== undefined);
     expect(namesOf(bounded)).toEqual(
       `Query._entities Query.findUser Query.searchUsers Query.usersByEmails Query.usersByExternalIds
-      Query.usersByIdentities Query.usersByIds Query.verifyWallets User.accounts`.split(/\s+/),
+      Query.usersByIdentities Query.usersByIds Query.verifyWallets User.accounts User.identities`.split(/\s+/),
     );
     // The lists below Query.users, Query.userPage, Query.usersByPrefix, Query.bans and Query.changes, and the names of the fields of a user.
     const byTheField = lists.filter(({ rows }) => rows === undefined);

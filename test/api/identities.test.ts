@@ -18,6 +18,7 @@ const LINK = `mutation ($id: ID!, $input: LinkIdentityInput!) { linkIdentity(use
 const UNLINK = `mutation ($id: ID!, $identity: IdentityInput!) { unlinkIdentity(userId: $id, identity: $identity) { user { ${USER} } } }`;
 const UNLINK_ACCOUNT = `mutation ($id: ID!, $address: String!) { unlinkAccount(userId: $id, address: $address) { user { ${USER} } } }`;
 const MERGE = `mutation ($from: ID!, $into: ID!) { mergeUsers(from: $from, into: $into) { user { ${USER} } } }`;
+const UPDATE = `mutation ($id: ID!, $input: UpdateUserInput!) { updateUser(id: $id, input: $input) { user { ${USER} } } }`;
 const FIND = `query ($authMethod: String!, $authValue: String!) { userByIdentity(authMethod: $authMethod, authValue: $authValue) { id } }`;
 
 async function ask(document: string, variables: Json): Promise<Json> {
@@ -118,6 +119,115 @@ describe('a login with an external ID', () => {
     const conflict = await login('apple', 'a-2', { externalId: 'legacy-1', linkByExternalId: true });
     expect(codeOf(conflict)).toBe('CONFLICT');
     expect(conflict.message).toContain(`User ${own.user.id} `);
+  });
+});
+
+describe('the email of a user who logs in by it', () => {
+  test('changes in one step, and is refused where another user has it', async () => {
+    const { user } = await login('email', 'before@example.com', { emailVerified: true });
+    const other = (await login('google', 'has it', {})).user;
+    await link(other.id, 'email', 'taken@example.com');
+    const changed = await ask(UPDATE, { id: user.id, input: { email: 'After@example.com' } });
+    expect(changed.user).toMatchObject({ id: user.id, authValue: 'after@example.com', email: 'after@example.com' });
+    expect(changed.user.identities).toMatchObject([{ emailVerified: null, lastLogin: null }]);
+    expect(await login('email', 'after@example.com')).toMatchObject({
+      created: false,
+      user: { id: user.id, loginCount: 2 },
+    });
+    expect(await find('email', 'before@example.com')).toBeNull();
+    const taken = await ask(UPDATE, { id: user.id, input: { email: 'taken@example.com' } });
+    expect([codeOf(taken), taken.message]).toEqual(['CONFLICT', expect.stringContaining(`User ${other.id} `)]);
+  });
+});
+
+describe('a ban of a user', () => {
+  test('covers all identities, those linked later too, and is lifted as a whole', async () => {
+    const { user } = await login('email', 'banned@example.com');
+    await link(user.id, 'google', 'banned');
+    await ask('mutation ($id: ID!) { banUser(id: $id, reason: "spam") { user { id } } }', { id: user.id });
+    await link(user.id, 'github', 'banned');
+    for (const [method, value] of [
+      ['email', 'banned@example.com'],
+      ['google', 'banned'],
+      ['github', 'banned'],
+    ] as const)
+      expect(codeOf(await login(method, value))).toBe('BANNED');
+    expect(codeOf(await link((await login('email', 'x@example.com')).user.id, 'google', 'banned'))).toBe('BANNED');
+    await ask('mutation ($id: ID!) { unbanUser(id: $id) { user { id } } }', { id: user.id });
+    expect(await login('github', 'banned')).toMatchObject({ created: false, user: { id: user.id } });
+  });
+});
+
+describe('a removed user', () => {
+  test('takes the identities along, and is restored with them unless one is taken', async () => {
+    const { user } = await login('email', 'restored@example.com');
+    await link(user.id, 'google', 'restored');
+    const { projects, users } = app.context.services;
+    const scope = await projects.getScope(project.appId);
+    await ask('mutation ($id: ID!) { deleteUser(id: $id) { id } }', { id: user.id });
+    expect(await find('google', 'restored')).toBeNull();
+    await users.restoreUser(scope, BigInt(user.id));
+    expect(await find('google', 'restored')).toBe(user.id);
+    await ask('mutation ($id: ID!) { deleteUser(id: $id) { id } }', { id: user.id });
+    const again = await login('google', 'restored');
+    expect(again.created).toBe(true);
+    await expect(users.restoreUser(scope, BigInt(user.id))).rejects.toMatchObject({
+      code: 'CONFLICT',
+      message: expect.stringContaining(`an identity by google is that of user ${again.user.id} now`),
+    });
+  });
+});
+
+describe('searches', () => {
+  test('find a user by the email, the value and the beginning of a linked identity, once', async () => {
+    const { user } = await login('google', 'searched-primary', { email: 'primary@search.example' });
+    await link(user.id, 'github', 'searched-linked', { email: 'linked@search.example' });
+    await link(user.id, 'apple', 'searched-third', { email: 'primary@search.example' });
+    const ids = async (document: string) => (await ask(document, {})).map(({ id }: Json) => id);
+    for (const email of ['primary@search.example', 'linked@search.example']) {
+      expect(await ids(`{ searchUsers(by: { email: "${email}" }) { id } }`)).toEqual([user.id]);
+      expect(await ids(`{ findUser(any: "${email}") { id } }`)).toEqual([user.id]);
+    }
+    for (const prefix of ['linked@sea', 'searched-link', 'searched-'])
+      expect((await ask(`{ usersByPrefix(prefix: "${prefix}") { users { id } } }`, {})).users).toEqual([
+        { id: user.id },
+      ]);
+  });
+});
+
+describe('identities and metadata', () => {
+  test('of a page of users are read by one statement', async () => {
+    app.statements.length = 0;
+    await ask('{ users(first: 20) { nodes { id identities { authValue } metadata } } }', {});
+    expect(app.statements.filter((sql) => sql.includes('FROM identities'))).toHaveLength(1);
+  });
+
+  test('are kept as they were given, and refused where they could not be', async () => {
+    const { user } = await login('email', 'meta@example.com', {
+      metadata: { plan: 'pro', nested: { list: [1, 2.5, null] } },
+    });
+    expect(user.metadata).toEqual({ plan: 'pro', nested: { list: [1, 2.5, null] } });
+    const set = (metadata: Json) => ask(UPDATE, { id: user.id, input: { metadata } });
+    expect((await set(null)).user.metadata).toBeNull();
+    for (const metadata of [
+      [1],
+      'text',
+      { long: 'x'.repeat(4_096) },
+      { number: 2 ** 60 },
+      { ['\0']: 1 },
+      { a: '\ud800' },
+    ])
+      expect(codeOf(await set(metadata))).toBe('BAD_USER_INPUT');
+  });
+
+  test('a retry with a key links once', async () => {
+    const { user } = await login('email', 'retry@example.com');
+    const document = LINK.replace('input: $input)', 'input: $input, idempotencyKey: "link-1")');
+    const input = { authMethod: 'google', authValue: 'retry' };
+    for (let time = 0; time < 2; time += 1)
+      expect(names((await ask(document, { id: user.id, input })).user)).toHaveLength(2);
+    const other = await ask(document, { id: user.id, input: { ...input, authValue: 'other' } });
+    expect(codeOf(other)).toBe('IDEMPOTENCY_KEY_REUSED');
   });
 });
 

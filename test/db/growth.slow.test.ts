@@ -18,7 +18,9 @@ import * as projects from '#dist/projects/projects.sql.js';
 import * as secrets from '#dist/projects/secrets.sql.js';
 import * as bans from '#dist/users/bans.sql.js';
 import * as tallies from '#dist/users/check-tallies.sql.js';
+import * as described from '#dist/users/describe-users.sql.js';
 import * as findUsers from '#dist/users/find-users.sql.js';
+import * as identities from '#dist/users/identities.sql.js';
 import * as lists from '#dist/users/list-users.sql.js';
 import * as logins from '#dist/users/logins.sql.js';
 import * as signUps from '#dist/users/sign-ups.sql.js';
@@ -72,6 +74,10 @@ const hash = (text: string) => createHash('sha256').update(text).digest();
 const actor = ({ projectId }: Where): Actor => ({ projectId, actor: 'main', requestId: null });
 const logActor = { actor: 'operator', requestId: null };
 const identity = ({ n }: Where): Identity => ({ authMethod: 'google', authValue: `u${n}`, authValueKey: `u${n}` });
+const LINKED = {
+  ...{ authMethod: 'github', authValue: 'free', authValueKey: 'free', loginMethod: 'socials' as const },
+  ...{ loginEmail: null, emailVerified: null, createdAt: '2026-01-31T12:00:00.000Z', lastLogin: null },
+} as const;
 const ALL: UserFilter = { createdFrom: EARLIEST, createdTo: LATEST, loginMethods: null };
 const email = ({ projectId, n }: Where) => (projectId === 1 ? `u${n}@example.com` : 'u1@example.com');
 const LATE: UserFilter = {
@@ -117,6 +123,7 @@ function userRecords(at: Where, count: number): UserRecord[] {
     const mark = exists ? `u${n}` : `new ${index}`;
     return {
       ...{ authMethod: 'google', authValue: mark, authValueKey: mark, loginEmail: null, saidEmail: null, wallet: null },
+      ...{ emailVerified: null, metadata: null },
       ...{ externalId: exists ? `x${n}` : mark, createdAt: null, lastLogin: null, loginCount: null },
       accounts: [{ network: 'ethereum', publicKey: 'new', addressKey: `new-${index}`, walletType: 'external' }],
     };
@@ -159,6 +166,8 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     // One step for each project that has bans which end.
     listProjectsWithEndedBans: about(100, (db) => bans.listProjectsWithEndedBans(db)),
     deleteBan: (db, at) => bans.deleteBan(db, actor(at), identity(at)),
+    insertUserBan: (db, at) => bans.insertUserBan(db, actor(at), BigInt(at.id), TERMS),
+    deleteUserBan: (db, at) => bans.deleteUserBan(db, actor(at), BigInt(at.id)),
     deleteEndedBans: (db, { projectId }) => bans.deleteEndedBans(db, projectId, 20),
     exportBans: (db, { projectId }) =>
       each([null, { authMethod: 'github', authValue: 'u5', authValueKey: 'u5' }], (after) =>
@@ -284,6 +293,31 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     deleteExpiredKeys: about(50, (db, { projectId }) => keys.deleteExpiredKeys(db, projectId, 50)),
     listProjectsWithExpiredKeys: about(PROJECTS, (db) => keys.listProjectsWithExpiredKeys(db)),
   },
+  identities: {
+    addAccounts: (db, at) =>
+      identities.addAccounts(db, at.projectId, BigInt(at.id), userRecords(at, 1)[0]?.accounts ?? []),
+    coverIdentities: (db, at) => identities.coverIdentities(db, at.projectId, BigInt(at.id)),
+    deleteAccount: (db, at) => identities.deleteAccount(db, at.projectId, BigInt(at.id), `a${at.id}`),
+    deleteIdentity: (db, at) => identities.deleteIdentity(db, at.projectId, at.id),
+    findEarlier: (db, at) => identities.findEarlier(db, at.projectId, { key: 'key 5', requestHash: '00' }),
+    findIdentities: (db, at) =>
+      each([[at], [at, LARGE, SMALL]], (users) =>
+        identities.findIdentities(
+          db,
+          users.map(({ projectId, id }) => ({ projectId, userId: id })),
+        ),
+      ),
+    insertIdentity: (db, at) => identities.insertIdentity(db, at.projectId, BigInt(at.id), LINKED),
+    isBanned: (db, at) => identities.isBanned(db, at.projectId, identity(at)),
+    lockUsers: (db, at) => identities.lockUsers(db, at.projectId, [BigInt(at.id), BigInt(at.id + 1)]),
+    mergeUsers: about(10, (db, at) =>
+      identities.mergeUsers(db, at.projectId, BigInt(at.id), BigInt(at.projectId === 1 ? at.id + 1 : at.id)),
+    ),
+    setEmail: (db, at) =>
+      each([null, at.id], (id) => identities.setEmail(db, at.projectId, BigInt(at.id), { ...LINKED, id })),
+    setPrimary: (db, at) => identities.setPrimary(db, at.projectId, BigInt(at.id), { ...LINKED, id: null }),
+    storeKey: (db, at) => identities.storeKey(db, at.projectId, { key: 'of an act', requestHash: '00' }),
+  },
   'import-users': {
     addOrUpdateUsers: about(
       150,
@@ -353,14 +387,14 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     ),
   },
   'look-up-users': {
-    describeUser: (db, at) => findUsers.describeUser(db, at.projectId, BigInt(at.id)),
-    describeUsers: (db, at) => findUsers.describeUsers(db, at.projectId, [BigInt(at.id), BigInt(ROWS + 5)]),
-    findIdentity: (db, at) => findUsers.findIdentity(db, at.projectId, BigInt(at.id)),
+    describeUser: (db, at) => described.describeUser(db, at.projectId, BigInt(at.id)),
+    describeUsers: (db, at) => described.describeUsers(db, at.projectId, [BigInt(at.id), BigInt(ROWS + 5)]),
+    findIdentity: (db, at) => described.findIdentity(db, at.projectId, BigInt(at.id)),
     findIdsByValue: (db, at) => findUsers.findIdsByValue(db, at.projectId, `u${at.n}`),
     listRemovedIds: (db, { projectId }) =>
       each([null, { createdAt: new Date('2025-01-01T12:00:00Z'), id: ROWS + 5 }], (after) =>
         each(['newest first', 'oldest first'] as const, (order) =>
-          findUsers.listRemovedIds(db, projectId, { after, limit: 20, order }),
+          described.listRemovedIds(db, projectId, { after, limit: 20, order }),
         ),
       ),
     findRemovedIds: about(ROWS, (db, at) =>
@@ -372,7 +406,7 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
           { addressKey: `a${ROWS + 5}` },
           { externalId: `x${at.n}` },
         ],
-        (mark) => findUsers.findRemovedIds(db, at.projectId, mark, 20),
+        (mark) => described.findRemovedIds(db, at.projectId, mark, 20),
       ),
     ),
   },
@@ -429,6 +463,18 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     sampleProjects: about(PROJECTS, (db) => projects.sampleProjects(db, 20)),
   },
   logins: {
+    recordLinkedLogins: about(20, (db, at) => {
+      const login = (n: number): logins.Login => {
+        const value = at.projectId === 1 ? `u${n}` : 'u1';
+        const profile = { ...userRecords(at, 1)[0], authMethod: 'linked', authValue: value, authValueKey: value };
+        return {
+          projectId: at.projectId,
+          profile: { ...profile, externalId: null } as logins.Login['profile'],
+          retry: null,
+        };
+      };
+      return each([[5], [5, 6, 7, 8]], (numbers) => logins.recordLinkedLogins(db, numbers.map(login), at === SMALL));
+    }),
     findRegistered: (db, { projectId, id }) => logins.findRegistered(db, projectId, id),
     recordLogins: about(80, (db, at) => {
       const all = userRecords({ ...at, n: LARGE.n }, 20).map((profile, index) => {

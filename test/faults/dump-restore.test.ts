@@ -56,6 +56,8 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('totals are exact
           ...{
             loginEmail: value,
             saidEmail: value,
+            emailVerified: null,
+            metadata: null,
             wallet: null,
             externalId: `id-${value}`,
             accounts: [],

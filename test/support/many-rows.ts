@@ -43,6 +43,8 @@ INSERT INTO accounts (project_id, user_id, network, public_key, address_key, wal
 INSERT INTO accounts (project_id, user_id, network, public_key, address_key, wallet_type)
   SELECT 1, id, 'ethereum', '${SHARED.address}', '${SHARED.address}', 'external' FROM users
   WHERE project_id = 1 AND login_email = '${SHARED.email}' ORDER BY id;
+INSERT INTO identities (project_id, user_id, auth_method, auth_value, auth_value_key, login_email, removed)
+  SELECT u.project_id, u.id, 'linked', substr(u.auth_value, 2), u.auth_value_key, u.login_email, u.deleted_at IS NOT NULL FROM users u ORDER BY u.id;
 INSERT INTO bans (project_id, auth_method, auth_value_key, auth_value, created_at)
   SELECT 1, CASE WHEN n % 50 = 0 THEN 'google' ELSE 'github' END, 'u' || n, 'u' || n, timestamptz '2025-01-01 00:00Z' + n * interval '1 second'
   FROM generate_series(1, :rows) n;

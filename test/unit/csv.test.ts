@@ -69,6 +69,8 @@ const users: fc.Arbitrary<User> = fc.record({
   last_login: fc.option(instant),
   login_count: fc.nat(2 ** 31 - 1),
   external_id: fc.option(text),
+  email_verified: fc.option(fc.boolean()),
+  metadata: fc.option(fc.dictionary(text, fc.oneof(fc.integer(), text), { maxKeys: 2 })),
   accounts: fc.array(
     fc.constantFrom(
       { network: 'stellar' as const, public_key: stellarAddress(2), wallet_type: 'custodial' as const },
@@ -164,6 +166,7 @@ const lineOf = (auth_value: string) =>
   formatCsvUser({
     ...{ id: 1, auth_method: 'google', auth_value, email: null, wallet: null, external_id: null, accounts: [] },
     ...{ created_at: '2026-01-31T12:00:00.000Z', last_login: null, login_count: 0 },
+    ...{ email_verified: null, metadata: null },
   });
 
 describe('what a spreadsheet would change', () => {

@@ -54,6 +54,7 @@ export const TYPES: Record<Type, string> = {
   USER_UPDATED: 'user.updated',
   USER_REMOVED: 'user.removed',
   USER_RESTORED: 'user.restored',
+  USER_MERGED: 'user.merged',
   ACCOUNT_ADDED: 'account.added',
   IDENTITY_BANNED: 'identity.banned',
   IDENTITY_UNBANNED: 'identity.unbanned',
