@@ -1,4 +1,4 @@
--- A user may log in by several identities (docs/decisions/identities.md). The primary one stands in users, as before; those that are linked to it have
+-- A user may log in by several identities (docs/decisions/linked-identities.md). The primary one stands in users, as before; those that are linked to it have
 -- a table. The database holds that an identity is of one current user of a project at most, whichever of the two tables has it.
 
 -- step: words for what is new
