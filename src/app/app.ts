@@ -100,8 +100,8 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   const admission = createAdmission(options.admission ?? ADMISSION, eventLoop);
   const unread = createUnreadBytes();
   const { hooks: admissionHooks, runWithAdmission } = admitRequests(app, admission, unread);
-  const lifetimes = createLifetimes(app, runWithAdmission, unread, timeouts.heartbeatMs);
-  const streams = createStreams(app, services.projects, lifetimes, options.streamLimits);
+  const lifetimes = createLifetimes(app, runWithAdmission, unread);
+  const streams = createStreams(app, services.projects, lifetimes, timeouts.heartbeatMs, options.streamLimits);
   addHooks(app, {
     closing: closing.hooks,
     commonHeaders,
@@ -138,7 +138,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     const isEmbedded = config.db.engine === 'embedded';
     const { examine = async () => [] } = options;
     await app.register(dashboardPlugin, {
-      ...{ config, services, runWithAdmission, lifetimes, door },
+      ...{ config, services, runWithAdmission, lifetimes, streams, door },
       newsMs: timeouts.newsMs,
       status: createStatus(isEmbedded, examine),
       requireOpen: () => requireOpen(context),

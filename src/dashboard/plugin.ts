@@ -12,7 +12,7 @@ import { AppError, badInput, COMMAND, fromUnknown, withdrawn } from '../errors.j
 import type { RunWithAdmission } from '../http/admission.js';
 import { isAwaited } from '../http/connections.js';
 import { refuseMalformedUrl, reportFailure, setCommonHeaders } from '../http/failures.js';
-import { createPlaces, type Lifetimes } from '../http/lifetime.js';
+import { createPlaces, type Lifetimes, type Streams } from '../http/lifetime.js';
 import { createScopes, type DashboardContext, type StatusSource } from './builder.js';
 import type { Door } from './door.js';
 import { engine } from './engine.js';
@@ -42,6 +42,7 @@ export interface DashboardOptions {
   readonly runWithAdmission: RunWithAdmission;
   /** Downloads and uploads outlive their requests. */
   readonly lifetimes: Lifetimes;
+  readonly streams: Streams;
   /** The least time between two events of what a page follows. There may be many pages, so rights are read only so often. */
   readonly newsMs: number;
   /** Throws UNAVAILABLE while the service is starting or closing. */

@@ -9,8 +9,7 @@ import { parse } from '../domain/parse.js';
 import type { AuditQuestion, ProjectScope } from '../domain/projects.js';
 import { AppError, badInput, type ErrorCode, fromUnknown } from '../errors.js';
 import { allowLongUpload, refuseBrackets, reportFailure } from '../http/failures.js';
-import { HEARTBEAT, type Lifetime, type Lifetimes, type Terms } from '../http/lifetime.js';
-import { EVENT_STREAM } from '../http/media-types.js';
+import type { Lifetime, Lifetimes, Streams, Terms } from '../http/lifetime.js';
 
 /*
  * Downloads, uploads and what a page follows, which may be of any length. Nothing that they hold for others waits for the network: a file
@@ -61,9 +60,14 @@ const dates = {
 export interface StreamOptions {
   readonly services: Services;
   readonly lifetimes: Lifetimes;
+  readonly streams: Streams;
 }
 
-export function serveStreams(app: FastifyInstance, rightOf: RightOf, { services, lifetimes }: StreamOptions): void {
+export function serveStreams(
+  app: FastifyInstance,
+  rightOf: RightOf,
+  { services, lifetimes, streams }: StreamOptions,
+): void {
   const { spool } = services;
 
   /** Begins a transfer, and returns the body of its answer. `fail` tells the client of a failure, or throws it, which breaks the answer off. */
@@ -161,21 +165,17 @@ export function serveStreams(app: FastifyInstance, rightOf: RightOf, { services,
     exposeHeadRoute: false,
     handler: async (request, reply) => {
       const { scope, terms, restMs } = await rightOf(request, 'inspect', 'follow');
-      const body = lifetimes.begin(request, reply, terms, async ({ signal, admit, write }) => {
-        const timer = setInterval(() => void write(HEARTBEAT).catch(() => undefined), lifetimes.heartbeatMs);
+      return streams.follow(request, reply, terms, async function* ({ signal, admit }) {
         try {
           for await (const _ of services.changes.watch(scope, signal)) {
-            await write(await admit(async () => NEWS));
+            yield await admit(async () => NEWS);
             await sleep(restMs, undefined, { signal });
           }
         } catch (error) {
           // Where it is not admitted, it ends in order: the page connects again.
           if (!signal.aborted && !(error instanceof AppError)) throw error;
-        } finally {
-          clearInterval(timer);
         }
       });
-      return reply.type(`${EVENT_STREAM}; charset=utf-8`).header('x-accel-buffering', 'no').send(body);
     },
   });
 

@@ -203,10 +203,10 @@ function fromPool(
   const { onStatement } = options;
   const statementsOn = createStatements(onStatement && ((sql) => onStatement(sql, 'primary')));
   const single = statementsOn(pool, limit);
-  const { inTransaction, withRetries } = createTransactions(pool, statementsOn);
+  const { inTransaction, withRetries, retried } = createTransactions(pool, statementsOn);
 
   const primary: ReplicaReads = {
-    query: (sql) => withRetries(() => single.query(sql)),
+    ...retried(single),
     transaction: (isolation, work) => inTransaction(isolation, null, work),
   };
   const replica = openReplica(primary);
@@ -222,10 +222,7 @@ function fromPool(
   return {
     ...engine,
     prisma,
-    withdrawable(mayBegin) {
-      const on = statementsOn(pool, limit, mayBegin);
-      return { query: (sql) => withRetries(() => on.query(sql)) };
-    },
+    withdrawable: (mayBegin) => retried(statementsOn(pool, limit, mayBegin)),
     statementMs: limitMs === 0 ? 0 : readMs,
     models,
     change: (work) => models((prisma) => prisma.$transaction(work)),

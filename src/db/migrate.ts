@@ -21,8 +21,6 @@ import {
 /** An arbitrary constant, the same in every version of userdir. */
 const ADVISORY_LOCK = 8_327_301_945;
 const ADVISORY_RETRY_MS = 500;
-/** The pause between questions how far a long statement has come. */
-const WATCH_MS = 5_000;
 
 /** The history table of Prisma. `applied_steps_count` says how many steps of a migration are done. */
 const HISTORY_TABLE = `
@@ -73,16 +71,12 @@ export async function migrate(db: Target, options: MigrateOptions = {}): Promise
   const client = await db.direct.connect();
   let missing: Missing[] = [];
   try {
-    const beside = await besideOf(db, client);
-    const stop = beside === null ? () => undefined : cancelable(beside, signal);
+    const stop = await cancelable(db, client, signal);
     try {
       await lock(client, { tell, signal });
       missing = await findMissing(client, migrations);
       if (missing.length > 0) await requireRights(client, missing);
-      await applyAll(
-        { client, tell, signal, waitMs, watch: beside === null ? (_progress, work) => work() : watcher(beside) },
-        missing,
-      );
+      await applyAll({ client, tell, signal, waitMs }, missing);
       await client.query('SELECT pg_advisory_unlock($1)', [ADVISORY_LOCK]);
     } finally {
       stop();
@@ -99,50 +93,16 @@ export async function migrate(db: Target, options: MigrateOptions = {}): Promise
   return missing.map(({ name }) => name);
 }
 
-/** From where a session can be looked at and canceled: the process that it has, and another connection. Null on the embedded engine, which has one session. */
-async function besideOf({ direct, engineUsage }: Target, client: PoolClient) {
-  if (engineUsage() !== null) return null;
+/** Cancels, by another connection, the statement that runs when `signal` aborts; the returned function ends that. The embedded engine has one session. */
+async function cancelable({ direct, engineUsage }: Target, client: PoolClient, signal: AbortSignal) {
+  if (engineUsage() !== null) return () => undefined;
   const { rows } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
-  return { pid: rows[0]?.pid, options: direct.options };
-}
-
-type Beside = NonNullable<Awaited<ReturnType<typeof besideOf>>>;
-
-/** Cancels the statement that runs when `signal` aborts; the returned function ends that. */
-function cancelable({ pid, options }: Beside, signal: AbortSignal): () => void {
   const cancel = () =>
-    void withConnection(options, (other) => other.query('SELECT pg_cancel_backend($1)', [pid])).catch(() => undefined);
+    void withConnection(direct.options, (other) => other.query('SELECT pg_cancel_backend($1)', [rows[0]?.pid])).catch(
+      () => undefined,
+    );
   signal.addEventListener('abort', cancel, { once: true });
   return () => signal.removeEventListener('abort', cancel);
-}
-
-/** The phase of a session that builds an index. */
-const PROGRESS = `
-  SELECT phase, greatest(tuples_done, blocks_done) AS done, greatest(tuples_total, blocks_total) AS total
-  FROM pg_stat_progress_create_index WHERE pid = $1`;
-
-function watcher({ pid, options }: Beside): Run['watch'] {
-  return async (progress, work) => {
-    const ended = new AbortController();
-    const { signal } = ended;
-    const watch = async () => {
-      await sleep(WATCH_MS, undefined, { signal, ref: false });
-      await withConnection(options, async (other) => {
-        for (;;) {
-          const [row] = (await other.query(PROGRESS, [pid])).rows;
-          progress(row === undefined ? 'goes on' : `${row.phase}, ${row.done} of ${row.total}`);
-          await sleep(2 * WATCH_MS, undefined, { signal, ref: false });
-        }
-      });
-    };
-    const watching = watch().catch(() => undefined);
-    try {
-      return await work();
-    } finally {
-      ended.abort();
-      await watching;
-    }
-  };
 }
 
 /** Takes the lock of migrations by repeated attempts: a waiting statement would have a snapshot, for which CREATE INDEX CONCURRENTLY waits. */

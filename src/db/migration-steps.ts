@@ -28,8 +28,6 @@ export interface Run {
   readonly signal: AbortSignal;
   /** The wait of each step for other transactions. */
   readonly waitMs: number;
-  /** Calls `progress` from time to time with what the session does, as far as the database can tell. */
-  watch<Result>(progress: (text: string) => void, work: () => Promise<Result>): Promise<Result>;
 }
 
 export const seconds = (startedAt: number) => `${((performance.now() - startedAt) / 1_000).toFixed(1)} s`;
@@ -61,7 +59,7 @@ export async function inTransaction(run: Run, what: string, work: () => Promise<
 /** Does a step from its beginning. `done` notes in the transaction of the step, or after it, that it is done. */
 export async function runStep(run: Run, { name }: Migration, step: Step, done: () => Promise<void>): Promise<void> {
   const what = `${name}, ${step.what}`;
-  const { client, tell } = run;
+  const { client } = run;
   if (step.mode === 'in one transaction') {
     await inTransaction(run, what, async () => {
       await client.query(step.sql);
@@ -75,13 +73,7 @@ export async function runStep(run: Run, { name }: Migration, step: Step, done: (
       // No statement waits in line behind such a step.
       await client.query(`SET lock_timeout = ${Math.min(run.waitMs, MAX_LOCK_TIMEOUT_MS)}`);
       await dropBrokenIndex(run, step.sql);
-      const startedAt = performance.now();
-      await run
-        .watch(
-          (progress) => tell(`${what}: ${progress}, ${seconds(startedAt)}`, true),
-          () => client.query(step.sql),
-        )
-        .finally(() => client.query('RESET lock_timeout'));
+      await client.query(step.sql).finally(() => client.query('RESET lock_timeout'));
     });
     await done();
   }

@@ -187,7 +187,12 @@ export function createTransactions(
     }
   }
 
-  return { onOneConnection, inTransaction, withRetries };
+  /** The same statements, each again after such a failure. */
+  const retried = (statements: Queryable): Queryable => ({
+    query: (statement) => withRetries(() => statements.query(statement)),
+  });
+
+  return { onOneConnection, inTransaction, withRetries, retried };
 }
 
 const AT_ONCE = 1_000;

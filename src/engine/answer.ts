@@ -3,12 +3,11 @@ import { createYoga, type Plugin } from 'graphql-yoga';
 import { RETRY_SOON } from '../errors.js';
 import { helpHeader } from '../http/failures.js';
 import { JSON_TYPE } from '../http/media-types.js';
-import type { LoggedOperation } from '../http/request-log.js';
-import { isSliceOver, nextSlice } from '../http/turns.js';
 import type { EngineContext } from './cost.js';
-import type { DocumentCache } from './documents.js';
 import { type ErrorTerms, toGraphQLError } from './errors.js';
-import { errorsOf, executeRequest, type PreparedRequest, tooLarge } from './execution.js';
+import { errorsOf, executeRequest, type PreparedRequest } from './execution.js';
+
+/* Answers what execution.ts does not answer by itself: refusals, errors without data, and what is unusual, which Yoga answers. */
 
 /** The answer to a GraphQL request over HTTP. */
 export interface Answer {
@@ -51,7 +50,7 @@ function answerRefused(accept: string, prepared: PreparedRequest, terms: ErrorTe
 }
 
 /** Answers prepared requests. `terms` are for errors that belong to no resolver. */
-export function createAnswerer(schema: GraphQLSchema, documents: DocumentCache, terms: ErrorTerms) {
+export function createAnswerer(schema: GraphQLSchema, terms: ErrorTerms) {
   const yoga = createYoga<ServerContext, EngineContext>({
     schema,
     context: ({ context }) => context,
@@ -83,19 +82,19 @@ export function createAnswerer(schema: GraphQLSchema, documents: DocumentCache, 
   }
 
   return {
-    async answer(request: HttpRequest, prepared: PreparedRequest, context: EngineContext): Promise<Answer> {
-      const body = await answerFast(prepared, context, documents);
-      const answer: Answer =
-        body === null
-          ? (answerRefused(request.accept, prepared, context) ?? (await answerByYoga(request, prepared, context)))
-          : {
-              status: 200,
-              headers: { 'content-type': `${request.accept}; charset=utf-8` },
-              body,
-              failure: prepared.failure,
-            };
-      if (prepared.isUnavailable)
-        return refuse({ ...answer, status: 503, headers: { ...answer.headers, ...RETRY_SOON } });
+    /** `body` has the nulls of a request that found no database. */
+    async answer(
+      request: HttpRequest,
+      prepared: PreparedRequest,
+      context: EngineContext,
+      body: string | null,
+    ): Promise<Answer> {
+      if (body !== null) {
+        const headers = { 'content-type': `${request.accept}; charset=utf-8`, ...RETRY_SOON };
+        return refuse({ status: 503, headers, body, failure: prepared.failure });
+      }
+      const answer =
+        answerRefused(request.accept, prepared, context) ?? (await answerByYoga(request, prepared, context));
       return answer.status < 400 ? answer : refuse(answer);
     },
     dispose: async () => yoga.dispose(),
@@ -136,52 +135,4 @@ function usePreparedRequest(terms: ErrorTerms): Plugin {
     // A subscription that is refused: others do not come here (graphql/plugin.ts).
     onSubscribe: ({ args, setSubscribeFn }) => setSubscribeFn(() => execute(args.contextValue)),
   };
-}
-
-/** The operation of a request as the log and the metrics name it. */
-export function operationOf({ operation, cost }: PreparedRequest): LoggedOperation | null {
-  return operation && { type: operation.node.operation, name: operation.loggedName, cost };
-}
-
-/**
- * The body of the answer to the common request, a JSON POST of a valid operation whose answer has data; null where Yoga has to answer.
- * It skips the Fetch API request and response of Yoga's HTTP layer, which cost several times as much as the rest. The body is the same.
- */
-export async function answerFast(
-  prepared: PreparedRequest,
-  context: EngineContext,
-  documents: DocumentCache,
-): Promise<string | null> {
-  const { operation, document } = prepared;
-  if (operation === null || prepared.refusal !== null || !prepared.isPlain) return null;
-  if (operation.run !== null) {
-    const answer = await operation.run(prepared.coerced, context);
-    if (answer === 'too large') prepared.refusal ??= [tooLarge()];
-    if (prepared.refusal !== null) return null;
-    if (typeof answer === 'object' && 'body' in answer) return answer.body;
-    context = context.again(answer === 'too large' ? undefined : answer.outcome);
-  }
-  const result = await executeRequest(prepared, context);
-  if (result.data === undefined) return null;
-  if (isSliceOver()) await nextSlice(context.project);
-  const body = JSON.stringify(result);
-  if (result.errors === undefined && operation.countExecution(body)) documents.updateSize(document);
-  return body;
-}
-
-/** True if a request has only the parameters that are read here. */
-export function isPlainPost(method: string, body: object): boolean {
-  if (method !== 'POST') return false;
-  for (const name in body) {
-    if (!PLAIN_PARAMETERS.has(name) && !(name === 'extensions' && isPersistedQuery(body))) return false;
-  }
-  return true;
-}
-
-const PLAIN_PARAMETERS = new Set(['query', 'documentId', 'variables', 'operationName']);
-
-/** True if the only extension of a request is the hash of its query. */
-function isPersistedQuery(body: object): boolean {
-  const names = Object.keys((body as { extensions?: object | null }).extensions ?? {});
-  return names.length === 1 && names[0] === 'persistedQuery';
 }

@@ -1,10 +1,11 @@
 import type { GraphQLSchema } from 'graphql';
 import { createAnswerer } from './answer.js';
 import { declaredCost, type LimitedSchema } from './cost.js';
-import { createDocumentCache, type DocumentCache, readDocument } from './documents.js';
-import { type ErrorTerms, nameEnumValues } from './errors.js';
+import { createDocumentCache, readDocument } from './documents.js';
+import type { ErrorTerms } from './errors.js';
 import { executeRequest, prepareRequest } from './execution.js';
 import { LIMITS } from './limits.js';
+import { nameEnumValues } from './nodes.js';
 
 export type Engine = ReturnType<typeof createEngine>;
 
@@ -23,6 +24,6 @@ export function createEngine(
     createDocumentCache: () => createDocumentCache(on),
     prepareRequest,
     executeRequest,
-    createAnswerer: (documents: DocumentCache, terms: ErrorTerms) => createAnswerer(schema, documents, terms),
+    createAnswerer: (terms: ErrorTerms) => createAnswerer(schema, terms),
   };
 }

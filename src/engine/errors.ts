@@ -1,14 +1,4 @@
-import {
-  type ASTNode,
-  BREAK,
-  GraphQLError,
-  type GraphQLSchema,
-  getNamedType,
-  isEnumType,
-  isInputObjectType,
-  isIntrospectionType,
-  visit,
-} from 'graphql';
+import { type ASTNode, BREAK, GraphQLError, type GraphQLSchema, getNamedType, isInputObjectType, visit } from 'graphql';
 import { type AppError, type DocsOf, type ErrorCode, fromUnknown, isErrorCode, redact } from '../errors.js';
 import { MAX_ERRORS } from './limits.js';
 import { definitionOf } from './nodes.js';
@@ -186,29 +176,4 @@ export function nameKeys(schema: GraphQLSchema, error: GraphQLError): GraphQLErr
   if (!isInputObjectType(type)) return error;
   const message = `${error.message} Expected one of ${Object.keys(type.getFields()).join(', ')}.`;
   return new GraphQLError(message, { nodes: error.nodes ?? null });
-}
-
-/** Makes the errors of the enums of a schema say which values they accept. */
-export function nameEnumValues(schema: GraphQLSchema): void {
-  for (const type of Object.values(schema.getTypeMap())) {
-    if (!isEnumType(type) || isIntrospectionType(type) || Object.hasOwn(type, 'parseValue')) continue;
-    const accepted = ` Expected one of ${type
-      .getValues()
-      .map(({ name }) => name)
-      .join(', ')}`;
-    const named =
-      <Args extends unknown[]>(read: (...args: Args) => unknown) =>
-      (...args: Args) => {
-        try {
-          return read.apply(type, args);
-        } catch (error) {
-          if (!(error instanceof GraphQLError)) throw error;
-          const isQuoted = error.nodes?.[0]?.kind === 'StringValue';
-          const message = `${error.message}${accepted}${isQuoted ? ', without quotes' : ''}.`;
-          throw new GraphQLError(message, { nodes: error.nodes ?? null });
-        }
-      };
-    type.parseValue = named(type.parseValue);
-    type.parseLiteral = named(type.parseLiteral);
-  }
 }

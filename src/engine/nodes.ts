@@ -1,7 +1,7 @@
 import {
   type ASTNode,
   type FieldNode,
-  type GraphQLError,
+  GraphQLError,
   type GraphQLField,
   type GraphQLObjectType,
   type GraphQLOutputType,
@@ -11,6 +11,8 @@ import {
   getNamedType,
   getNullableType,
   getVariableValues,
+  isEnumType,
+  isIntrospectionType,
   isLeafType,
   isNonNullType,
   isObjectType,
@@ -140,6 +142,31 @@ function coercePlain(variables: readonly Variable[], values: Values): Values | n
     if (coerced[name] === undefined) return null;
   }
   return coerced;
+}
+
+/** Makes the errors of the enums of a schema say which values they accept. */
+export function nameEnumValues(schema: GraphQLSchema): void {
+  for (const type of Object.values(schema.getTypeMap())) {
+    if (!isEnumType(type) || isIntrospectionType(type) || Object.hasOwn(type, 'parseValue')) continue;
+    const accepted = ` Expected one of ${type
+      .getValues()
+      .map(({ name }) => name)
+      .join(', ')}`;
+    const named =
+      <Args extends unknown[]>(read: (...args: Args) => unknown) =>
+      (...args: Args) => {
+        try {
+          return read.apply(type, args);
+        } catch (error) {
+          if (!(error instanceof GraphQLError)) throw error;
+          const isQuoted = error.nodes?.[0]?.kind === 'StringValue';
+          const message = `${error.message}${accepted}${isQuoted ? ', without quotes' : ''}.`;
+          throw new GraphQLError(message, { nodes: error.nodes ?? null });
+        }
+      };
+    type.parseValue = named(type.parseValue);
+    type.parseLiteral = named(type.parseLiteral);
+  }
 }
 
 /** A reader of the arguments of a field from coerced variables. */

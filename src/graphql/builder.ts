@@ -8,7 +8,7 @@ import type { Admit } from '../domain/changes.js';
 import type { ProjectScope } from '../domain/projects.js';
 import type { Account, User, UserIdentity } from '../domain/users.js';
 import type { EngineContext, Outcome } from '../engine/cost.js';
-import { countCosts, isLarge, type PreparedRequest, wrapForEngine } from '../engine/execution.js';
+import { wrapForEngine } from '../engine/execution.js';
 import { wrapResolvers } from '../engine/wrap-resolvers.js';
 import type { AppError } from '../errors.js';
 import { addEnums } from './shared.js';
@@ -44,30 +44,6 @@ export interface Follower {
   readonly admit: Admit;
   /** Tells the client a cursor at the next heartbeat, unless an event comes before it. */
   tellLater(cursor: string): void;
-}
-
-/** The context of the resolvers of a request, or of an event of a subscription. */
-export function contextOf(
-  { id, scope, until, addWeight, report }: Requester,
-  prepared: PreparedRequest | null,
-  services: Services,
-  follower: GraphQLContext['follower'] = null,
-): GraphQLContext {
-  const countCost = countCosts(prepared, addWeight);
-  const context: GraphQLContext = {
-    scope,
-    project: scope.appId,
-    services,
-    requestId: id,
-    until,
-    follower,
-    isLarge: prepared !== null && isLarge(prepared),
-    charge: countCost(),
-    again: (outcome) => ({ ...context, charge: countCost(), outcome }),
-    report,
-    docsOf: services.docsOf,
-  };
-  return context;
 }
 
 /** The models with the rows that services return: what is public of them. */

@@ -2,9 +2,9 @@ import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import { shouldRenderGraphiQL } from 'graphql-yoga';
 import type { Services } from '../context.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
-import { type HttpRequest, isPlainPost } from '../engine/answer.js';
+import type { HttpRequest } from '../engine/answer.js';
 import { extensionsOf } from '../engine/errors.js';
-import type { Parameters } from '../engine/execution.js';
+import { answerFast, isPlainPost, type Parameters, type PreparedRequest } from '../engine/execution.js';
 import { LIMITS, limitExceeded } from '../engine/limits.js';
 import { AppError, badInput } from '../errors.js';
 import type { RunWithAdmission } from '../http/admission.js';
@@ -21,9 +21,10 @@ import {
 import type { Streams } from '../http/lifetime.js';
 import { accepts, EVENT_STREAM, JSON_TYPE, preferredType } from '../http/media-types.js';
 import type { DemoCredentials } from '../http/public-routes.js';
-import { contextOf, type Requester } from './builder.js';
+import type { Requester } from './builder.js';
 import { createExplorer } from './explorer.js';
 import {
+  contextOf,
   createPersistedQueries,
   createRequestReader,
   createTextFinder,
@@ -56,7 +57,7 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
   const documents = engine.createDocumentCache();
   const persisted = createPersistedQueries();
   const reader = createRequestReader(documents, persisted);
-  const answerer = engine.createAnswerer(documents, {
+  const answerer = engine.createAnswerer({
     report: ({ cause: err }) => app.log.error({ err }, 'A request failed.'),
     docsOf: services.docsOf,
   });
@@ -156,11 +157,13 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
         subscriptionEvents(subscription, { requester, documents, services, stream }),
       );
     }
-    const { status, headers, body, failure } = await answerer.answer(
-      httpRequestOf(request),
-      prepared,
-      contextOf(requester, prepared, services),
-    );
+    const context = contextOf(requester, prepared, services);
+    const data = await answerFast(prepared, context, documents);
+    const asked = httpRequestOf(request);
+    const { status, headers, body, failure } =
+      data === null || prepared.isUnavailable
+        ? await answerer.answer(asked, prepared, context, data)
+        : answerOf(asked, data, prepared);
     // True if the request timed out (http/connections.ts). Fastify would log the URL of a second answer.
     if (reply.sent) return reply;
     request.failure = failure;
@@ -194,6 +197,12 @@ function requesterOf(request: FastifyRequest): Requester {
     report: (failure) => reportFailure(failure, request, 'A resolver failed.'),
   };
 }
+
+/** The answer of a request that has data. */
+const answerOf = ({ accept }: HttpRequest, body: string, { failure }: PreparedRequest) => ({
+  ...{ status: 200, headers: { 'content-type': `${accept}; charset=utf-8` } },
+  ...{ body, failure },
+});
 
 function httpRequestOf({ method, url, raw, json }: FastifyRequest): HttpRequest {
   return { method, url, accept: raw.headers.accept as string, body: json };

@@ -13,8 +13,9 @@ import {
 } from '../engine/execution.js';
 import { AppError } from '../errors.js';
 import { HEARTBEAT, type OpenStream } from '../http/lifetime.js';
-import { contextOf, type Follower, type GraphQLContext, type Requester } from './builder.js';
+import type { Follower, GraphQLContext, Requester } from './builder.js';
 import type { ChangeEvent } from './changes.js';
+import { contextOf } from './request.js';
 import { schema } from './schema.js';
 
 /*

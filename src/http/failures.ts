@@ -2,7 +2,17 @@ import { randomUUID } from 'node:crypto';
 import { type IncomingMessage, maxHeaderSize, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { AppError, badInput, type DocsOf, type ErrorCode, expected, fromUnknown, NO_SUCH_PATH } from '../errors.js';
+import type { z } from 'zod';
+import {
+  AppError,
+  badInput,
+  type DocsOf,
+  type ErrorCode,
+  expected,
+  fromUnknown,
+  NO_SUCH_PATH,
+  redact,
+} from '../errors.js';
 import { currentAnswer, endGently } from './connections.js';
 import { JSON_TYPE } from './media-types.js';
 import type { Hooks } from './pipeline.js';
@@ -123,9 +133,43 @@ export function refuseBrackets(query: unknown, parameters: readonly string[]): v
   }
 }
 
+const NAMED = 10;
+const NAME_LENGTH = 64;
+/** No name is added to a header of this length: a proxy may refuse an answer with more than 4 KiB of headers. */
+const HEADER_LENGTH = 1_000;
+
+/** Names unknown query parameters in `Userdir-Ignored-Parameters`, and refuses brackets, before the check, which drops unknown ones. */
+export function namesIgnoredParameters({ querystring }: { readonly querystring?: z.ZodObject }) {
+  const names = Object.keys(querystring?.shape ?? {});
+  return ({ query }: FastifyRequest, reply: FastifyReply): void => {
+    const ignored = ignoredParameters(query as object, names);
+    if (ignored !== '') reply.header('userdir-ignored-parameters', ignored);
+    refuseBrackets(query, names);
+  };
+}
+
+/** The value of the header: the first unknown query parameters, percent-encoded. */
+function ignoredParameters(query: object, names: readonly string[]): string {
+  let header = '';
+  let named = 0;
+  for (const name in query) {
+    if (name === '' || names.includes(plainName(name))) continue;
+    header += (named === 0 ? '' : ', ') + encodeName(name);
+    named += 1;
+    if (named === NAMED || header.length >= HEADER_LENGTH) break;
+  }
+  return header;
+}
+
+function encodeName(name: string): string {
+  const start = redact(name).slice(0, NAME_LENGTH);
+  // Half of a surrogate pair cannot be encoded.
+  return encodeURIComponent(start.replace(/[\ud800-\udbff]$/, ''));
+}
+
 /** Characters that end the host in a URL, or that put a user name before it. */
 const BEYOND_HOST = /[/?#@\\]/;
-/** The Host of the last request, which was well-formed. The next one is nearly always the same, and is not parsed again. */
+/** The Host of the last request, which was well-formed. To parse it again takes 0.9 µs, a hundredth of a short request (2026-11-26). */
 let lastHost = '';
 
 /** True if a part of a URL is percent-encoded UTF-8. */

@@ -77,12 +77,7 @@ interface Open {
 
 export type Lifetimes = ReturnType<typeof createLifetimes>;
 
-export function createLifetimes(
-  app: FastifyInstance,
-  runWithAdmission: RunWithAdmission,
-  unread: UnreadBytes,
-  heartbeatMs: number,
-) {
+export function createLifetimes(app: FastifyInstance, runWithAdmission: RunWithAdmission, unread: UnreadBytes) {
   const open = new Set<Open>();
   let isClosing = false;
   let checking = false;
@@ -172,7 +167,7 @@ export function createLifetimes(
     return body.stream;
   }
 
-  return { begin, heartbeatMs };
+  return { begin };
 }
 
 /** A body that is written by pieces, each when the client has room for it. Waiting pieces count as unread. */
@@ -214,11 +209,13 @@ export type StreamLimits = Readonly<typeof LIMITS>;
 /** A comment that is sent on a stream, so that nothing on its way counts it as idle. */
 export const HEARTBEAT = ': \n\n';
 
-/** A stream that was admitted. Its permission is that of its credentials. */
 export interface OpenStream extends Lifetime<ProjectScope> {
   /** Sends a text in place of the next heartbeat, unless an event comes before it. The text must not fail. */
   atHeartbeat(text: () => string | Promise<string>): void;
 }
+
+/** Makes the texts of a stream. */
+export type Events = (stream: OpenStream) => AsyncGenerator<string, void>;
 
 export type Streams = ReturnType<typeof createStreams>;
 
@@ -226,24 +223,33 @@ export function createStreams(
   app: FastifyInstance,
   projects: Pick<Credentialed, 'authenticate'>,
   lifetimes: Lifetimes,
+  heartbeatMs: number,
   limits: StreamLimits = LIMITS,
 ) {
   const places = createPlaces({ perHolder: limits.perProject, inAll: limits.inAll }, () => tooMany(limits));
   const beats = new Set<() => void>();
   const timer = setInterval(() => {
     for (const beat of beats) beat();
-  }, lifetimes.heartbeatMs).unref();
+  }, heartbeatMs).unref();
   app.addHook('onClose', async () => clearInterval(timer));
 
   return {
     count: places.count,
-    /** Streams the texts of `events`: each is made when the client has read most of those before it. RATE_LIMITED where too many are open. */
-    send(
-      request: FastifyRequest,
-      reply: FastifyReply,
-      permission: Permission,
-      events: (stream: OpenStream) => AsyncGenerator<string, void>,
-    ): FastifyReply {
+    /** Streams the texts of `events`: each is made when the client has read most of those before it. */
+    follow(request: FastifyRequest, reply: FastifyReply, terms: Terms<ProjectScope>, events: Events): FastifyReply {
+      const stream = lifetimes.begin(request, reply, terms, (open) => writeAll(events, open, beats));
+      return reply
+        .headers({
+          'content-type': `${EVENT_STREAM}; charset=utf-8`,
+          // A proxy would collect the events.
+          'x-accel-buffering': 'no',
+          // Otherwise the connection would stay open after a stream that ends because the service closes.
+          connection: 'close',
+        })
+        .send(stream);
+    },
+    /** The same for a project, by its credentials. RATE_LIMITED where too many are open. */
+    send(request: FastifyRequest, reply: FastifyReply, permission: Permission, events: Events): FastifyReply {
       const { appId } = request.scope;
       // Null only without credentials, and then there is no scope.
       const credentials = readCredentials(request.headers) as NonNullable<ReturnType<typeof readCredentials>>;
@@ -260,16 +266,7 @@ export function createStreams(
         },
         endsAtClose: true,
       };
-      const stream = lifetimes.begin(request, reply, terms, (open) => writeAll(events, open, beats));
-      return reply
-        .headers({
-          'content-type': `${EVENT_STREAM}; charset=utf-8`,
-          // A proxy would collect the events.
-          'x-accel-buffering': 'no',
-          // Otherwise the connection would stay open after a stream that ends because the service closes.
-          connection: 'close',
-        })
-        .send(stream);
+      return this.follow(request, reply, terms, events);
     },
   };
 }
@@ -277,11 +274,7 @@ export function createStreams(
 const comment = () => HEARTBEAT;
 
 /** Writes texts one after another, and a heartbeat where none comes for long. */
-async function writeAll(
-  events: (stream: OpenStream) => AsyncGenerator<string, void>,
-  open: Lifetime<ProjectScope>,
-  beats: Set<() => void>,
-): Promise<void> {
+async function writeAll(events: Events, open: Lifetime<ProjectScope>, beats: Set<() => void>): Promise<void> {
   let isWriting = false;
   let written = Promise.resolve();
   let heartbeat: () => string | Promise<string> = comment;

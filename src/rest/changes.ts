@@ -15,10 +15,9 @@ import {
 import { parse } from '../domain/parse.js';
 import { AppError } from '../errors.js';
 import { type Authenticate, stillAuthenticated } from '../http/authentication.js';
-import { refuseMalformedUrl } from '../http/failures.js';
+import { namesIgnoredParameters, refuseMalformedUrl } from '../http/failures.js';
 import type { OpenStream, Streams } from '../http/lifetime.js';
 import { EVENT_STREAM, JSON_TYPE, preferredType } from '../http/media-types.js';
-import { namesIgnoredParameters } from './ignored-parameters.js';
 import { compileValidator } from './plugin.js';
 import { answer } from './shapes.js';
 

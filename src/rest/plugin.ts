@@ -5,9 +5,8 @@ import { parse } from '../domain/parse.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
 import { type Authenticate, authenticated, CHALLENGE, stillAuthenticated } from '../http/authentication.js';
 import { jsonBodyParser } from '../http/body.js';
-import { codeHeaders, refuseUnknownRoutes, sendFailure } from '../http/failures.js';
+import { codeHeaders, namesIgnoredParameters, refuseUnknownRoutes, sendFailure } from '../http/failures.js';
 import { JSON_TYPE } from '../http/media-types.js';
-import { namesIgnoredParameters } from './ignored-parameters.js';
 import { userRoutes } from './users.js';
 import { BODY_FORM, walletRoutes } from './wallets.js';
 

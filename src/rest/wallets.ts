@@ -16,9 +16,8 @@ import { AppError } from '../errors.js';
 import type { RunWithAdmission } from '../http/admission.js';
 import { type Authenticate, authenticated, stillAuthenticated } from '../http/authentication.js';
 import { parseWithAdmission, readJsonBody } from '../http/body.js';
-import { plainName } from '../http/failures.js';
+import { namesIgnoredParameters, plainName } from '../http/failures.js';
 import { isSliceOver, nextSlice } from '../http/turns.js';
-import { namesIgnoredParameters } from './ignored-parameters.js';
 import { answer, EXAMPLE_ADDRESS, verdicts, verification } from './shapes.js';
 
 const userIdError = { error: says('user_id', 'a whole number, 1 and up') };

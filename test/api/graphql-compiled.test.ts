@@ -1,9 +1,8 @@
 import type * as GraphQL from 'graphql';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { answerFast } from '#dist/engine/answer.js';
 import { compile } from '#dist/engine/compiled.js';
-import { prepareRequest } from '#dist/engine/execution.js';
-import { contextOf } from '#dist/graphql/builder.js';
+import { answerFast, prepareRequest } from '#dist/engine/execution.js';
+import { contextOf } from '#dist/graphql/request.js';
 import { engine, schema } from '#dist/graphql/schema.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 

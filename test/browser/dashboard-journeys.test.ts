@@ -312,8 +312,9 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     const { page } = opened;
     const dialog = page.getByRole('dialog');
     await visit(app, page, `/${project.appId}/settings`);
-    await page.getByLabel('Name of the project').fill('Renamed');
-    await button(page, 'Rename').click();
+    await button(page, 'Rename…').click();
+    await dialog.getByLabel('Name of the project').fill('Renamed');
+    await button(dialog, 'Rename').click();
     await page.getByText('The project is renamed.').waitFor();
     await page.getByRole('navigation', { name: 'Main' }).getByText('Renamed').waitFor();
 

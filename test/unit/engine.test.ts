@@ -1,9 +1,9 @@
 import { createRequire } from 'node:module';
 import type * as GraphQL from 'graphql';
 import { describe, expect, test } from 'vitest';
-import { answerFast } from '#dist/engine/answer.js';
 import { costs, type EngineContext } from '#dist/engine/cost.js';
 import { createEngine } from '#dist/engine/engine.js';
+import { answerFast } from '#dist/engine/execution.js';
 import { LIMITS } from '#dist/engine/limits.js';
 import { badInput } from '#dist/errors.js';
 

@@ -2,7 +2,6 @@ import type { Signal } from '@preact/signals';
 import { type ComponentChildren, cloneElement, type VNode } from 'preact';
 import { useId } from 'preact/hooks';
 import { closeDialog, Dialog, type DialogProps, opened } from './dialog.js';
-import { formatBucket } from './format.js';
 import { type Failure, useAction } from './graphql.js';
 import { FIRST_PAGE, useUrlState } from './location.js';
 import { announce, Button, Problem } from './parts.js';
@@ -121,32 +120,20 @@ interface FilterInputProps {
 export function FilterInput({ label, name, isDate = false, otherwise = '' }: FilterInputProps) {
   const { query, go } = useUrlState();
   const value = query[name] ?? otherwise;
-  const input = (
-    <input
-      {...(isDate ? { type: 'date' } : { placeholder: 'then Enter' })}
-      name={name}
-      value={value}
-      onChange={({ currentTarget }) => {
-        const text = currentTarget.value.trim();
-        if (text !== value) go({ ...FIRST_PAGE, [name]: text });
-      }}
-    />
-  );
   return (
     <Field label={label}>
-      {isDate ? (
-        <span class="date" data-shown={shownDate(value)}>
-          {input}
-        </span>
-      ) : (
-        input
-      )}
+      <input
+        {...(isDate ? { type: 'date' } : { placeholder: 'then Enter' })}
+        name={name}
+        value={value}
+        onChange={({ currentTarget }) => {
+          const text = currentTarget.value.trim();
+          if (text !== value) go({ ...FIRST_PAGE, [name]: text });
+        }}
+      />
     </Field>
   );
 }
-
-/** Browsers write a date in their own form. While it is not typed, it has the form of all other dates. */
-const shownDate = (date: string) => (Number.isNaN(Date.parse(date)) ? 'any day' : formatBucket(date, 'DAY'));
 
 interface TextFieldProps extends Omit<FieldProps, 'children'> {
   readonly text: Signal<string>;

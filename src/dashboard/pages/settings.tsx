@@ -1,10 +1,11 @@
 import { useSignal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
 import { useLocation } from 'preact-iso';
-import { FormDialog, type FormDialogProps, TextField } from './form.js';
-import { graphql, may, send, useAction } from './graphql.js';
+import { FormDialog, TextField } from './form.js';
+import { formatNumber } from './format.js';
+import { graphql, may, send } from './graphql.js';
 import { paths } from './location.js';
-import { announce, Button, Problem, Time } from './parts.js';
-import { SameByApiDetails } from './recipes.js';
+import { announce, Button, Time } from './parts.js';
 import { type CurrentProject, Header, useCurrentProject, useTitle } from './screen.js';
 
 const RENAME = graphql(
@@ -23,22 +24,64 @@ export function Settings({ appId }: { appId: string }) {
   const project = useCurrentProject();
   useTitle('Settings');
   if (!project) return null;
+  const { name, requestsPerMinute, disabledAt } = project;
+  if (!may('operate'))
+    return (
+      <>
+        <Header title="Settings" />
+        <p class="quiet">
+          The name is “<bdi>{name}</bdi>”. Only an admin may change the settings of <code>{appId}</code>.
+        </p>
+      </>
+    );
   return (
     <>
       <Header title="Settings" />
-      {may('operate') ? (
-        <>
-          <Rename key={project.name} project={project} />
-          <Limit key={`limit ${project.requestsPerMinute}`} project={project} />
-          <Availability project={project} />
-          <Deletion project={project} />
-        </>
-      ) : (
-        <p class="quiet">
-          The name is “<bdi>{project.name}</bdi>”. Only an admin may change the settings of <code>{appId}</code>.
-        </p>
-      )}
+      <Setting title="Name" label="Rename…" opens={<Rename project={project} />}>
+        <bdi>{name}</bdi>
+      </Setting>
+      <Setting title="Rate limit" label="Change the limit…" opens={<Limit project={project} />}>
+        {requestsPerMinute === null
+          ? 'What the setting RATE_LIMIT says.'
+          : `${formatNumber(requestsPerMinute)} requests in a minute.`}
+      </Setting>
+      <Setting
+        title="Availability"
+        label={disabledAt ? 'Enable the project…' : 'Disable the project…'}
+        opens={<Availability project={project} />}
+      >
+        {disabledAt ? (
+          <>
+            Disabled since <Time at={disabledAt} />. Its secrets are refused until it is enabled.
+          </>
+        ) : (
+          'While a project is disabled, all its secrets are refused, and its webhooks are sent nothing. Nothing is lost.'
+        )}
+      </Setting>
+      <Setting title="Deletion" label="Delete the project…" class="danger" opens={<DeleteProject project={project} />}>
+        Its users with their accounts, its bans, secrets, webhooks and audit trail are erased. This cannot be undone.
+        Export the users first.
+      </Setting>
     </>
+  );
+}
+
+interface SettingProps {
+  readonly title: string;
+  readonly label: string;
+  readonly class?: string;
+  readonly opens: ComponentChildren;
+  readonly children: ComponentChildren;
+}
+
+/** What is set, and the button that changes it. */
+function Setting({ title, children, ...button }: SettingProps) {
+  return (
+    <section class="setting">
+      <h2>{title}</h2>
+      <p>{children}</p>
+      <Button {...button} />
+    </section>
   );
 }
 
@@ -46,38 +89,11 @@ interface OfProject {
   readonly project: CurrentProject;
 }
 
-interface SettingFormProps extends Omit<FormDialogProps<unknown>, 'onDone' | 'danger'> {
-  readonly done: string;
-}
-
-/** One setting, which is changed in its place. */
-function SettingForm({ title, submit, work, done, recipe, disabled, children }: SettingFormProps) {
-  const change = useAction(work);
-  return (
-    <section class="setting">
-      <h2>{title}</h2>
-      <form
-        onSubmit={async (event) => {
-          event.preventDefault();
-          if (await change.run()) announce(done);
-        }}
-      >
-        {children}
-        <Problem failure={change.failure} />
-        <button type="submit" disabled={change.busy || disabled}>
-          {submit}
-        </button>
-        <SameByApiDetails recipe={recipe} />
-      </form>
-    </section>
-  );
-}
-
 function Rename({ project: { appId, name } }: OfProject) {
   const newName = useSignal(name);
   return (
-    <SettingForm
-      title="Name"
+    <FormDialog
+      title="Rename the project"
       submit="Rename"
       work={() => send(RENAME, { appId, name: newName.value })}
       done="The project is renamed."
@@ -91,7 +107,7 @@ function Rename({ project: { appId, name } }: OfProject) {
         name="name"
         required
       />
-    </SettingForm>
+    </FormDialog>
   );
 }
 
@@ -100,9 +116,9 @@ function Limit({ project: { appId, requestsPerMinute } }: OfProject) {
   const newLimit = useSignal(now);
   const rate = newLimit.value === '' ? null : Number(newLimit.value);
   return (
-    <SettingForm
-      title="Rate limit"
-      submit="Change the limit"
+    <FormDialog
+      title="Limit the requests of the project"
+      submit="Change"
       work={() => send(LIMIT, { appId, rate })}
       done="The limit is changed."
       recipe={{ userdir: ['project', 'limit', appId, '--rate', String(rate ?? 'default')] }}
@@ -117,58 +133,27 @@ function Limit({ project: { appId, requestsPerMinute } }: OfProject) {
         text={newLimit}
         name="rate"
       />
-    </SettingForm>
+    </FormDialog>
   );
 }
 
 function Availability({ project: { appId, disabledAt } }: OfProject) {
-  const word = disabledAt ? 'enable' : 'disable';
-  const title = disabledAt ? 'Enable the project' : 'Disable the project';
+  const [word, Word] = disabledAt ? ['enable', 'Enable'] : ['disable', 'Disable'];
   return (
-    <section class="setting">
-      <h2>{title}</h2>
+    <FormDialog
+      title={`${Word} the project?`}
+      submit={Word}
+      danger={!disabledAt}
+      work={async () => (disabledAt ? send(ENABLE, { appId }) : send(DISABLE, { appId }))}
+      recipe={{ userdir: ['project', word, appId] }}
+      done={`The project is ${word}d.`}
+    >
       <p>
-        {disabledAt ? (
-          <>
-            Disabled since <Time at={disabledAt} />. Its secrets are refused until it is enabled.
-          </>
-        ) : (
-          'While a project is disabled, all its secrets are refused, and its webhooks are sent nothing. Nothing is lost.'
-        )}
+        {disabledAt
+          ? 'Its secrets work again at once, and its webhooks go on.'
+          : 'Every request of its backends is refused at once, and its webhooks stop.'}
       </p>
-      <Button
-        label={`${title}…`}
-        opens={
-          <FormDialog
-            title={`${title}?`}
-            submit={disabledAt ? 'Enable' : 'Disable'}
-            danger={!disabledAt}
-            work={async () => (disabledAt ? send(ENABLE, { appId }) : send(DISABLE, { appId }))}
-            recipe={{ userdir: ['project', word, appId] }}
-            done={`The project is ${word}d.`}
-          >
-            <p>
-              {disabledAt
-                ? 'Its secrets work again at once, and its webhooks go on.'
-                : 'Every request of its backends is refused at once, and its webhooks stop.'}
-            </p>
-          </FormDialog>
-        }
-      />
-    </section>
-  );
-}
-
-function Deletion({ project }: OfProject) {
-  return (
-    <section class="setting">
-      <h2>Delete the project</h2>
-      <p>
-        Its users with their accounts, its bans, secrets, webhooks and audit trail are erased. This cannot be undone.
-        Export the users first.
-      </p>
-      <Button label="Delete the project…" class="danger" opens={<DeleteProject project={project} />} />
-    </section>
+    </FormDialog>
   );
 }
 

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import { BulkButton, UndoRemoval } from './bulk.js';
-import { LOGIN_METHODS, METHOD_NAMES, plural } from './format.js';
+import { plural } from './format.js';
 import { graphql, may, useQuery } from './graphql.js';
 import { ImportDialog } from './import.js';
 import { FIRST_PAGE, streamPath, type UrlState, useUrlState } from './location.js';
@@ -251,8 +251,7 @@ function describeTotal(total: number, filter: UserFilter): string {
 function NoRows({ appId, hasMore }: { appId: string; hasMore: boolean }) {
   const { query, href } = useUrlState();
   const all = href({ ...FIRST_PAGE, q: null, removed: null, ...NO_FILTER });
-  const search = query['q'];
-  if (search) return <NotFound search={search} all={all} />;
+  if (query['q']) return <NotFound all={all} />;
   if (query['removed'] === '1' && !query['after'])
     return <Empty title="No user is removed.">A removed user stays here until a purge.</Empty>;
   if (stateFrom(query))
@@ -279,37 +278,21 @@ function NoRows({ appId, hasMore }: { appId: string; hasMore: boolean }) {
   return <NoUsers appId={appId} />;
 }
 
-/** A search that found nothing, and what may have been meant. */
-function NotFound({ search, all }: { search: string; all: string }) {
+/** A search that found nothing, and where else to look. */
+function NotFound({ all }: { all: string }) {
   const { query, href } = useUrlState();
   const removed = query['removed'] === '1';
-  const method = LOGIN_METHODS.find((name) => name === search.toUpperCase());
-  const [id, ...others] = search.match(/\d+/g) ?? [];
-  const isPadded = id !== undefined && others.length === 0 && id !== search && /^\W*\w*\W*\d+\W*$/.test(search);
-  const links = [
-    method && <a href={href({ q: null, removed: null, method })}>Users with the login method {METHOD_NAMES[method]}</a>,
-    isPadded && <a href={href({ q: id })}>Search for {id}</a>,
-    !removed && <a href={href({ removed: '1' })}>Look among removed users</a>,
-    <a href={all}>Show all users</a>,
-  ].filter((link) => link);
   return (
     <Empty title={`No ${removed ? 'removed ' : ''}user has this ID, external ID, email, address or identity.`}>
       <p>
         {removed
           ? 'Among removed users the search finds whole values only.'
           : 'Nor does an email, an external ID or the ID at a provider begin with it. User IDs and addresses are found whole.'}
-        {cutAddress(search)}
       </p>
-      <p class="choices-line">{links}</p>
+      <p class="choices-line">
+        {!removed && <a href={href({ removed: '1' })}>Look among removed users</a>}
+        <a href={all}>Show all users</a>
+      </p>
     </Empty>
   );
-}
-
-/** An address that lost its end when it was copied. */
-function cutAddress(text: string): string {
-  if (/^0x[\da-f]+$/i.test(text) && text.length !== 42)
-    return ` An Ethereum address has 40 hex digits after 0x; here are ${text.length - 2}.`;
-  if (/^G[A-Z2-7]{20,}$/.test(text) && text.length !== 56)
-    return ` A Stellar address has 56 characters; here are ${text.length}.`;
-  return '';
 }
