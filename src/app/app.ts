@@ -44,7 +44,7 @@ import { verdictsPlugin } from '../rest/wallets.js';
 import type { Logger } from '../telemetry/logger.js';
 import type { Figure } from '../telemetry/metrics.js';
 import type { RequestTrace } from '../telemetry/request-trace.js';
-import { figuresOf } from './figures.js';
+import { figuresOf, shared } from './figures.js';
 
 export interface ServerOptions {
   readonly config: Config;
@@ -184,14 +184,8 @@ function createFastify({ config, log, context }: ServerOptions, timeouts: Timeou
 }
 
 function createReadyCheck(context: Context, isClosing: () => boolean): () => Promise<void> {
-  let checking: Promise<void> | null = null;
-  /** Requests share a check that is under way: anyone may ask, as often as they like. */
-  function checkDatabase(): Promise<void> {
-    checking ??= withReadyTimeout(context.db.check()).finally(() => {
-      checking = null;
-    });
-    return checking;
-  }
+  // Anyone may ask, as often as they like.
+  const checkDatabase = shared(() => withReadyTimeout(context.db.check()));
   return async () => {
     if (context.fault !== null) throw unavailable(context.fault);
     if (isClosing() || !context.isOpen) throw new Error('The service is starting or closing.');

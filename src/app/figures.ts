@@ -117,7 +117,7 @@ function replicaFigures({ usage }: NonNullable<Context['db']['replica']>): Figur
 }
 
 /** Asks once for all that wait for the answer. */
-function shared<Result>(ask: () => Promise<Result>): () => Promise<Result> {
+export function shared<Result>(ask: () => Promise<Result>): () => Promise<Result> {
   let asking: Promise<Result> | null = null;
   return () => {
     asking ??= ask().finally(() => {

@@ -30,6 +30,14 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
     );
   const ME = { query: '{ me { name } }' };
 
+  test('a single sign-on that failed says why, and the address forgets it', async () => {
+    const page = await browser.newPage();
+    await page.goto(`${app.url}/dashboard#sso=denied`);
+    await page.getByText('Your account has no role here.').waitFor();
+    expect(page.url()).toBe(`${app.url}/dashboard`);
+    await page.close();
+  });
+
   test.each(['127.0.0.1', 'localhost'])(
     'a session works over plain HTTP as %s, and no page of another site has it',
     async (name) => {

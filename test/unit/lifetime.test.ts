@@ -33,7 +33,7 @@ beforeEach(async () => {
   unread = createUnreadBytes();
   admission = createAdmission(ADMISSION);
   places = createPlaces({ perHolder: 100, inAll: 100 }, () => new AppError('RATE_LIMITED', 'Too many.'));
-  const lifetimes = createLifetimes(app, admitRequests(app, admission, unread).runWithAdmission, unread, 10_000);
+  const lifetimes = createLifetimes(app, admitRequests(app, admission, unread).runWithAdmission, unread);
   app.get('/', async (request, reply) => {
     await before;
     const terms = {

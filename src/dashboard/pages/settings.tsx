@@ -5,7 +5,7 @@ import { FormDialog, TextField } from './form.js';
 import { formatNumber } from './format.js';
 import { graphql, may, send } from './graphql.js';
 import { paths } from './location.js';
-import { announce, Button, Time } from './parts.js';
+import { announce, Button, Time, Value } from './parts.js';
 import { type CurrentProject, Header, useCurrentProject, useTitle } from './screen.js';
 
 const RENAME = graphql(
@@ -38,7 +38,7 @@ export function Settings({ appId }: { appId: string }) {
     <>
       <Header title="Settings" />
       <Setting title="Name" label="Rename…" opens={<Rename project={project} />}>
-        <bdi>{name}</bdi>
+        <Value>{name}</Value>
       </Setting>
       <Setting title="Rate limit" label="Change the limit…" opens={<Limit project={project} />}>
         {requestsPerMinute === null

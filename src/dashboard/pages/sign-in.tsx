@@ -1,6 +1,6 @@
 import { signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { asFailure, type Failure, failureOf, hasEnded, ME, me, post, send } from './graphql.js';
+import { asFailure, Failure, failureOf, hasEnded, ME, me, post, send } from './graphql.js';
 import { Button, every, Loading, Problem } from './parts.js';
 import { config, hasPasskeys, loadConfig, PasskeysElsewhere, signInByPasskey } from './passkey-ceremonies.js';
 
@@ -12,13 +12,23 @@ const failure = signal<Failure | undefined>(undefined);
 /** The fragment of a login link, before its token. */
 const LOGIN = '#login=';
 
+/** The fragment after a single sign-on that failed, and what it says (dashboard/oidc.ts). */
+const SSO = '#sso=';
+const SSO_FAILURES: Record<string, string> = {
+  denied: 'Your account has no role here. An admin of your sign-on can give it one.',
+  conflict: 'Another operator has the name of your account. Ask an admin.',
+  failed: 'The single sign-on failed. Try it again; the log of the service says why.',
+};
+
 /** The token of a link that has not reached the service yet. */
 let unused: string | undefined;
 
 /** The operator of the session. A login link is used first, and leaves the address bar and the history at once. */
 export async function startSession(): Promise<void> {
   const token = location.hash.startsWith(LOGIN) ? location.hash.slice(LOGIN.length) : unused;
-  if (location.hash.startsWith(LOGIN)) history.replaceState(null, '', location.pathname + location.search);
+  const refused = location.hash.startsWith(SSO) ? SSO_FAILURES[location.hash.slice(SSO.length)] : undefined;
+  const before = refused === undefined ? undefined : new Failure(refused, '');
+  if (token !== undefined || refused) history.replaceState(null, '', location.pathname + location.search);
   try {
     if (token !== undefined) await useLink(token);
     unused = undefined;
@@ -31,7 +41,7 @@ export async function startSession(): Promise<void> {
     const reason = asFailure(error);
     const isRefused = reason.code === 'UNAUTHENTICATED';
     unused = isRefused ? undefined : token;
-    failure.value = isRefused && token === undefined ? undefined : reason;
+    failure.value = isRefused && token === undefined ? before : reason;
   }
 }
 

@@ -133,7 +133,7 @@ function WebhookFields({ url, description, types, setTypes }: Fields) {
 }
 
 /** Explains how to try a webhook without a public host. */
-export function OnYourMachine() {
+function OnYourMachine() {
   return (
     <details>
       <summary>Try it on your own machine</summary>

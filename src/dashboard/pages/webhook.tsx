@@ -9,7 +9,6 @@ import { Header, useTitle } from './screen.js';
 import { Answer, Table } from './table.js';
 import {
   EditWebhook,
-  OnYourMachine,
   PauseWebhook,
   RemoveWebhook,
   ReplayWebhook,
@@ -18,7 +17,7 @@ import {
   RotateSecret,
   TestWebhook,
 } from './webhook-dialogs.js';
-import { namesOf, Samples, State } from './webhooks.js';
+import { namesOf, State } from './webhooks.js';
 
 const WEBHOOK = graphql(`
   query Webhook($appId: ID!, $id: ID!) {
@@ -115,10 +114,6 @@ function Known({ appId, webhook }: OfOne) {
         />
       </section>
       <Attempts {...of} />
-      <Samples />
-      <section>
-        <OnYourMachine />
-      </section>
     </>
   );
 }

@@ -74,7 +74,7 @@ export function State({ webhook: { status, failures } }: { webhook: Pick<Webhook
 const SAMPLES = graphql(`query WebhookSamples { webhookSamples { type meaning body } }`);
 
 /** The types of changes, and what is sent for each. */
-export function Samples() {
+function Samples() {
   const query = useQuery(SAMPLES, {});
   return (
     <section>
