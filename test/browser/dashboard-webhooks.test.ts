@@ -212,8 +212,6 @@ describe.skipIf(!hasBrowser)('webhooks in the dashboard', () => {
 
   test.each([
     ['light', 1280],
-    ['dark', 1280],
-    ['light', 390],
     ['dark', 390],
   ] as const)('have nothing that axe finds, and fit, in %s at %d', async (colorScheme, width) => {
     const project = await app.createProject();
