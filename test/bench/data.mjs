@@ -132,7 +132,6 @@ async function fill(url, users, smallProjects, log) {
   await withClient(url, async (client) => {
     await client.query(`SET synchronous_commit = off; SET maintenance_work_mem = '256MB'; SET work_mem = '64MB'`);
     const restore = await dropIndexes(client);
-    await makeAddressParts(client);
 
     const { rows: small } = await client.query(
       `INSERT INTO projects (name, app_id)
@@ -152,7 +151,6 @@ async function fill(url, users, smallProjects, log) {
       }
       firstId += size;
     }
-    await client.query('DROP TABLE address_heads, address_middles, address_tails');
     await client.query(`SELECT setval('users_id_seq', $1)`, [firstId]);
 
     log('  indexes');
@@ -191,17 +189,14 @@ async function insertUsers(client, { projectId, firstId, size, from, to }) {
   await client.query('BEGIN');
   await client.query(
     `CREATE TEMPORARY TABLE made ON COMMIT DROP AS
-     SELECT id, (id * 37) % 100 AS kind, created_at, head.text || middle.text || tail.text AS stellar,
+     SELECT id, (id * 37) % 100 AS kind, created_at, stellar,
             '0x' || substr(encode(sha256(int8send(id)), 'hex'), 1, 40) AS ethereum
      FROM (
-       SELECT $1::bigint + n AS id,
+       SELECT $1::bigint + n AS id, stellar,
               date_trunc('milliseconds', timestamptz '${FIRST_DAY}' + (timestamptz '${LAST_DAY}' - '${FIRST_DAY}') * (n::float8 / $2)) AS created_at
-       FROM generate_series($3::bigint, $4::bigint - 1) AS n
-     ) AS numbered
-     JOIN address_heads head ON head.place = id % ${ADDRESS_PARTS}
-     JOIN address_middles middle ON middle.place = (id / ${ADDRESS_PARTS}) % ${ADDRESS_PARTS}
-     JOIN address_tails tail ON tail.crc = head.crc # middle.crc`,
-    [firstId, size, from, to],
+       FROM (SELECT stellar, $3::bigint + place - 1 AS n FROM unnest($4::text[]) WITH ORDINALITY AS part(stellar, place)) AS placed
+     ) AS numbered`,
+    [firstId, size, from, Array.from({ length: to - from }, () => stellarAddress())],
   );
   await client.query(
     `INSERT INTO users (project_id, id, auth_method, auth_value, auth_value_key, login_email, wallet, created_at, last_login, login_count)
@@ -236,60 +231,15 @@ async function insertUsers(client, { projectId, firstId, size, from, to }) {
   await client.query('COMMIT');
 }
 
-const ADDRESS_PARTS = 4_096;
 const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
 
-/**
- * Parts from which SQL combines millions of different valid Stellar addresses (SEP-23). An address is the base32 of 35
- * bytes, and 5 bytes are 8 characters. The last two bytes are a CRC-16 of the others. The CRC starts at zero, so the
- * CRC of an XOR of byte strings is the XOR of their CRCs. The first two groups of 5 bytes vary, and they determine the
- * matching end.
- */
-async function makeAddressParts(client) {
-  await client.query(`
-    CREATE TABLE address_heads (place int PRIMARY KEY, text text, crc int);
-    CREATE TABLE address_middles (place int PRIMARY KEY, text text, crc int);
-    CREATE TABLE address_tails (crc int PRIMARY KEY, text text)`);
-  const fixed = randomBytes(33).fill(0, 0, 10);
-  const heads = differentBytes(4).map((bytes) => Buffer.concat([Buffer.from([6 << 3]), bytes]));
-  const middles = differentBytes(5);
-  await insertParts(client, 'address_heads', heads, (part) => crc16(Buffer.concat([part, Buffer.alloc(28)])));
-  await insertParts(client, 'address_middles', middles, (part) =>
-    crc16(Buffer.concat([Buffer.alloc(5), part, Buffer.alloc(23)])),
-  );
-  const crcOfFixed = crc16(fixed);
-  const crcs = Array.from({ length: 65_536 }, (_, index) => index);
-  const tails = crcs.map((crc) => {
-    const checksum = crc ^ crcOfFixed;
-    return base32(Buffer.concat([fixed.subarray(10), Buffer.from([checksum & 0xff, checksum >> 8])]));
-  });
-  await client.query('INSERT INTO address_tails SELECT * FROM unnest($1::int[], $2::text[])', [crcs, tails]);
-  await client.query('ANALYZE address_heads, address_middles, address_tails');
-}
-
-function insertParts(client, table, parts, crcOf) {
-  return client.query(`INSERT INTO ${table} SELECT * FROM unnest($1::int[], $2::text[], $3::int[])`, [
-    parts.map((_, place) => place),
-    parts.map(base32),
-    parts.map(crcOf),
-  ]);
-}
-
-function differentBytes(size) {
-  const made = new Map();
-  while (made.size < ADDRESS_PARTS) {
-    const bytes = randomBytes(size);
-    made.set(bytes.toString('hex'), bytes);
-  }
-  return [...made.values()];
-}
-
 function base32(bytes) {
-  const bits = [...bytes].map((byte) => byte.toString(2).padStart(8, '0')).join('');
-  return bits
-    .match(/.{5}/g)
-    .map((five) => BASE32[Number.parseInt(five, 2)])
-    .join('');
+  let text = '';
+  for (let bit = 0; bit < bytes.length * 8; bit += 5) {
+    const pair = (bytes[bit >> 3] << 8) | (bytes[(bit >> 3) + 1] ?? 0);
+    text += BASE32[(pair >> (11 - (bit & 7))) & 31];
+  }
+  return text;
 }
 
 /** CRC-16/XMODEM. */

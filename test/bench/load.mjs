@@ -72,7 +72,7 @@ async function loadByWrk({ url, headers, requests, numbers, expected = '', conne
   }
 }
 
-export function rawRequest(host, headers, { method, path, headers: own, body }) {
+function rawRequest(host, headers, { method, path, headers: own, body }) {
   const lines = [`${method} ${path} HTTP/1.1`, `Host: ${host}`];
   for (const [name, value] of Object.entries({ ...headers, ...own })) {
     if (body !== undefined || name !== 'content-type') lines.push(`${name}: ${value}`);
