@@ -4,7 +4,7 @@ import { LongestFirst } from './test/support/sequencer.js';
 
 /**
  * The tests by what they need. `npm test` runs `fast`, `npm run test:slow` `slow`; `npm run test:all` runs all of them, on the embedded database and, where
- * TEST_DATABASE_URL names a server, on that PostgreSQL too. They start in this order, without waiting for the end of a kind.
+ * TEST_DATABASE_URL names a server, on that PostgreSQL too. `LongestFirst` says in which order their files start.
  */
 interface Kind {
   readonly include: string[];
