@@ -368,18 +368,4 @@ describe('an operator is changed', () => {
       can: expect.arrayContaining(['oversee']),
     });
   });
-
-  test('and can be limited from the first moment', async () => {
-    const name = `new-${process.pid}`;
-    const { addOperator } = await admin.ask(
-      'mutation ($name: String!, $appIds: [ID!]) { addOperator(name: $name, role: ADMIN, appIds: $appIds) { projects { appId } } }',
-      { name, appIds: [own.appId] },
-    );
-    expect(addOperator).toEqual({ projects: [{ appId: own.appId }] });
-    const unknown = await admin.graphql(
-      'mutation { addOperator(name: "not-added", role: ADMIN, appIds: ["x"]) { name } }',
-    );
-    expect(codesOf(unknown)).toEqual(['NOT_FOUND']);
-    expect(await sql(`SELECT 1 FROM operators WHERE name = 'not-added'`)).toEqual([]);
-  });
 });

@@ -285,14 +285,7 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     const changes = /Create|Import|Remove|Restore|Undo|Ban|Unban|Add|Rotate|Revoke|Rename|Disable|Delete|Select/;
     for (const screen of [
       '',
-      '/users',
-      '/users?q=ada@example.com',
-      '/users?removed=1',
-      '/secrets',
-      '/bans',
-      '/webhooks',
-      '/audit',
-      '/settings',
+      ...'/users /users?q=ada@example.com /users?removed=1 /secrets /bans /webhooks /audit /settings'.split(' '),
     ]) {
       await visit(app, page, `/${project.appId}${screen}`);
       const main = page.getByRole('main');

@@ -42,16 +42,19 @@ describe.runIf(inject('engine') === 'postgres')('with DATABASE_DIRECT_URL', () =
     const server = await startServer({ ...env, DEMO: 'off' });
     const login = await recordLogin(server.url, project, { authMethod: 'passkey', authValue: 'one' });
     expect(login.body.data.recordLogin.created).toBe(true);
-    const { rows } = await admin.query(
-      `SELECT usename AS role, bool_or(query = 'LISTEN userdir_secrets') AS listens FROM pg_stat_activity
-       WHERE application_name = 'userdir' AND datname = current_database() GROUP BY usename`,
-    );
-    expect(rows).toEqual(
-      expect.arrayContaining([
-        { role, listens: false },
-        { role: admin.user, listens: true },
-      ]),
-    );
+    const roles = async () =>
+      (
+        await admin.query(
+          `SELECT usename AS role, bool_or(query = 'LISTEN userdir_secrets') AS listens FROM pg_stat_activity
+           WHERE application_name = 'userdir' AND datname = current_database() GROUP BY usename`,
+        )
+      ).rows;
+    const expected = [
+      { role, listens: false },
+      { role: admin.user, listens: true },
+    ];
+    // It serves before it listens.
+    await expect.poll(roles, { timeout: 30_000 }).toEqual(expect.arrayContaining(expected));
     await server.stop();
   });
 

@@ -54,22 +54,6 @@ describe('while a server runs', () => {
     ]);
   });
 
-  test('who takes its last admin of all projects from the service is told', async () => {
-    const told = async (...args: string[]) => {
-      const { code, stderr } = await userdir({ ...server.settings(), OPERATOR: 'ada' }, ['operator', ...args]);
-      expect(code).toBe(0);
-      return stderr;
-    };
-    const warning = 'No admin of all projects is left';
-    expect(await told('add', 'second', '--role', 'admin')).toBe('');
-    expect(await told('update', 'second', '--role', 'viewer')).toBe('');
-    expect(await told('update', 'ada', '--role', 'support')).toContain(warning);
-    expect(await told('update', 'ada', '--role', 'admin')).toBe('');
-    expect(await told('remove', 'second')).toBe('');
-    expect(await told('remove', 'ada')).toContain(warning);
-    expect(await told('add', 'ada', '--role', 'admin')).toBe('');
-  });
-
   test('a malformed OPERATOR is refused', async () => {
     const { code, stderr } = await userdir({ ...server.settings(), OPERATOR: 'a b' }, ['project', 'list']);
     expect([code, stderr]).toEqual([1, expect.stringContaining('OPERATOR: got "a b", expected 1 to 64 letters')]);

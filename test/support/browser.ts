@@ -19,14 +19,8 @@ export function launchBrowser(...args: readonly string[]): Promise<Browser> {
   return chromium.launch({
     executablePath: browserPath,
     args: [
-      '--headless',
-      '--no-sandbox',
-      '--disable-gpu',
-      '--disable-quic',
-      '--no-first-run',
-      '--disable-background-networking',
-      '--disable-component-update',
-      '--disable-sync',
+      ...`--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
+        --disable-component-update --disable-sync`.split(/\s+/),
       ...args,
     ],
   });

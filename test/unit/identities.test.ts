@@ -96,15 +96,7 @@ describe('an email', () => {
   });
 
   test.each([
-    'xn--a.example',
-    'xn--example-.com',
-    'a℀b.example',
-    'bü¨x.example',
-    'bü%41.example',
-    'bü/x',
-    'bü?x',
-    'bü#x',
-    'bü:80',
+    ...'xn--a.example xn--example-.com a℀b.example bü¨x.example bü%41.example bü/x bü?x bü#x bü:80'.split(' '),
     'bü\\x',
     'bücher.example.',
   ])('is invalid with a domain that IDNA refuses: %s', (name) => {

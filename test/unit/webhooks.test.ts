@@ -41,12 +41,8 @@ describe('URLs of endpoints', () => {
   });
 
   test.each([
-    'http://example.com/',
-    'ftp://example.com/',
-    'file:///etc/passwd',
-    'https://ada:secret@example.com/',
-    'https://example.com/#part',
-    'example.com',
+    ...`http://example.com/ ftp://example.com/ file:///etc/passwd https://ada:secret@example.com/ https://example.com/#part
+      example.com`.split(/\s+/),
     '',
     `https://example.com/${'x'.repeat(2_048)}`,
     `https://example.com/${'ü'.repeat(1_000)}`,
