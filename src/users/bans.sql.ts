@@ -99,10 +99,15 @@ export async function deleteUserBan(tx: Queryable, actor: Actor, userId: bigint)
   await tx.query(Prisma.sql`
     WITH changed AS (
       DELETE FROM bans b
-      WHERE b.project_id = ${actor.projectId}::int AND ${IN_FORCE} AND (
-        b.user_id = ${userId}::bigint
-        OR (b.auth_method, b.auth_value_key) IN (SELECT i.auth_method, i.auth_value_key FROM (${identitiesOf(actor.projectId, userId)}) AS i)
-      )
+      WHERE b.ctid = ANY (ARRAY(
+        SELECT b.ctid FROM bans b WHERE b.project_id = ${actor.projectId}::int AND b.user_id = ${userId}::bigint
+        UNION ALL
+        SELECT b.ctid FROM (${identitiesOf(actor.projectId, userId)}) AS i CROSS JOIN LATERAL (
+          SELECT b.ctid FROM bans b
+          WHERE b.project_id = i.project_id AND b.auth_method = i.auth_method AND b.auth_value_key = i.auth_value_key
+          OFFSET 0
+        ) AS b
+      )) AND ${IN_FORCE}
       RETURNING NULL::timestamptz AS expires_at
     )
     ${insertAuditEntries(actor, 'unban', changedUser(userId))}`);

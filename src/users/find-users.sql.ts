@@ -97,7 +97,7 @@ export const findUsersById = findByKey<UserKey>(
 /** Users are searched by a folded login email, or by the key of an address among their accounts. */
 export type SearchedBy = 'email' | 'address';
 
-/** At most `limit` current users `u` with an email of `k`, and as many who have it with linked identities only, once for each of these. */
+/** At most `limit` current users `u` with an email of `k`, and as many rows for identities that are linked: of nulls where the user is among the first. */
 const withEmail = (columns: Prisma.Sql, limit: number) => Prisma.sql`
     (
       SELECT ${columns} FROM users u
@@ -106,12 +106,16 @@ const withEmail = (columns: Prisma.Sql, limit: number) => Prisma.sql`
     )
     UNION ALL
     (
-      SELECT ${columns} FROM identities i CROSS JOIN LATERAL (${userById('i', 'user_id')}) AS u
-      WHERE i.project_id = k.project_id AND i.login_email = k.value AND NOT i.removed AND u.login_email IS DISTINCT FROM k.value
-      LIMIT ${limit}::bigint
+      SELECT ${columns}
+      FROM (
+        SELECT i.project_id, i.user_id FROM identities i
+        WHERE i.project_id = k.project_id AND i.login_email = k.value AND NOT i.removed
+        LIMIT ${limit}::bigint
+      ) AS i
+      LEFT JOIN LATERAL (${userById('i', 'user_id')}) AS u ON u.login_email IS DISTINCT FROM k.value
     )`;
 
-/** At least `limit` users `u` who match the key `k`, if so many do, in no order, perhaps twice. Removed users of an address count as rows of nulls, so no search reads many more links. */
+/** At least `limit` rows `u` for users who match the key `k`, if so many do, in no order, perhaps twice. Rows of nulls, as for removed users of an address, count too, so no search reads many more. */
 const MATCHING: Record<SearchedBy, (limit: number) => Prisma.Sql> = {
   email: (limit) => withEmail(Prisma.sql`u.*`, limit),
   address: (limit) => Prisma.sql`
@@ -139,6 +143,9 @@ export interface MeasuredUser {
   bytes: number;
 }
 
+/** A row of nulls stands for no user. */
+export type MeasuredRow = MeasuredUser | { id: null };
+
 /** The longest JSON of a user without its texts, and of an account with them. */
 const USER_BYTES = 250;
 const ACCOUNT_BYTES = 130;
@@ -152,10 +159,10 @@ function measured(withAccounts: boolean): Prisma.Sql {
       + ${withAccounts ? Prisma.sql`${ACCOUNT_BYTES}::int * ${accounts}` : Prisma.sql`0`})::int AS bytes`;
 }
 
-/** At least `limit` current users with an email, if there are so many. */
+/** At least `limit` rows for current users with an email, if there are so many, perhaps twice, or of nulls. */
 export function measureByEmail(db: Queryable, { projectId, value, withAccounts }: SearchKey, limit: number) {
-  return db.query<MeasuredUser>(Prisma.sql`
-    SELECT DISTINCT u.* FROM (SELECT ${projectId}::int AS project_id, ${value}::text AS value) AS k
+  return db.query<MeasuredRow>(Prisma.sql`
+    SELECT u.* FROM (SELECT ${projectId}::int AS project_id, ${value}::text AS value) AS k
     CROSS JOIN LATERAL (${withEmail(measured(withAccounts), limit)}) AS u`);
 }
 
@@ -165,7 +172,7 @@ export function measureByAddress(
   { projectId, value, withAccounts }: SearchKey,
   afterLink: number,
   limit: number,
-): Promise<({ link: number } & (MeasuredUser | { id: null }))[]> {
+): Promise<({ link: number } & MeasuredRow)[]> {
   return db.query(Prisma.sql`
     SELECT a.link, ${measured(withAccounts)}
     FROM (

@@ -241,7 +241,7 @@ const linkedStatement = (waits: boolean) =>
     ), u AS (
       UPDATE users AS existing SET ${loginUpdates(LINKED_COLUMNS, Prisma.sql`false`)}, identity_login = ${PRIMARY_LOGIN}, ${COUNTED}
       FROM (SELECT k.*, ${THIS_INSTANT} AS last_login FROM k WHERE refusal IS NULL AND earlier IS NULL AND turn = 1) AS excluded
-      WHERE existing.project_id = excluded.project_id AND existing.id = excluded.user_id AND existing.deleted_at IS NULL
+      WHERE existing.project_id = excluded.project_id AND existing.id = excluded.user_id AND (existing.deleted_at IS NULL)::int = 1
       RETURNING existing.*, false AS created
     ), used AS (
       UPDATE identities AS i SET last_login = ${THIS_INSTANT}, login_email = coalesce(k.said_email, i.login_email),

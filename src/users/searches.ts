@@ -65,21 +65,25 @@ export function createSearch(db: Database, by: sql.SearchedBy) {
 }
 
 /** Of users in order. */
-const isFirst = ({ id }: User, place: number, users: readonly User[]) => users[place - 1]?.id !== id;
+const isFirst = ({ id }: { id: number }, place: number, users: readonly { id: number }[]) =>
+  users[place - 1]?.id !== id;
 
 /** Measures the users before it reads them, both in parts, so that other statements run in between. A user removed after it is left out. */
 async function findManyUsers(db: Database, by: sql.SearchedBy, key: sql.SearchKey): Promise<User[]> {
-  const measured = await MEASURE[by](db, key);
-  if (measured.length > MAX_MATCHES) throw tooMuch(by, 'more than 10,000 users match');
+  const rows = await MEASURE[by](db, key);
+  if (rows.length > MAX_MATCHES) throw tooMuch(by, 'more than 10,000 users match');
+  const measured = rows
+    .filter((row) => row.id !== null)
+    .sort(byNewest)
+    .filter(isFirst);
   if (measured.reduce((total, { bytes }) => total + bytes, 0) > LARGEST_ANSWER_BYTES) {
     throw tooMuch(by, `the ${measured.length.toLocaleString('en')} users who match take more than 8 MiB`);
   }
-  const newestFirst = measured.sort(byNewest);
   const { projectId, withAccounts } = key;
   const users: User[] = [];
   const partSize = MAX_WEIGHT / userWeight(withAccounts);
-  for (let start = 0; start < newestFirst.length; start += partSize) {
-    const part = newestFirst.slice(start, start + partSize);
+  for (let start = 0; start < measured.length; start += partSize) {
+    const part = measured.slice(start, start + partSize);
     const rows = await sql.findUsersById(
       db,
       part.map(({ id }) => ({ projectId, id: BigInt(id), withAccounts })),
@@ -89,8 +93,8 @@ async function findManyUsers(db: Database, by: sql.SearchedBy, key: sql.SearchKe
   return users;
 }
 
-/** The current users who match, in no order. If they are too many, at least one more than MAX_MATCHES. */
-const MEASURE: Record<sql.SearchedBy, (db: Database, key: sql.SearchKey) => Promise<sql.MeasuredUser[]>> = {
+/** Rows for the current users who match, in no order. If they are too many, at least one more than MAX_MATCHES. */
+const MEASURE: Record<sql.SearchedBy, (db: Database, key: sql.SearchKey) => Promise<sql.MeasuredRow[]>> = {
   email: (db, key) => sql.measureByEmail(db, key, MAX_MATCHES + 1),
   async address(db, key) {
     const measured: sql.MeasuredUser[] = [];

@@ -397,7 +397,7 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
           described.listRemovedIds(db, projectId, { after, limit: 20, order }),
         ),
       ),
-    findRemovedIds: about(ROWS, (db, at) =>
+    findRemovedIds: about(3 * ROWS, (db, at) =>
       each(
         [
           { identity: identity(at) },
@@ -635,7 +635,7 @@ const NO_STATEMENTS: Record<string, readonly string[]> = {
   'find-users': ['currentUserBy', 'userById'],
   'idempotency-keys': ['isKeyTaken', 'storeAnswers'],
   'import-users': ['toImportRows'],
-  logins: ['isUserRemoved'],
+  logins: ['isLinked', 'isUserRemoved'],
   'linked-accounts': ['isToBeLinked', 'linkedAccount', 'throwLinkingError', 'toAccounts'],
   'list-users': ['countGroupKey', 'pageGroupKey', 'slice', 'windowGroupKey'],
   operators: ['insertLogEntries', 'milliseconds'],
@@ -648,6 +648,7 @@ const NO_STATEMENTS: Record<string, readonly string[]> = {
     'changesFields',
     'importUpdates',
     'loginUpdates',
+    'namesOf',
     'pickUser',
     'recordArrays',
     'shownColumns',

@@ -100,7 +100,9 @@ BEGIN
     INSERT INTO changes (project_id, type, user_id, fields)
     SELECT u.project_id, 'user.updated', u.id, 'identities'
     FROM users u
-    WHERE u.project_id = coalesce(NEW.project_id, OLD.project_id) AND u.id = coalesce(NEW.user_id, OLD.user_id) AND u.deleted_at IS NULL
+    WHERE u.project_id = coalesce(NEW.project_id, OLD.project_id) AND u.id = coalesce(NEW.user_id, OLD.user_id)
+        -- So written, it fits no index of current users: each has many, and none of them the ID.
+        AND (u.deleted_at IS NULL)::int = 1
         AND NEW.removed IS NOT DISTINCT FROM coalesce(OLD.removed, NEW.removed)
     FOR NO KEY UPDATE OF u;
     RETURN NULL;
