@@ -6,7 +6,7 @@ import type { introspection } from '#dist/dashboard/introspection.js';
 type Tada = initGraphQLTada<{
   introspection: introspection;
   disableMasking: true;
-  scalars: { DateTime: string; Date: string; ID: string };
+  scalars: { DateTime: string; Date: string; ID: string; JSON: object };
 }>;
 
 /** An operation of the operators' schema, with the types of its variables and its answer. At run time it is its text. */

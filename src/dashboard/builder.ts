@@ -124,6 +124,7 @@ export const builder = new SchemaBuilder<{
     ID: { Input: string; Output: string | number };
     DateTime: { Input: string; Output: string };
     Date: { Input: string; Output: string };
+    JSON: { Input: unknown; Output: object };
   };
 }>({
   defaultFieldNullability: false,
@@ -146,6 +147,7 @@ builder.scalarType('DateTime', {
   description: 'An instant as an RFC 3339 string, in UTC and with milliseconds: `2026-01-31T12:00:00.000Z`.',
   ...asText,
 });
+builder.scalarType('JSON', { description: 'A JSON object.', serialize: (value) => value });
 builder.scalarType('Date', { description: 'A day in UTC: `2026-01-31`.', ...asText });
 
 export const roleEnum = builder.enumType('OperatorRole', {

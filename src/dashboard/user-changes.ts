@@ -1,15 +1,16 @@
 import type { Services } from '../context.js';
 import { parseBanTerms } from '../domain/bans.js';
 import { parseUserChanges } from '../domain/identities.js';
+import { atMost } from '../domain/input-limits.js';
 import { parse, userId } from '../domain/parse.js';
 import type { Permission, ProjectScope } from '../domain/projects.js';
 import { AppError, fromUnknown } from '../errors.js';
 import { orNull, required, withDefault } from '../graphql/shared.js';
 import { BAN_TERMS } from './bans.js';
 import { APP_ID, builder, type DashboardContext } from './builder.js';
+import { changedUser } from './identities.js';
 import { MAX_PAGE } from './paging.js';
-import { openAgain } from './projects.js';
-import { userType, within } from './users.js';
+import { userType } from './users.js';
 
 /** What became of one of several users. */
 interface UserResult {
@@ -50,9 +51,8 @@ const ACTIONS = {
   },
   unbanUsers: {
     permission: 'ban',
-    description: 'Lifts the bans of the identities of users.',
-    act: async ({ services: { bans }, requestId }, scope, id) =>
-      bans.unban(scope, await bans.identityOf(scope, id), requestId),
+    description: 'Lifts the bans of users, and those of their identities alone.',
+    act: ({ services, requestId }, scope, id) => services.identities.unban(scope, id, { requestId }),
   },
 } satisfies Record<string, { permission: Permission; description: string; act: Act }>;
 
@@ -149,8 +149,9 @@ builder.mutationField('seedUsers', (t) =>
 const updateInput = builder.inputType('UpdateUserInput', {
   description: 'What to change of a user. An absent field stays as it is; null takes the value away.',
   fields: (t) => ({
-    email: t.string({ description: 'The login email. Refused for a user who logs in by email.' }),
+    email: t.string({ description: 'The login email; of a user who logs in by email, the new address.' }),
     externalId: t.string({ description: "The user's ID in the caller's own system." }),
+    metadata: t.field({ type: 'JSON', description: `${atMost('metadata')} of JSON, an object that a backend keeps.` }),
   }),
 });
 
@@ -158,27 +159,25 @@ builder.mutationField('updateUser', (t) =>
   t.field({
     type: userType,
     description:
-      'Changes the login email or the external ID of a user. Needs SUPPORT. NOT_FOUND; BAD_USER_INPUT; CONFLICT if another user has the external ID.',
+      'Changes the login email, the external ID or the metadata of a user. Needs SUPPORT. NOT_FOUND; BAD_USER_INPUT; BANNED; CONFLICT if another user has the address or the external ID.',
     args: {
       appId: t.arg.id(APP_ID),
       id: t.arg.id(required('The user ID.')),
       input: t.arg({ type: updateInput, required: true, description: 'What to change.' }),
     },
-    resolve: async (_root, { appId, id, input }, context) => {
-      const { services, scopeOf, spelling, requestId, until } = context;
-      const scope = await scopeOf(appId);
-      scope.projectIdFor('edit');
-      const changes = parseUserChanges(input, spelling);
-      const user = await services.users.updateUser(scope, parse(userId('id'), id), changes, requestId, null, until);
-      return within(await openAgain(context, appId))(user);
-    },
+    resolve: (_root, { appId, id, input }, context) =>
+      changedUser(context, appId, (scope) => {
+        const { services, spelling, requestId, until } = context;
+        const changes = parseUserChanges(input, spelling);
+        return services.users.updateUser(scope, parse(userId('id'), id), changes, requestId, null, until);
+      }),
   }),
 );
 
 builder.mutationField('banUsers', (t) =>
   t.field({
     type: [userResultType],
-    description: `Bans the identities of users, who stay. Those that are banned keep the reason or the end that is left out, and lose what is null. ${ONE_BY_ONE}`,
+    description: `Bans users, who stay: each of their identities, also one that is linked later. Those who are banned keep the reason or the end that is left out, and lose what is null. ${ONE_BY_ONE}`,
     args: {
       appId: t.arg.id(APP_ID),
       ids: t.arg.idList(IDS),
@@ -187,8 +186,8 @@ builder.mutationField('banUsers', (t) =>
     },
     resolve: (_root, { reason, expiresAt, ...given }, context) => {
       const terms = parseBanTerms({ reason, end: expiresAt }, 'expiresAt');
-      return actOnEach(context, { ...given, permission: 'ban' }, async ({ services: { bans }, requestId }, scope, id) =>
-        bans.ban(scope, await bans.identityOf(scope, id), terms, requestId),
+      return actOnEach(context, { ...given, permission: 'ban' }, ({ services, requestId }, scope, id) =>
+        services.identities.ban(scope, id, terms, { requestId }),
       );
     },
   }),

@@ -26,6 +26,7 @@ export interface ProjectUser extends User {
   readonly project: OpenProject;
   /** Known of a user who was looked up; a user in a list is current. */
   readonly removedAt?: string | null;
+  readonly mergedInto?: number | null;
   /** Known of a user who was looked up. */
   readonly ban?: BanState | null;
 }

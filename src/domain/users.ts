@@ -125,6 +125,8 @@ export interface UserDetails extends User {
   readonly accounts: Account[];
   /** Since when they are removed, ISO 8601; null for a current user. */
   readonly removedAt: string | null;
+  /** The user whom they have become; null for one who was not merged. */
+  readonly mergedInto: number | null;
   /** The ban of their identity; null where it is not banned. */
   readonly ban: BanState | null;
 }

@@ -10,9 +10,9 @@ import {
   parseStoredIdentity,
   type Spelling,
 } from '../domain/identities.js';
-import { LARGEST_ID, parse } from '../domain/parse.js';
+import { parse } from '../domain/parse.js';
 import type { ProjectScope } from '../domain/projects.js';
-import { type BanState, noUser } from '../domain/users.js';
+import type { BanState } from '../domain/users.js';
 import {
   type BannedKey,
   type BanPageKey,
@@ -23,7 +23,6 @@ import {
   insertBan,
   listBanPage,
 } from './bans.sql.js';
-import { findIdentity } from './describe-users.sql.js';
 
 /** A page of bans. The newest come first unless it says otherwise. */
 export interface BanPage extends Partial<Pick<BanPageKey, 'order'>> {
@@ -49,14 +48,6 @@ export function createBans(db: Database) {
   });
 
   return {
-    /** The identity of a user, current or removed. NOT_FOUND. */
-    async identityOf(scope: ProjectScope, id: bigint): Promise<Identity> {
-      const projectId = scope.projectIdFor('inspect');
-      const identity = id > LARGEST_ID ? null : await findIdentity(db, projectId, id);
-      if (identity === null) throw noUser(id);
-      return identity;
-    },
-
     /** Bans an identity from logging in and registering, also after its user is removed. Absent terms of a banned one stay. Idempotent. */
     async ban(scope: ProjectScope, identity: Identity, terms: GivenBanTerms = {}, requestId: string | null = null) {
       return insertBan(db, scope.actorFor('ban', requestId), identity, terms);

@@ -9,20 +9,31 @@ import { banOf, LINKED_ACCOUNTS, SHOWN_COLUMNS, toUser, type UserRow } from './u
 /* Users as operators see them, removed ones too, whom they look up by any mark. */
 
 type DetailsRow = UserRow &
-  Pick<UserDetails, 'removedAt'> & { bannedAt: string | null; reason: string | null; expiresAt: string | null };
+  Pick<UserDetails, 'removedAt' | 'mergedInto'> & {
+    bannedAt: string | null;
+    reason: string | null;
+    expiresAt: string | null;
+  };
 
 /** The users with these ids, current or removed, newest first. */
 export async function describeUsers(db: Queryable, projectId: number, ids: readonly bigint[]): Promise<UserDetails[]> {
   const rows = await db.query<DetailsRow>(Prisma.sql`
-    SELECT ${SHOWN_COLUMNS}, ${LINKED_ACCOUNTS}, u.deleted_at AS "removedAt", b.created_at AS "bannedAt", b.reason, b.expires_at AS "expiresAt"
+    SELECT ${SHOWN_COLUMNS}, ${LINKED_ACCOUNTS}, u.deleted_at AS "removedAt",
+           u.merged_into AS "mergedInto", b.created_at AS "bannedAt", b.reason, b.expires_at AS "expiresAt"
     FROM (SELECT DISTINCT ${projectId}::int AS project_id, unnest(${ids}::bigint[]) AS id) AS k
     CROSS JOIN LATERAL (${userById('k', 'id')}) AS u
     LEFT JOIN LATERAL (${banOf('u', Prisma.sql`b.*`)}) AS b ON true
     ORDER BY u.created_at DESC, u.id DESC`);
   return rows.map((row) => {
     const { accounts = [], ...user } = toUser(row);
-    const { removedAt, bannedAt: createdAt, reason, expiresAt } = row;
-    return { ...user, accounts, removedAt, ban: createdAt === null ? null : { createdAt, reason, expiresAt } };
+    const { removedAt, mergedInto, bannedAt: createdAt, reason, expiresAt } = row;
+    return {
+      ...user,
+      accounts,
+      removedAt,
+      mergedInto,
+      ban: createdAt === null ? null : { createdAt, reason, expiresAt },
+    };
   });
 }
 
@@ -30,14 +41,6 @@ export async function describeUsers(db: Queryable, projectId: number, ids: reado
 export async function describeUser(db: Queryable, projectId: number, id: bigint): Promise<UserDetails | null> {
   const [user] = id > LARGEST_ID ? [] : await describeUsers(db, projectId, [id]);
   return user ?? null;
-}
-
-/** The identity of a user, current or removed, as it is stored; null if the project has none with this id. */
-export async function findIdentity(db: Queryable, projectId: number, id: bigint): Promise<Identity | null> {
-  const [identity] = await db.query<Identity>(Prisma.sql`
-    SELECT u.auth_method AS "authMethod", u.auth_value AS "authValue", u.auth_value_key AS "authValueKey"
-    FROM users u WHERE u.project_id = ${projectId}::int AND u.id = ${id}::bigint`);
-  return identity ?? null;
 }
 
 /** A mark of users: an identity, a compared value under any method, a folded email, the key of an address, or an external id. */

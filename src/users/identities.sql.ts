@@ -48,11 +48,11 @@ export const findIdentities = keyedStatement<DetailsKey, IdentityRow & { metadat
     ORDER BY k.key_index, i.id IS NOT NULL, i.created_at, i.id`,
 );
 
-/** Locks current users in the order of their ids, which others do too, and returns the ids. */
-export async function lockUsers(tx: Queryable, projectId: number, ids: readonly bigint[]): Promise<bigint[]> {
+/** Locks current users, or `removed` ones too, in the order of their ids, which others do too, and returns the ids. */
+export async function lockUsers(tx: Queryable, projectId: number, ids: readonly bigint[], removed: boolean) {
   const rows = await tx.query<{ id: number }>(Prisma.sql`
     SELECT u.id FROM users u
-    WHERE u.project_id = ${projectId}::int AND u.id = ANY (${ids}::bigint[]) AND (u.deleted_at IS NULL)::int = 1
+    WHERE u.project_id = ${projectId}::int AND u.id = ANY (${ids}::bigint[]) AND (${removed}::boolean OR (u.deleted_at IS NULL)::int = 1)
     ORDER BY u.id
     FOR NO KEY UPDATE`);
   return rows.map(({ id }) => BigInt(id));

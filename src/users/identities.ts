@@ -20,6 +20,7 @@ import { recordAction } from '../projects/audit.sql.js';
 import { repeatAnswer, retryOf } from '../projects/idempotency.js';
 import { isKeyTaken } from '../projects/idempotency.sql.js';
 import { deleteUserBan, insertUserBan } from './bans.sql.js';
+import { describeUser } from './describe-users.sql.js';
 import { findUsersByIdentity } from './find-users.sql.js';
 import * as sql from './identities.sql.js';
 import { findRegistered } from './logins.sql.js';
@@ -64,6 +65,8 @@ export function createIdentities(db: Database, totals: Totals) {
     const actor = scope.actorFor('write', requestId, permission);
     const { projectId } = actor;
     const id = ids.at(-1) as bigint;
+    // Operators see removed users, and may ban them.
+    const isOperator = scope.permits('inspect');
     for (const each of ids) if (each > LARGEST_ID) throw noUser(each);
     const retry = key === null ? null : retryOf(key, asked);
     const once = () =>
@@ -73,7 +76,7 @@ export function createIdentities(db: Database, totals: Totals) {
           repeatAnswer(earlier);
           return;
         }
-        const locked = await sql.lockUsers(tx, projectId, ids);
+        const locked = await sql.lockUsers(tx, projectId, ids, isOperator && permission === 'ban');
         for (const wanted of ids) if (!locked.includes(wanted)) throw noUser(wanted);
         const details = await work(tx, actor);
         if (details !== null) await recordAction(tx, actor, action, details, id);
@@ -81,7 +84,7 @@ export function createIdentities(db: Database, totals: Totals) {
       });
     // Another request with the key has its answer stored by then.
     await once().catch((error) => (isKeyTaken(error) ? once() : throwLinkingError(error)));
-    const user = await findRegistered(db, projectId, Number(id));
+    const user = await (isOperator ? describeUser(db, projectId, id) : findRegistered(db, projectId, Number(id)));
     if (user === null) throw noUser(id);
     return user;
   }

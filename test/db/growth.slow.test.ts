@@ -309,7 +309,10 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
       ),
     insertIdentity: (db, at) => identities.insertIdentity(db, at.projectId, BigInt(at.id), LINKED),
     isBanned: (db, at) => identities.isBanned(db, at.projectId, identity(at)),
-    lockUsers: (db, at) => identities.lockUsers(db, at.projectId, [BigInt(at.id), BigInt(at.id + 1)]),
+    lockUsers: (db, at) =>
+      each([true, false], (removed) =>
+        identities.lockUsers(db, at.projectId, [BigInt(at.id), BigInt(at.id + 1)], removed),
+      ),
     mergeUsers: about(10, (db, at) =>
       identities.mergeUsers(db, at.projectId, BigInt(at.id), BigInt(at.projectId === 1 ? at.id + 1 : at.id)),
     ),
@@ -389,7 +392,6 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
   'look-up-users': {
     describeUser: (db, at) => described.describeUser(db, at.projectId, BigInt(at.id)),
     describeUsers: (db, at) => described.describeUsers(db, at.projectId, [BigInt(at.id), BigInt(ROWS + 5)]),
-    findIdentity: (db, at) => described.findIdentity(db, at.projectId, BigInt(at.id)),
     findIdsByValue: (db, at) => findUsers.findIdsByValue(db, at.projectId, `u${at.n}`),
     listRemovedIds: (db, { projectId }) =>
       each([null, { createdAt: new Date('2025-01-01T12:00:00Z'), id: ROWS + 5 }], (after) =>

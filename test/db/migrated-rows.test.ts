@@ -80,7 +80,7 @@ test('reasons of bans that are too long are cut off, so that what is exported ca
 });
 
 test('users and bans with a misspelt method can be read, banned, unbanned, removed, restored and exported', async () => {
-  const { projects, users, bans, transfers } = app.context.services;
+  const { projects, users, bans, identities, transfers } = app.context.services;
   const scope = await projects.getScope(project.appId);
   const columns = 'project_id, auth_method, auth_value, auth_value_key';
   for (const table of ['users', 'bans'])
@@ -99,9 +99,9 @@ test('users and bans with a misspelt method can be read, banned, unbanned, remov
   const misspelt = { authMethod: 'google.com', authValue: 'Id' };
   await bans.unbanIdentity(scope, misspelt, camelCase);
   await expect(bans.unbanIdentity(scope, misspelt, camelCase)).rejects.toThrow('did you mean "google"?');
-  await bans.unban(scope, await bans.identityOf(scope, emial));
+  await identities.unban(scope, emial);
   expect((await run('SELECT count(*)::int FROM bans WHERE project_id = $1', [projectId])).rows).toEqual([{ count: 0 }]);
-  await bans.ban(scope, await bans.identityOf(scope, google));
+  await identities.ban(scope, google, {});
 
   await users.removeUser(scope, emial, null);
   await users.restoreUser(scope, emial);

@@ -1,0 +1,145 @@
+import { beforeAll, expect, test } from 'vitest';
+import { ethereumAddress, stellarAddress } from '../support/addresses.js';
+import { type Json, type TestProject, useTestApp } from '../support/app.js';
+import { logIn, type TestOperator } from '../support/dashboard.js';
+import { codesOf } from '../support/graphql.js';
+
+/** Operators link, unlink, merge and ban users as persons. */
+
+const app = useTestApp();
+let support: TestOperator;
+let project: TestProject;
+beforeAll(async () => {
+  [support, project] = [await logIn(app, 'support'), await app.createProject()];
+});
+
+const USER = `id authMethod authValue email externalId loginCount banned metadata mergedInto
+  identities { authMethod authValue email emailVerified isPrimary } accounts { publicKey walletType }`;
+const IDENTITY = '$userId: ID!, $authMethod: String!, $authValue: String!';
+const GIVEN = 'appId: $appId, userId: $userId, authMethod: $authMethod, authValue: $authValue';
+const LINK = `mutation ($appId: ID!, ${IDENTITY}, $email: String, $emailVerified: Boolean, $primary: Boolean) {
+  result: linkIdentity(${GIVEN}, email: $email, emailVerified: $emailVerified, primary: $primary) { ${USER} }
+}`;
+const UNLINK = `mutation ($appId: ID!, ${IDENTITY}) { result: unlinkIdentity(${GIVEN}) { ${USER} } }`;
+const UNLINK_ACCOUNT = `mutation ($appId: ID!, $userId: ID!, $address: String!) {
+  result: unlinkAccount(appId: $appId, userId: $userId, address: $address) { ${USER} }
+}`;
+const MERGE = `mutation ($appId: ID!, $from: ID!, $into: ID!) { result: mergeUsers(appId: $appId, from: $from, into: $into) { ${USER} } }`;
+const UPDATE = `mutation ($appId: ID!, $id: ID!, $input: UpdateUserInput!) { result: updateUser(appId: $appId, id: $id, input: $input) { ${USER} } }`;
+const BAN = 'mutation ($appId: ID!, $ids: [ID!]!) { result: banUsers(appId: $appId, ids: $ids) { ok } }';
+const UNBAN = BAN.replace('banUsers', 'unbanUsers');
+
+const send = (document: string, variables: Json) => support.graphql(document, { appId: project.appId, ...variables });
+async function ask(document: string, variables: Json): Promise<Json> {
+  const { data, errors } = await send(document, variables);
+  expect(errors).toBeUndefined();
+  return (data as Json).result;
+}
+const shown = async (fields: string): Promise<Json> =>
+  (await support.ask(`query ($appId: ID!) { project(appId: $appId) { ${fields} } }`, { appId: project.appId })).project;
+const userOf = async (id: string) => (await shown(`user(id: "${id}") { ${USER} }`)).user;
+const idOf = async (authMethod: string, authValue: string): Promise<string> =>
+  (await shown(`usersByIdentity(authMethod: "${authMethod}", authValue: "${authValue}") { id }`)).usersByIdentity[0]
+    ?.id;
+async function add(name: string, more: Json = {}): Promise<string> {
+  await project.addUsers({ auth_method: 'email', auth_value: `${name}@example.com`, ...more });
+  return idOf('email', `${name}@example.com`);
+}
+const loginCodes = async (authMethod: string, authValue: string) =>
+  codesOf(
+    await project.graphql('mutation ($input: RecordLoginInput!) { recordLogin(input: $input) { created } }', {
+      input: { authMethod, authValue },
+    }),
+  );
+const names = (user: Json) => user.identities.map(({ authMethod, authValue }: Json) => `${authMethod} ${authValue}`);
+const actionsOf = async (id: string): Promise<string[]> =>
+  (await shown(`audit(userId: "${id}") { nodes { action actor } }`)).audit.nodes.map(
+    ({ action, actor }: Json) => `${actor} ${action}`,
+  );
+
+test('an operator links an identity, makes it primary and unlinks it, and the trail says who', async () => {
+  const userId = await add('ada');
+  const google = { userId, authMethod: 'google', authValue: 'g-1' };
+  const linked = await ask(LINK, { ...google, email: 'Ada@Gmail.example', emailVerified: true });
+  expect(names(linked)).toEqual(['email ada@example.com', 'google g-1']);
+  expect(linked.identities[1]).toMatchObject({ email: 'ada@gmail.example', emailVerified: true, isPrimary: false });
+  expect(await ask(LINK, { ...google, primary: true })).toMatchObject({
+    authMethod: 'google',
+    email: 'ada@gmail.example',
+  });
+  expect(names(await ask(UNLINK, google))).toEqual(['email ada@example.com']);
+  expect(codesOf(await send(UNLINK, google))).toEqual(['NOT_FOUND']);
+  expect(codesOf(await send(UNLINK, { ...google, authMethod: 'email', authValue: 'ada@example.com' }))).toEqual([
+    'CONFLICT',
+  ]);
+  expect(codesOf(await send(LINK, { ...google, authMethod: 'google.com' }))).toEqual(['BAD_USER_INPUT']);
+  const by = `operator:${support.name}`;
+  expect(await actionsOf(userId)).toEqual([`${by} unlink`, `${by} link`, `${by} link`]);
+});
+
+test('an operator unlinks an account, and a wallet with the identity that logs in by it', async () => {
+  const userId = await add('grace', { accounts: [{ network: 'stellar', public_key: stellarAddress(1) }] });
+  const wallet = ethereumAddress(1);
+  const linked = await ask(LINK, { userId, authMethod: 'wallet', authValue: wallet });
+  expect(linked.accounts).toMatchObject([{ walletType: 'CUSTODIAL' }, { walletType: 'EXTERNAL' }]);
+  const left = await ask(UNLINK_ACCOUNT, { userId, address: wallet });
+  expect([names(left), left.accounts.length]).toEqual([['email grace@example.com'], 1]);
+  expect((await ask(UNLINK_ACCOUNT, { userId, address: stellarAddress(1) })).accounts).toEqual([]);
+});
+
+test('the address of a user who logs in by email changes, and metadata is kept and taken away', async () => {
+  const id = await add('old');
+  const input = { email: 'New@example.com', metadata: { plan: 'pro', seats: [1, 2] } };
+  const changed = await ask(UPDATE, { id, input });
+  expect(changed).toMatchObject({ authValue: 'new@example.com', email: 'new@example.com', metadata: input.metadata });
+  expect((await ask(UPDATE, { id, input: { metadata: null } })).metadata).toBeNull();
+  for (const metadata of ['text', [1], { long: 'x'.repeat(4_096) }])
+    expect(codesOf(await send(UPDATE, { id, input: { metadata } }))).toEqual(['BAD_USER_INPUT']);
+});
+
+test('a preview says what a merge does, which then does it', async () => {
+  const into = await add('into', { external_id: 'kept', login_count: 2, metadata: { a: 1 } });
+  const address = stellarAddress(2);
+  const account = { network: 'stellar', public_key: address };
+  const from = await add('from', { external_id: 'lost', login_count: 3, metadata: { b: 1 }, accounts: [account] });
+  const preview = (one: string, other: string) => shown(`mergePreview(from: "${one}", into: "${other}") { name text }`);
+  const { mergePreview } = await preview(from, into);
+  expect(Object.fromEntries(mergePreview.map(({ name, text }: Json) => [name, text]))).toMatchObject({
+    Identities: `email from@example.com → user ${into}`,
+    Accounts: address,
+    Logins: '3 + 2 = 5',
+    'External ID': 'kept stays, lost is given up.',
+    Metadata: `that of user ${into} stays, that of user ${from} is given up.`,
+  });
+  const merged = await ask(MERGE, { from, into });
+  expect(merged).toMatchObject({ id: into, externalId: 'kept', loginCount: 5, metadata: { a: 1 } });
+  expect(names(merged)).toEqual(['email into@example.com', 'email from@example.com']);
+  expect(await userOf(from)).toMatchObject({ mergedInto: into });
+  await expect(preview(from, into)).rejects.toThrow(`no user ${from} `);
+  await expect(preview(into, into)).rejects.toThrow('another user');
+  expect(codesOf(await send(MERGE, { from, into }))).toEqual(['NOT_FOUND']);
+});
+
+test('a ban of a user covers all identities, those linked later too, also of a removed user', async () => {
+  const userId = await add('eve');
+  await ask(LINK, { userId, authMethod: 'google', authValue: 'eve-1' });
+  expect(await ask(BAN, { ids: [userId] })).toEqual([{ ok: true }]);
+  expect(await loginCodes('google', 'eve-1')).toEqual(['BANNED']);
+  await ask(LINK, { userId, authMethod: 'github', authValue: 'eve-2' });
+  expect(await loginCodes('github', 'eve-2')).toEqual(['BANNED']);
+  expect(await ask(UNBAN, { ids: [userId] })).toEqual([{ ok: true }]);
+  expect(await loginCodes('google', 'eve-1')).toEqual([]);
+  expect((await userOf(userId)).banned).toBe(false);
+
+  await ask('mutation ($appId: ID!, $ids: [ID!]!) { result: removeUsers(appId: $appId, ids: $ids) { ok } }', {
+    ids: [userId],
+  });
+  expect(await ask(BAN, { ids: [userId] })).toEqual([{ ok: true }]);
+  for (const [method, value] of [
+    ['email', 'eve@example.com'],
+    ['github', 'eve-2'],
+  ] as const)
+    expect(await loginCodes(method, value)).toEqual(['BANNED']);
+  expect(await ask(UNBAN, { ids: [userId] })).toEqual([{ ok: true }]);
+  expect(await loginCodes('email', 'eve@example.com')).toEqual([]);
+});
