@@ -28,14 +28,7 @@ import { createLifetimes, createStreams, type StreamLimits } from '../http/lifet
 import { addHooks, type Hooks } from '../http/pipeline.js';
 import { type DemoCredentials, healthPlugin } from '../http/public-routes.js';
 import { limitRates } from '../http/rate-limit.js';
-import {
-  type LoggedOperation,
-  logRequests,
-  type MeasuredCost,
-  requestIdOf,
-  traceRequests,
-  withoutChildren,
-} from '../http/request-log.js';
+import { type LoggedOperation, logRequests, requestIdOf, traceRequests, withoutChildren } from '../http/request-log.js';
 import * as eventLoop from '../http/turns.js';
 import { changesPlugin } from '../rest/changes.js';
 import { serveOpenApi } from '../rest/openapi.js';
@@ -43,7 +36,7 @@ import { restPlugin } from '../rest/plugin.js';
 import { verdictsPlugin } from '../rest/wallets.js';
 import type { Logger } from '../telemetry/logger.js';
 import type { Figure } from '../telemetry/metrics.js';
-import type { RequestTrace } from '../telemetry/request-trace.js';
+import type { TraceSpan } from '../telemetry/request-trace.js';
 import { figuresOf, shared } from './figures.js';
 
 export interface ServerOptions {
@@ -242,10 +235,8 @@ declare module 'fastify' {
     hasTimedOut: boolean;
     /** Adds units of work to the weight of the route, once the size of the answer is known. False if no client waits any more: then work that can end does. */
     addWeight(units: number): boolean;
-    /** Set if the caller asked for the cost, or if the operator traces this request. */
-    trace: RequestTrace | null;
-    /** The cost of the request, if its caller sent `Userdir-Cost: 1`. */
-    measuredCost: MeasuredCost | null;
+    /** Set if the operator traces this request. */
+    trace: TraceSpan | null;
     /** The operation that a GraphQL request asks for, once it is known. */
     operation: LoggedOperation | null;
     /** The code of the first error of its answer, once that is known. */
@@ -276,7 +267,6 @@ export function decorateRequests(app: FastifyInstance): void {
   for (const name of [
     'queued',
     'trace',
-    'measuredCost',
     'graphqlParameters',
     'graphql',
     'json',

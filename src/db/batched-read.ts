@@ -5,7 +5,7 @@ import {
   type BatchSize,
   batchChannel,
   currentTrace,
-  type RequestTrace,
+  type TraceSpan,
   withSharedSpan,
 } from '../telemetry/request-trace.js';
 import { isDataException, isUnreachable } from './failures.js';
@@ -181,7 +181,7 @@ function orThrow<Answer>(answer: Answer | Error): Answer {
 
 /** The traced requests behind each queued key. Several requests may wait for one key, which is in the batch once. */
 function createTraces() {
-  const byKey = new Map<string, RequestTrace[]>();
+  const byKey = new Map<string, TraceSpan[]>();
   return {
     add(key: BatchKey): void {
       const trace = currentTrace();
@@ -189,7 +189,7 @@ function createTraces() {
       const text = cacheKey(key);
       byKey.set(text, [...(byKey.get(text) ?? []), trace]);
     },
-    take(keys: readonly BatchKey[]): RequestTrace[] {
+    take(keys: readonly BatchKey[]): TraceSpan[] {
       if (byKey.size === 0) return [];
       return keys.flatMap((key) => {
         const text = cacheKey(key);

@@ -3,7 +3,7 @@ import {
   type BatchSize,
   batchChannel,
   currentTrace,
-  type RequestTrace,
+  type TraceSpan,
   withSharedSpan,
 } from '../telemetry/request-trace.js';
 import type { Database } from './database.js';
@@ -46,7 +46,7 @@ const CHECK_MS = 50;
 interface Call<Key, Answer> {
   readonly key: Key;
   readonly changes: readonly string[];
-  readonly trace: RequestTrace | undefined;
+  readonly trace: TraceSpan | undefined;
   /** Until when it has an answer, by the clock of `performance`. */
   readonly until: number;
   /** True if it is written by a statement of its own. */

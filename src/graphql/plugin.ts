@@ -88,10 +88,10 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     request.json = body;
     parseBody(request, body, done);
   });
-  // A request with `Userdir-Cost: 1` (http/request-log.ts) gets its cost at the end of the answer.
-  app.addHook('onSend', ({ measuredCost, operation }, _reply, payload, done) => {
-    if (!measuredCost || !operation) return done();
-    const cost = { requested: operation.cost, limit: LIMITS.cost, statements: measuredCost.statements };
+  // A request with `Userdir-Cost: 1` gets its cost at the end of the answer.
+  app.addHook('onSend', ({ headers, operation }, _reply, payload, done) => {
+    if (headers['userdir-cost'] !== '1' || !operation) return done();
+    const cost = { requested: operation.cost, limit: LIMITS.cost };
     const extensions = `,"extensions":${JSON.stringify({ cost })}}`;
     if (typeof payload === 'string') done(null, payload.slice(0, -1) + extensions);
     else if (Buffer.isBuffer(payload)) done(null, Buffer.concat([payload.subarray(0, -1), Buffer.from(extensions)]));

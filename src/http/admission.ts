@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { unavailable } from '../errors.js';
-import { currentTrace, type RequestTrace, runInTrace, startStep } from '../telemetry/request-trace.js';
+import { currentTrace, runInTrace, type TraceSpan } from '../telemetry/request-trace.js';
 import { isAwaited, notRead, type UnreadBytes } from './connections.js';
 import type { Hooks } from './pipeline.js';
 import type * as turns from './turns.js';
@@ -279,7 +279,6 @@ export function admitRequests(app: FastifyInstance, admission: Admission, unread
       // The client has gone, or the request has timed out and is answered.
       if (!isAwaited(request) || reply.sent) {
         admission.release(queued);
-        request.measuredCost?.close();
         return;
       }
       const begun = request.routeOptions.config.begin?.(request);
@@ -288,9 +287,12 @@ export function admitRequests(app: FastifyInstance, admission: Admission, unread
     }
   }
 
-  function submit(queued: QueuedRequest, trace: RequestTrace | null, done: (error: Error) => void): void {
+  function submit(queued: QueuedRequest, trace: TraceSpan | null, done: (error: Error) => void): void {
     if (!admission.submit(queued)) refuse(queued.project, done);
-    else if (trace && queued.state === 'queued') queued.onDequeued = startStep(trace, { kind: 'queue' }).end;
+    else if (trace && queued.state === 'queued') {
+      const span = trace.begin({ kind: 'queue' }, []);
+      queued.onDequeued = () => span.end();
+    }
   }
 
   const runWithAdmission: RunWithAdmission = (project, work, weight = 1) => {

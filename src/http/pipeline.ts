@@ -6,7 +6,6 @@ import type {
   onSendHookHandler,
   preHandlerHookHandler,
   preParsingHookHandler,
-  preValidationHookHandler,
 } from 'fastify';
 
 /* Every hook of a request, in its order. Interfaces add theirs behind: `onRequest` to authenticate, `preHandler` for that after a long wait. */
@@ -14,9 +13,8 @@ const PIPELINE = {
   onRoute: ['compression'],
   onRequest: ['closing', 'commonHeaders', 'unusualRequests', 'requestTime', 'traces'],
   preParsing: ['rateLimit'],
-  preValidation: ['traces'],
   preHandler: ['admission', 'traces'],
-  onSend: ['closing', 'requestTime', 'admission', 'traces'],
+  onSend: ['closing', 'requestTime', 'admission'],
   onResponse: ['log', 'metrics'],
 } as const satisfies Record<keyof Hooks, readonly string[]>;
 
@@ -27,7 +25,6 @@ export interface Hooks {
   readonly onRoute?: onRouteHookHandler;
   readonly onRequest?: onRequestHookHandler;
   readonly preParsing?: preParsingHookHandler;
-  readonly preValidation?: preValidationHookHandler;
   readonly preHandler?: preHandlerHookHandler;
   readonly onSend?: onSendHookHandler;
   readonly onResponse?: onResponseHookHandler;

@@ -217,7 +217,6 @@ function requestHeadersOf(path: string): Parameter[] {
       'An ID of your choice, kept in the answer, the log and the audit trail if it has 1 to 128 of `A-Z a-z 0-9 _ . : / + = -`, and no secret or address.',
       EXAMPLE_REQUEST_ID,
     ),
-    optional('Userdir-Cost', '`1` asks for the header `Server-Timing`.', '1'),
   ];
   if (path !== '/changes') return all;
   const lastEvent = 'Of a stream: the `id` of the last event. The stream goes on after it; it wins over `after`.';
@@ -256,10 +255,6 @@ const HEADERS = {
     'pgae, start%20date',
     { pattern: "^[\\w%.!~*'()-]+(, [\\w%.!~*'()-]+){0,9}$" },
   ),
-  'Server-Timing': header(
-    'Sent if the request had `Userdir-Cost: 1`: the times `total`, `wait` (in the queue) and `db` in milliseconds, and the number of SQL statements.',
-    'total;dur=2.41, wait;dur=0.03, db;dur=1.62;desc="1 statement"',
-  ),
   'Userdir-Next-Cursor': header('Of a page of changes: where the next page begins.', 'ZWUwMTBhODguMTUuNzI5MW8'),
   'Userdir-Has-More': header('Of a page of changes: whether there is more now.', 'false', { enum: ['true', 'false'] }),
 };
@@ -267,7 +262,7 @@ const HEADERS = {
 type HeaderName = keyof typeof HEADERS;
 
 /** Headers of every answer to a request with valid credentials. */
-const COMMON = ['RateLimit', 'RateLimit-Policy', 'Userdir-Ignored-Parameters', 'Server-Timing'] as const;
+const COMMON = ['RateLimit', 'RateLimit-Policy', 'Userdir-Ignored-Parameters'] as const;
 const SUCCESS_HEADERS = headersOf(COMMON);
 const CHANGES_HEADERS = headersOf([...COMMON, 'Userdir-Next-Cursor', 'Userdir-Has-More']);
 

@@ -46,10 +46,6 @@ export function stormsOn({ firstId, users, headers }) {
         }),
       })),
     },
-    'one user, with the cost': {
-      requests: list(2_000, (n) => get(`/server/users/${id(n)}`)),
-      headers: { ...headers, 'userdir-cost': '1' },
-    },
     searches: { requests: list(500, (n) => get(`/server/users/search?email=nobody.${n}@example.com`)) },
     'wrong secrets': {
       requests: list(500, (n) => get(`/server/users/${id(n)}`)),

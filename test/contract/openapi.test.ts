@@ -127,7 +127,7 @@ describe('/openapi.json', () => {
   test('names the headers that a request may have', () => {
     const headers = (name: string) =>
       find(name).parameters.flatMap((each: Json) => (each.in === 'header' ? [[each.name, each.required]] : []));
-    const common = ['X-Request-Id', 'Userdir-Cost'];
+    const common = ['X-Request-Id'];
     for (const { name } of operations()) {
       const own = { 'GET /changes': ['Last-Event-ID'], 'DELETE /server/users/{user_id}': ['idempotency-key'] }[name];
       expect(headers(name), name).toEqual([...(own ?? []), ...common].map((each) => [each, false]));
