@@ -58,18 +58,8 @@ describe.runIf(inject('engine') === 'embedded' && hasPostgres)('of a PostgreSQL 
     const here = 'subjectAltName=IP:127.0.0.1';
     for (const name of ['ca', 'self-signed']) {
       const extension = name === 'ca' ? [] : ['-addext', here];
-      openssl(
-        'req',
-        '-x509',
-        ...key,
-        '-keyout',
-        `${name}.key`,
-        '-out',
-        `${name}.pem`,
-        '-subj',
-        `/CN=${name}`,
-        ...extension,
-      );
+      const files = ['-keyout', `${name}.key`, '-out', `${name}.pem`, '-subj', `/CN=${name}`];
+      openssl('req', '-x509', ...key, ...files, ...extension);
     }
     for (const [name, san, days] of [
       ['good', here, '30'],

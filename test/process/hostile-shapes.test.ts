@@ -5,8 +5,7 @@ import { LIMITS } from '#dist/engine/limits.js';
 import { engine } from '#dist/graphql/schema.js';
 import { weightOfBody } from '#dist/http/body.js';
 import type { Json } from '../support/app.js';
-import { type Credentials, type RunningServer, startServer, userdirJson } from '../support/command.js';
-import { copyTemplate, type TestDatabase } from '../support/engines.js';
+import { type Credentials, useServer } from '../support/command.js';
 import { type Asked, type Fixture, fixtureLines, SHAPES, type Shape } from '../support/hostile-shapes.js';
 
 /**
@@ -24,32 +23,20 @@ const [COMPILED, YOGA] = [4, 1].map((least) => Math.max(least, Number(process.en
 /** So often where other work of the machine disturbs. */
 const MOST_TIMES = 20;
 
-let database: TestDatabase;
-let server: RunningServer;
+const server = useServer({ settings: { METRICS_PORT: '0', LOG_LEVEL: 'error', REQUEST_TIMEOUT_MS: '60000' } });
 let project: Credentials;
 let fixture: Fixture;
 const table: string[] = [];
 
 beforeAll(async () => {
-  database = await copyTemplate();
-  server = await startServer({
-    ...database.env,
-    DEMO: 'off',
-    METRICS_PORT: '0',
-    LOG_LEVEL: 'error',
-    REQUEST_TIMEOUT_MS: '60000',
-  });
-  project = await userdirJson(database.env, ['project', 'create', '--name', 'Hostile']);
-  const lines = [...fixtureLines()].join('');
-  await userdirJson(database.env, ['user', 'import', '--project', project.app_id], lines);
+  project = await server.createProject();
+  await server.runWith([...fixtureLines()].join(''), 'user', 'import', '--project', project.app_id);
   const { data } = (await ask({ query: '{ users(first: 100) { nodes { id authValue } } }' })).body;
   const [rich] = data.users.nodes.filter((user: Json) => user.authValue === 'rich');
   fixture = { ids: data.users.nodes.map((user: Json) => user.id), rich: rich.id };
 }, 120_000);
 
-afterAll(async () => {
-  await server.stop();
-  await database.drop();
+afterAll(() => {
   process.stdout.write(
     ['| shape | units | CPU ms | CPU ms a unit | pause ms | KiB |', '|---|---:|---:|---:|---:|---:|', ...table].join(
       '\n',
@@ -64,7 +51,7 @@ interface Answer {
 }
 
 async function ask(asked: Asked, more: object = {}): Promise<Answer> {
-  const response = await fetch(`${server.url}/graphql`, {
+  const response = await fetch(`${server.url()}/graphql`, {
     method: 'POST',
     headers: {
       'service-app-id': project.app_id,
@@ -79,7 +66,7 @@ async function ask(asked: Asked, more: object = {}): Promise<Answer> {
 
 /** CPU time until now, and the longest pause since the last call. */
 async function usage(): Promise<{ cpuMs: number; pauseMs: number }> {
-  const text = await (await fetch(server.metricsUrl)).text();
+  const text = await (await fetch(server.metricsUrl())).text();
   const read = (name: string) => 1_000 * Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1]);
   return { cpuMs: read('process_cpu_seconds_total'), pauseMs: read('nodejs_eventloop_lag_max_seconds') };
 }

@@ -133,14 +133,8 @@ describe.runIf(inject('engine') === 'postgres' && hasPgBouncer())('behind PgBoun
 
   test('changes are delivered to a webhook', async () => {
     const receiver = await startReceiver();
-    const { secret } = await userdirJson({ ...env, WEBHOOKS_ALLOW_PRIVATE: 'on' }, [
-      'webhook',
-      'add',
-      '--project',
-      project.app_id,
-      '--url',
-      receiver.url('/pooled'),
-    ]);
+    const added = ['webhook', 'add', '--project', project.app_id, '--url', receiver.url('/pooled')];
+    const { secret } = await userdirJson({ ...env, WEBHOOKS_ALLOW_PRIVATE: 'on' }, added);
     receiver.expectSecret('/pooled', secret);
     const logins = Array.from({ length: 20 }, (_, n) => ({ authMethod: 'passkey', authValue: `hooked-${n}` }));
     await Promise.all(logins.map((login) => recordLogin(server.url, project, login)));

@@ -204,6 +204,7 @@ export function useServer({
   const runJson = (...args: string[]): Promise<Json> => userdirJson(env, args);
   return {
     url: () => server.url,
+    metricsUrl: () => server.metricsUrl,
     settings: () => env,
     run: (...args: string[]) => userdir(env, args),
     runJson,
