@@ -78,7 +78,7 @@ describe.skipIf(!hasBrowser)('webhooks in the dashboard', () => {
     receiver.expectSecret('/journey', secret);
     await button(dialog, 'I have copied it').click();
     await until(() => page.getByRole('row').nth(1).innerText()).toMatch(
-      /the CRM[\s\S]*enabled[\s\S]*6 types[\s\S]*nothing waits[\s\S]*never/,
+      /the CRM[\s\S]*enabled[\s\S]*7 types[\s\S]*nothing waits[\s\S]*never/,
     );
     expect(await page.content()).not.toContain(secret);
     await page.getByRole('link', { name: receiver.url('/journey') }).click();

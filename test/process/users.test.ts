@@ -71,7 +71,7 @@ test('a removed user is found, told to be banned, restored once, and no more aft
   expect(await restore()).toMatchObject({
     code: 1,
     stderr: expect.stringMatching(
-      /^userdir: User \d+ cannot be restored: the identity has registered again, as user \d+\. .*\n$/,
+      /^userdir: User \d+ cannot be restored: an identity by email is that of user \d+ now\. .*\n$/,
     ),
   });
   expect(await runJson('user', 'purge', '--older-than', '0s', ...inProject(project))).toEqual({ purged: 1 });
