@@ -340,3 +340,8 @@ export function redact(text: string): string {
   const searched = text.length > MAX_LENGTH ? `${text.slice(0, MAX_LENGTH)}…` : text;
   return FORMS.reduce((redacted, [form, word]) => redacted.replace(form, word), searched);
 }
+
+/** "1 user", "2 users". */
+export function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`;
+}

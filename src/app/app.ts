@@ -4,7 +4,6 @@ import Fastify, { type FastifyInstance, LogController } from 'fastify';
 import { VERSION } from '../config/build.js';
 import type { Config } from '../config/config.js';
 import type { Context } from '../context.js';
-import type { StatusSource } from '../dashboard/builder.js';
 import type { Door } from '../dashboard/door.js';
 import { type DocsOf, unavailable } from '../errors.js';
 import { graphqlPlugin } from '../graphql/plugin.js';
@@ -47,8 +46,6 @@ export interface ServerOptions {
   readonly demoCredentials?: DemoCredentials;
   /** Lets in commands on this machine. */
   readonly door?: Door | null;
-  /** Checks of the database's health for the dashboard. */
-  readonly examine?: StatusSource['examine'];
   readonly admission?: AdmissionOptions;
   readonly timeouts?: Timeouts;
   readonly streamLimits?: StreamLimits | undefined;
@@ -128,12 +125,12 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
       import('../dashboard/plugin.js'),
       import('../dashboard/status.js'),
     ]);
-    const isEmbedded = config.db.engine === 'embedded';
-    const { examine = async () => [] } = options;
     await app.register(dashboardPlugin, {
       ...{ config, services, runWithAdmission, lifetimes, streams, door },
       newsMs: timeouts.newsMs,
-      status: createStatus(isEmbedded, examine),
+      status: createStatus(config.db.engine, async (totals) =>
+        (await import('./examination.js')).examineDatabase(context, { config: config.db, totals }),
+      ),
       requireOpen: () => requireOpen(context),
     });
   }

@@ -17,12 +17,15 @@ export interface CommandHelp {
   readonly help?: string;
   /** Command lines without the leading `userdir`. */
   readonly examples: readonly string[];
-  /** In the order of the help. */
+  /** In the order of the help, before --json, which every command has. */
   readonly takes: readonly (Argument | Option)[];
+  /** Whether stdout is for NDJSON only, and the result is printed on stderr. */
+  readonly tellsOnStderr?: boolean;
 }
 
 /** Adds a command to the program, or to the command that its first word names. */
-export function addCommand(parent: Command, { name, description, help, examples: lines, takes }: CommandHelp): Command {
+export function addCommand(parent: Command, row: CommandHelp): Command {
+  const { name, description, help, examples: lines, takes, tellsOnStderr = false } = row;
   const command = parent.command(name.replace(/.* /, '')).description(description);
   if (help !== undefined) command.addHelpText('after', help);
   command.addHelpText('after', examples(...lines));
@@ -30,7 +33,8 @@ export function addCommand(parent: Command, { name, description, help, examples:
     if (each instanceof Option) command.addOption(each);
     else command.addArgument(each);
   }
-  return command;
+  const onStderr = 'print the report on stderr as JSON; stdout is NDJSON in any case';
+  return command.option('--json', tellsOnStderr ? onStderr : 'print one JSON value on stdout');
 }
 
 type Parse = (text: string) => unknown;
@@ -41,11 +45,19 @@ export function option(flags: string, description: string, parse?: Parse): Optio
 }
 
 export const required = (...given: Parameters<typeof option>) => option(...given).makeOptionMandatory();
-export const jsonOption = () => option('--json', 'print one JSON value on stdout');
-/** Of commands that write NDJSON. */
-export const jsonReportOption = () =>
-  option('--json', 'print the report on stderr as JSON; stdout is NDJSON in any case');
-export const projectOption = () => required('--project <APP_ID>', 'the App ID of the project');
+
+/** The project of a command which, where it is not said, is that of USERDIR_PROJECT. Where that is not set, it is the only one, or all. */
+export class ProjectOption extends Option {
+  constructor(
+    description: string,
+    readonly isNeeded: boolean,
+  ) {
+    super('--project <APP_ID>', description);
+  }
+}
+export const projectOption = () => new ProjectOption('the App ID of the project', true);
+export const projectOrAllOption = (description: string) => new ProjectOption(description, false);
+
 /** How long an old secret is good beside its successor. */
 export const overlapOption = (description: string, withoutOverlap: string) =>
   option('--overlap <TIME>', description, parseDuration).default(0, withoutOverlap);

@@ -1,7 +1,6 @@
 import type { Command } from 'commander';
-import { jsonOption, newestOption, option, parseSince, projectOption } from './arguments.js';
-import { graphql } from './graphql.js';
-import { requireProject } from './project.js';
+import { graphql } from '../dashboard/documents.js';
+import { newestOption, option, parseSince, projectOption } from './arguments.js';
 import type { CommandContext } from './rows.js';
 
 export function addAuditCommand(program: Command, { rows }: CommandContext): void {
@@ -13,10 +12,8 @@ export function addAuditCommand(program: Command, { rows }: CommandContext): voi
       projectOption(),
       option('--since <TIME>', 'only entries since then: 24h, 2026-01-31, 2026-01-31T12:00:00Z', parseSince),
       newestOption(),
-      jsonOption(),
     ],
     variables: ({ project, since = null, limit }) => ({ project, since, newest: limit }),
-    limit: ({ limit }) => limit,
     document: graphql(`query ListAudit($project: ID!, $since: DateTime, $newest: Int!, $first: Int!, $after: String) {
       project(appId: $project) {
         newestOfAudit(since: $since, newest: $newest, first: $first, after: $after) {
@@ -24,7 +21,6 @@ export function addAuditCommand(program: Command, { rows }: CommandContext): voi
         }
       }
     }`),
-    page: (data, { project }) => requireProject(data.project, project).newestOfAudit,
     row: ({ id, user_id, details, ...entry }) => ({
       id: Number(id),
       ...entry,

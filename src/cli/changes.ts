@@ -1,32 +1,28 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
+import { graphql } from '../dashboard/documents.js';
 import { isUnreachable } from '../db/failures.js';
 import {
   CHANGE_MEANINGS,
   CHANGES_PAGE,
   type Change,
-  changeCursor,
   changeTypes,
   FOLLOWER_RETRIES,
   formatChange,
 } from '../domain/changes.js';
 import { parse } from '../domain/parse.js';
-import { AppError } from '../errors.js';
+import { AppError, counted } from '../errors.js';
 import { nameOf, valuesOf } from '../graphql/shared.js';
-import { jsonReportOption, option, projectOption } from './arguments.js';
+import { option, projectOption } from './arguments.js';
 import { type Ask, NotListeningError, type Reached, textOf } from './door.js';
-import { graphql } from './graphql.js';
-import { operatorOf } from './present.js';
-import { requireProject } from './project.js';
 import type { CommandContext, Tools } from './rows.js';
-import { counted, writeToStdout } from './terminal.js';
+import { writeToStdout } from './terminal.js';
 
 const HELP = `
 Each line is one JSON object, in the order of the commits:
   {"id":"…","type":"user.created","at":"2026-01-31T12:00:00.000Z","user_id":42}
 The id is a cursor for --after. Without it, the changes begin with the oldest that is kept.`;
 
-const afterOption = changeCursor('--after');
 const typesOption = changeTypes('--types');
 const TYPES = valuesOf(CHANGE_MEANINGS);
 
@@ -52,12 +48,11 @@ export function addChangesCommand(program: Command, { act }: CommandContext): vo
       option('--after <CURSOR>', 'only changes after this: an id, the cursor of an export, or now'),
       option('--types <TYPES>', 'only these types, separated by commas'),
       option('--follow', 'go on with each change that comes, until Ctrl+C'),
-      jsonReportOption(),
     ],
-    variables: ({ project, after = null, types, follow = false }): ChangesParams => {
-      if (after !== null) parse(afterOption, after);
-      return { project, after, types: types === undefined ? null : namesOfTypes(types), follow };
-    },
+    variables: ({ project, after = null, types, follow = false }): ChangesParams => ({
+      ...{ project, after, follow },
+      types: types === undefined ? null : namesOfTypes(types),
+    }),
     interrupted: 'Interrupted. Go on with --after and the last id, or with the cursor above if there was no change.',
     act: writeChanges,
     print: ({ written, end }) => `${counted(written, 'change')}. The next ones come after ${end}`,
@@ -76,8 +71,7 @@ async function writeChanges(tools: Tools, { follow, ...params }: ChangesParams) 
   const report = { written: 0, end: params.after };
   async function writeNew(ask: Ask): Promise<void> {
     for (let isMore = true; isMore; ) {
-      const variables = { ...params, after: report.end, first: CHANGES_PAGE.max };
-      const { nodes, end, hasMore } = requireProject((await ask(CHANGES, variables)).project, params.project).changes;
+      const { nodes, end, hasMore } = await ask(CHANGES, { ...params, after: report.end, first: CHANGES_PAGE.max });
       signal.throwIfAborted();
       if (nodes.length > 0) await writeToStdout(nodes.map((node) => `${formatChange(changeOf(node))}\n`).join(''));
       report.written += nodes.length;
@@ -120,10 +114,10 @@ const changeOf = ({ type, userId, mergedInto, ...change }: ShownChange): Change 
 });
 
 /** Tells that a project may have new changes: at once, and each time. */
-async function* newsOf(where: Reached, { config, signal }: Tools, project: string): AsyncGenerator<unknown, void> {
+async function* newsOf(where: Reached, { operator, signal }: Tools, project: string): AsyncGenerator<unknown, void> {
   if (where.services !== null) {
     const { projects, changes } = where.services;
-    yield* changes.watch(await projects.getScope(project, operatorOf(config)), signal);
+    yield* changes.watch(await projects.getScope(project, operator), signal);
     return;
   }
   const answer = await where.send(`/dashboard/projects/${project}/news`).catch((error) => {

@@ -3,27 +3,23 @@ import { access, constants, stat, statfs } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
+import { wrapAnsi } from 'fast-wrap-ansi';
 import { runThenClose } from '../closers.js';
 import { BUILD_ADVICE, findBuildFault, PACKAGE, VERSION } from '../config/build.js';
 import { type Config, ConfigError, type Environment, findMisspelt, LOOPBACK, parseConfig } from '../config/config.js';
 import { SETTINGS } from '../config/settings.js';
-import type { Finding } from '../dashboard/builder.js';
+import { graphql } from '../dashboard/documents.js';
+import { adviseConnection, explainFailure } from '../db/connection-failures.js';
 import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
-import { addCommand, jsonOption, option } from './arguments.js';
-import { adviseConnection } from './connection-failure.js';
-import type { ExaminationParams } from './doctor-database.js';
-import { checkDatabaseUrls, failed, type Outcome, passed, skipped, warning } from './doctor-server.js';
-import { type Ask, isHeldByServer, NotListeningError, reachServer } from './door.js';
-import { graphql } from './graphql.js';
-import { operatorOf, ReportedFailure } from './present.js';
-import type { CommandContext } from './rows.js';
-import { counted, explainFailure, formatFindings, paint, writeNotice } from './terminal.js';
+import { type Finding, failed, type Outcome, passed, skipped, warning } from '../domain/findings.js';
+import { counted } from '../errors.js';
+import { addCommand, option } from './arguments.js';
+import { isHeldByServer, NotListeningError, reachServer } from './door.js';
+import { type CommandContext, operatorOf, ReportedFailure } from './rows.js';
+import { paint, terminalWidth, writeNotice } from './terminal.js';
 
 const HELP = `
 ✓ passed, ! warning, ✗ failed, - not checked. Exits with 1 if a check failed.`;
-
-/** Loaded only where a database is examined, because all commands would take longer. */
-const loadExamination = () => import('./doctor-database.js');
 
 export function addDoctorCommand(program: Command, { env }: CommandContext): void {
   addCommand(program, {
@@ -31,7 +27,7 @@ export function addDoctorCommand(program: Command, { env }: CommandContext): voi
     description: 'check the settings, the database and this machine; changes nothing',
     help: HELP,
     examples: ['doctor', 'doctor --json', 'doctor --no-totals'],
-    takes: [option('--no-totals', 'do not count users, which takes long in a project of millions'), jsonOption()],
+    takes: [option('--no-totals', 'do not count users, which takes long in a project of millions')],
   }).action(async ({ totals, json }) => {
     // Libraries print some at their first use. What they say is no finding, or one of ours.
     process.removeAllListeners('warning');
@@ -42,16 +38,30 @@ export function addDoctorCommand(program: Command, { env }: CommandContext): voi
   });
 }
 
+const MARKS = {
+  passed: ['green', '✓'],
+  warning: ['yellow', '!'],
+  failed: ['red', '✗'],
+  skipped: ['dim', '-'],
+} as const;
+
+const MIN_TEXT_WIDTH = 20;
+const MAX_TEXT_WIDTH = 120;
+
+/** Findings with marks, names and texts in columns, and how many are problems. */
 function report(findings: readonly Finding[]): string {
-  const rows = findings.map(({ id, status, found, advice }) => ({
-    status,
-    name: id,
-    text: advice === null ? found : `${found}\n→ ${advice}`,
-  }));
+  const nameWidth = Math.max(...findings.map(({ id }) => id.length));
+  const textWidth = Math.max(Math.min(terminalWidth(), MAX_TEXT_WIDTH) - nameWidth - 6, MIN_TEXT_WIDTH);
+  const lines = findings.flatMap(({ id, status, found, advice }) => {
+    const [style, sign] = MARKS[status];
+    const start = `${paint(style, sign)}  ${paint('bold', id.padEnd(nameWidth))}  `;
+    const text = wrapAnsi(advice === null ? found : `${found}\n→ ${advice}`, textWidth, { hard: true, trim: false });
+    return text.split('\n').map((line, index) => `${index === 0 ? start : ' '.repeat(nameWidth + 5)}${line}`.trimEnd());
+  });
   const count = (wanted: Finding['status']) => findings.filter(({ status }) => status === wanted).length;
   const [problems, warnings] = [count('failed'), count('warning')];
   const verdict = problems === 0 ? paint('green', 'No problems') : paint('red', counted(problems, 'problem'));
-  return `${formatFindings(rows)}\n\n${verdict}, ${counted(warnings, 'warning')}.`;
+  return `${lines.join('\n')}\n\n${verdict}, ${counted(warnings, 'warning')}.`;
 }
 
 const UNCHECKED = skipped('not checked before the settings are correct');
@@ -119,6 +129,56 @@ function* checkRisks(config: Config, env: Environment): Generator<Finding> {
     const found = `GraphiQL is shown to every client that can connect to ${config.host}`;
     yield { id: 'graphiql', ...warning(found, 'Set NODE_ENV=production, or GRAPHIQL=off.') };
   }
+}
+
+/** Finds in the URLs of the database: what node-postgres ignores in silence, and what is not verified. */
+function checkDatabaseUrls(config: Config): Finding[] {
+  return [...checkUrls(config)].map((outcome) => ({ id: 'database-url', ...outcome }));
+}
+
+function* checkUrls({ db }: Config): Generator<Outcome> {
+  if (db.engine === 'embedded') return;
+  yield* checkUrl('DATABASE_URL', new URL(db.url));
+  if (db.directUrl !== undefined) yield* checkUrl('DATABASE_DIRECT_URL', new URL(db.directUrl));
+  if (db.replicaUrl !== undefined) yield* checkUrl('DATABASE_REPLICA_URL', new URL(db.replicaUrl), 'a standby');
+}
+
+function* checkUrl(
+  setting: string,
+  { hostname, searchParams }: URL,
+  leadsTo: 'the primary' | 'a standby' = 'the primary',
+): Generator<Outcome> {
+  const advice = `Name one address that leads to ${leadsTo}, such as that of HAProxy (docs/operating.md).`;
+  const hosts = searchParams.get('host') ?? decodeURIComponent(hostname);
+  if (hosts.includes(',')) {
+    yield failed(`${setting} has several hosts, and node-postgres connects to one`, advice);
+    return;
+  }
+  if (searchParams.has('target_session_attrs')) {
+    const found = `${setting} has target_session_attrs, which node-postgres ignores: it connects to any server`;
+    yield failed(found, advice);
+    return;
+  }
+  for (const name of FILES) {
+    const file = searchParams.get(name);
+    if (file !== null && !existsSync(file))
+      yield failed(`${setting}: ${file}, the file of ${name}, does not exist`, `Correct ${name} in ${setting}.`);
+  }
+  const isLocal = hosts === '' || hosts.startsWith('/') || LOOPBACK.test(hosts.replace(/^\[(.*)\]$/, '$1'));
+  const fault = isLocal ? null : findUnverified(searchParams);
+  if (fault !== null) yield warning(`${setting}: ${fault}`, `Set sslmode=verify-full in ${setting}.`);
+}
+
+/** Parameters that name a file, which node-postgres reads before it connects. */
+const FILES = ['sslrootcert', 'sslcert', 'sslkey'];
+
+/** node-postgres verifies with every other mode, unless it is told to do as libpq does. */
+function findUnverified(params: URLSearchParams): string | null {
+  const isEncrypted = params.has('sslrootcert') || ['true', '1'].includes(params.get('ssl') ?? '');
+  const mode = params.get('sslmode') ?? (isEncrypted ? 'verify-full' : 'disable');
+  if (mode === 'disable') return 'the connection to another machine is not encrypted';
+  const isUnverified = params.get('uselibpqcompat') === 'true' ? !/^verify-/.test(mode) : mode === 'no-verify';
+  return isUnverified ? `sslmode=${mode} does not verify the certificate of the server` : null;
 }
 
 /** By major version, as its makers have announced it. */
@@ -198,18 +258,25 @@ async function checkDatabase(config: Config, totals: boolean): Promise<Finding[]
   if (db.engine === 'embedded' && !existsSync(join(db.dataDir, 'pgdata')))
     return [{ id: 'database', ...skipped('there is none yet; the first start or command creates it') }];
   try {
-    const { examinationOf } = await loadExamination();
-    return await examine(config, examinationOf(config, totals));
+    return await examine(config, totals);
   } catch (error) {
     // Another command uses the data directory, or a server is starting or closing. Neither is a problem.
     if (error instanceof DataDirLockedError || error instanceof NotListeningError)
       return [{ id: 'database', ...skipped(error.message) }];
-    return [{ id: 'database', ...failed(explainFailure(error), adviceFor(error, db.engine)) }];
+    const advice =
+      db.engine === 'embedded'
+        ? 'Try again. If it fails again, restore DATA_DIR from a backup.'
+        : (adviseConnection(error, 'DATABASE_URL') ?? 'Check DATABASE_URL and the log of PostgreSQL.');
+    return [{ id: 'database', ...failed(explainFailure(error), advice) }];
   }
 }
 
-async function examine(config: Config, params: ExaminationParams): Promise<Finding[]> {
-  const { createContext } = await import('../context.js');
+async function examine(config: Config, totals: boolean): Promise<Finding[]> {
+  // Loaded only where a database is examined, because all commands would take longer.
+  const [{ createContext }, { examineDatabase }] = await Promise.all([
+    import('../context.js'),
+    import('../app/examination.js'),
+  ]);
   const context = createContext(config, {
     command: 'userdir doctor',
     asRequests: true,
@@ -221,13 +288,10 @@ async function examine(config: Config, params: ExaminationParams): Promise<Findi
       // Not context.open(), which would apply migrations.
       await context.lockDataDirectory();
       await context.db.start();
-      return await (await loadExamination()).examineDatabase(context, params);
+      return await examineDatabase(context, { config: config.db, totals });
     } catch (error) {
       if (!isHeldByServer(error)) throw error;
-      const { pid, since } = error.holder;
-      const server = passed(`pid ${pid} holds the data directory since ${since}; the database was checked there`);
-      const { ask } = await reachServer(error, operatorOf(config), new AbortController().signal);
-      return [{ id: 'server', ...server }, ...(await examineAtServer(ask, params))];
+      return examineAtServer(error, config, totals);
     }
   };
   return runThenClose(work, [() => context.close()]);
@@ -237,21 +301,21 @@ const EXAMINE = graphql(`query Examine($totals: Boolean!) {
   status { version examination(totals: $totals) { id: name state found: message advice } }
 }`);
 
-async function examineAtServer(ask: Ask, { totals }: ExaminationParams): Promise<Finding[]> {
-  const { version, examination } = (await ask(EXAMINE, { totals })).status;
-  const findings = examination.map(({ id, state, ...finding }) => ({
-    id,
-    status: state.toLowerCase() as Finding['status'],
-    ...finding,
-  }));
-  if (version === VERSION) return findings;
+async function examineAtServer(held: DataDirLockedError, config: Config, totals: boolean): Promise<Finding[]> {
+  const { pid, since } = held.holder;
+  const server = passed(`pid ${pid} holds the data directory since ${since}; the database was checked there`);
+  const { ask } = await reachServer(held, operatorOf(config), new AbortController().signal);
+  const { version, examination } = await ask(EXAMINE, { totals });
   const other = warning(`it runs ${version}; this command is ${VERSION}`, 'Restart the server.');
-  return [{ id: 'server-version', ...other }, ...findings];
-}
-
-function adviceFor(error: unknown, engine: ExaminationParams['engine']): string {
-  if (engine === 'embedded') return 'Try again. If it fails again, restore DATA_DIR from a backup.';
-  return adviseConnection(error, 'DATABASE_URL') ?? 'Check DATABASE_URL and the log of PostgreSQL.';
+  return [
+    { id: 'server', ...server },
+    ...(version === VERSION ? [] : [{ id: 'server-version', ...other }]),
+    ...examination.map(({ id, state, ...finding }) => ({
+      id,
+      status: state.toLowerCase() as Finding['status'],
+      ...finding,
+    })),
+  ];
 }
 
 const REDIS_TIMEOUT_MS = 2_000;

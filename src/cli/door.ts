@@ -1,26 +1,32 @@
-import { readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { type IncomingMessage, request } from 'node:http';
-import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Config } from '../config/config.js';
+import { type Config, commandFileIn } from '../config/config.js';
 import type { OpenOptions, Services } from '../context.js';
+import type { Document } from '../dashboard/documents.js';
+import type { CommandFile } from '../dashboard/door.js';
+import { withAdvice } from '../db/connection-failures.js';
 import type { Database } from '../db/database.js';
 import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';
 import { ofAnotherUser } from '../db/lock-holder.js';
 import type { Operator } from '../domain/operators.js';
+import { noProject } from '../domain/projects.js';
 import { AppError, type ErrorCode } from '../errors.js';
-import type { Document } from './graphql.js';
-import { withAdvice, writeNotice } from './terminal.js';
+import { writeNotice } from './terminal.js';
 
 /*
  * The operators' schema for a command: in its own process or, while a server holds the embedded database, in that server. A server says in a
  * file of the data directory where it is, and by which token it knows the commands of its system user.
  */
 
-/** Asks the operators' schema. Throws the AppError of what failed. */
-export type Ask = <Result, Variables>(document: Document<Result, Variables>, variables: Variables) => Promise<Result>;
+/** The result of a document: the only field of its answer and, of `project`, the only field of that. */
+export type Result<Data> = Data extends { readonly project: infer Project } ? Only<NonNullable<Project>> : Only<Data>;
+type Only<Fields> = Fields[keyof Fields];
+
+/** Asks the operators' schema. Throws the AppError of what failed: NOT_FOUND, too, where there is no such project. */
+export type Ask = <Data, Variables>(document: Document<Data, Variables>, variables: Variables) => Promise<Result<Data>>;
 
 /** Sends a request to the server: for what is a stream, and no document. */
 export type Send = (path: string, options?: SendOptions) => Promise<IncomingMessage>;
@@ -102,13 +108,12 @@ export async function createDoor(options: DoorOptions): Promise<Door> {
     signal.throwIfAborted();
     const { db, services } = context;
     const report = () => undefined;
-    const ask = (document: unknown, variables: unknown) =>
-      executeDocument(
-        String(document),
-        // As they would be sent: without what is undefined.
-        JSON.parse(JSON.stringify(variables)),
-        contextOfCommand(services, operator, { status: null, dashboardUrl, report }),
-      );
+    async function ask(document: unknown, variables: unknown) {
+      const here = contextOfCommand(services, operator, { status: null, dashboardUrl, report });
+      // As they would be sent: without what is undefined.
+      const sent = JSON.parse(JSON.stringify(variables));
+      return resultOf(await executeDocument(String(document), sent, here), variables);
+    }
     return { services, db, applied, ask: ask as Ask };
   }
 
@@ -122,7 +127,7 @@ export async function createDoor(options: DoorOptions): Promise<Door> {
   }
 
   /** Runs work at the door. What no server has taken is tried again, where it can be reached then. */
-  async function within<Result>(work: (where: Reached) => Promise<Result>): Promise<Result> {
+  async function within<Done>(work: (where: Reached) => Promise<Done>): Promise<Done> {
     const deadline = Date.now() + SERVER_WAIT_MS;
     for (;;) {
       try {
@@ -141,6 +146,13 @@ export async function createDoor(options: DoorOptions): Promise<Door> {
     reach: () => within(async (where) => where),
     close: () => context.close(),
   };
+}
+
+function resultOf(data: object, variables: unknown): unknown {
+  const [[name, result]] = Object.entries(data) as [[string, unknown]];
+  if (name !== 'project') return result;
+  if (result === null) throw noProject((variables as { readonly project: string }).project);
+  return Object.values(result as object)[0];
 }
 
 /** Whether a server holds the data directory, which does what commands ask. */
@@ -194,9 +206,9 @@ function atServer({ url, token }: CommandFile, { name }: Operator, signal: Abort
     });
     const body = await text(answer).catch(serverEnded);
     if (answer.statusCode === 400 || answer.statusCode === 404) throw new Error(OTHER_VERSION, { cause: body });
-    const { data, errors = [] } = JSON.parse(body) as Answer;
+    const { data, errors = [] }: Answer = JSON.parse(body);
     const [error] = errors;
-    if (error === undefined) return data;
+    if (error === undefined) return resultOf(data, variables);
     throw new AppError(error.extensions.code, error.message, { cause: new Error(error.message) });
   }
 
@@ -204,7 +216,7 @@ function atServer({ url, token }: CommandFile, { name }: Operator, signal: Abort
 }
 
 interface Answer {
-  readonly data?: unknown;
+  readonly data: object;
   readonly errors?: readonly { readonly message: string; readonly extensions: { readonly code: ErrorCode } }[];
 }
 
@@ -228,31 +240,13 @@ export function serverEnded(cause: unknown): never {
   throw new Error('The running server ended before the operation was done.', { cause });
 }
 
-/** What a server writes for commands, when it can answer them. */
-export interface CommandFile {
-  readonly url: string;
-  readonly token: string;
-}
-
-const pathIn = (dataDir: string) => join(dataDir, 'command.json');
-
-/** A reader sees the whole file or none, because it is renamed when complete. */
-export async function writeCommandFile(dataDir: string, file: CommandFile): Promise<void> {
-  const draft = `${pathIn(dataDir)}.new`;
-  await writeFile(draft, JSON.stringify(file), { mode: 0o600 });
-  await rename(draft, pathIn(dataDir));
-}
-
-export async function removeCommandFile(dataDir: string): Promise<void> {
-  await rm(pathIn(dataDir), { force: true });
-}
-
 async function readCommandFile(dataDir: string): Promise<CommandFile> {
+  const path = commandFileIn(dataDir);
   try {
-    return JSON.parse(await readFile(pathIn(dataDir), 'utf8'));
+    return JSON.parse(await readFile(path, 'utf8'));
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT') throw new NotListeningError(error);
-    throw code === 'EACCES' ? ofAnotherUser(pathIn(dataDir), error) : error;
+    throw code === 'EACCES' ? ofAnotherUser(path, error) : error;
   }
 }

@@ -1,17 +1,23 @@
 import { type Command, CommanderError } from 'commander';
 import { ConfigError, findMisspelt } from '../config/config.js';
+import { explainFailure } from '../db/connection-failures.js';
 import { AppError, redact } from '../errors.js';
 import { nameProject } from './arguments.js';
-import { ReportedFailure } from './present.js';
-import { createProgram } from './program.js';
-import { explainFailure } from './terminal.js';
+import { createProgram, withoutSecrets } from './program.js';
+import { ReportedFailure } from './rows.js';
 
 /** Exit codes: 0 done, 1 refused or failed with a reason on stderr, 2 wrong usage, also a malformed value. An error may have another one. */
 const FAILED = 1;
 const WRONG_USAGE = 2;
 
 /** Runs the command of the command line. */
-export const main = (): Promise<void> => runProgram(createProgram(process.env));
+export const main = (): Promise<void> => runProgram(createProgram(process.env, asksForJson()));
+
+/** Also before the arguments are parsed, for an error of that. */
+function asksForJson(): boolean {
+  const args = process.argv.slice(2);
+  return args.slice(0, args.includes('--') ? args.indexOf('--') : args.length).includes('--json');
+}
 
 /** Runs what the command line asks of a program. */
 export async function runProgram(program: Command): Promise<void> {
@@ -30,19 +36,38 @@ export async function runProgram(program: Command): Promise<void> {
   try {
     await program.parseAsync(nameProject(program, process.argv.slice(2)), { from: 'user' });
   } catch (error) {
-    process.exitCode = report(error);
+    // After --help or --version.
+    const isDone = error instanceof CommanderError && error.exitCode === 0;
+    process.exitCode = isDone ? 0 : report(error);
   }
   // Unread standard input would keep the process alive.
   process.stdin.unref?.();
 }
 
+/** Tells of an error on stderr, and returns the exit code. */
 function report(error: unknown): number {
-  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USAGE;
   if (error instanceof ReportedFailure) return error.exitCode;
-  // A missing setting may be set under a misspelt name.
-  if (error instanceof ConfigError)
-    process.stderr.write(`${[error.message, ...findMisspelt(process.env)].join('\n')}\n`);
-  else process.stderr.write(`userdir: ${redact(explainFailure(error))}\n`);
-  if (error instanceof AppError && error.code === 'BAD_USER_INPUT') return WRONG_USAGE;
+  if (asksForJson()) process.stderr.write(`${JSON.stringify({ error: describe(error) })}\n`);
+  // commander has told the others.
+  else if (!(error instanceof CommanderError)) process.stderr.write(`${sentenceOf(error)}\n`);
+  if (error instanceof CommanderError || (error instanceof AppError && error.code === 'BAD_USER_INPUT'))
+    return WRONG_USAGE;
   return (error as { exitCode?: number }).exitCode ?? FAILED;
+}
+
+function sentenceOf(error: unknown): string {
+  if (!(error instanceof ConfigError)) return `userdir: ${redact(explainFailure(error))}`;
+  // A missing setting may be set under a misspelt name.
+  return [error.message, ...findMisspelt(process.env)].join('\n');
+}
+
+/** An error for a program. The codes are those of docs/errors.md, and two more. */
+function describe(error: unknown): object {
+  if (error instanceof CommanderError)
+    return { code: 'BAD_USER_INPUT', message: withoutSecrets(error.message).replace(/^error: /, '') };
+  const message = sentenceOf(error).replace(/^userdir: /, '');
+  if (error instanceof ConfigError) return { code: 'INVALID_SETTINGS', message, settings: error.settings };
+  if (!(error instanceof AppError)) return { code: 'FAILED', message };
+  const [, argument] = (error.code === 'BAD_USER_INPUT' && /^(\S+): /.exec(message)) || [];
+  return { code: error.code, message, ...(argument !== undefined && { argument }) };
 }

@@ -1,11 +1,10 @@
 import type { Command } from 'commander';
 import { VERSION } from '../config/build.js';
+import { graphql } from '../dashboard/documents.js';
 import type { Plan } from '../db/migrate.js';
-import { COMMAND } from '../errors.js';
-import { jsonOption, option, parseDuration } from './arguments.js';
-import { graphql } from './graphql.js';
+import { COMMAND, counted } from '../errors.js';
+import { option, parseDuration } from './arguments.js';
 import type { CommandContext } from './rows.js';
-import { counted } from './terminal.js';
 
 const HELP = `
 It goes on where it was interrupted. Exits with 4 if other transactions left no moment for a step: try again.`;
@@ -28,7 +27,6 @@ export function addMigrateCommand(program: Command, { act }: CommandContext): vo
     takes: [
       option('--dry-run', 'say what would be done, with which locks and for how long, and change nothing'),
       option('--wait <TIME>', 'how long each step may wait for other transactions (default: 5m)', parseDuration),
-      jsonOption(),
     ],
     // Every command opens the database first, which applies the missing migrations.
     opens: ({ dryRun, wait }) => ({ migrates: !dryRun, ...(wait !== undefined && { waitMs: wait }) }),
@@ -56,9 +54,9 @@ export function addRestoredCommand(program: Command, { row }: CommandContext): v
       'say that this database was restored: new IDs begin far beyond the known ones, and webhooks are paused',
     help: RESTORED_HELP,
     examples: ['restored'],
-    takes: [jsonOption()],
-    document: graphql(`mutation NoteRestore { restored_at: noteRestore }`),
-    pick: (noted) => noted,
+    takes: [],
+    document: graphql(`mutation NoteRestore { noteRestore }`),
+    pick: (at) => ({ restored_at: at }),
     print: ({ restored_at }) =>
       `Noted at ${restored_at}: new IDs begin far beyond the known ones, and webhooks are paused.`,
   });

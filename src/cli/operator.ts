@@ -1,8 +1,9 @@
 import { Argument, type Command } from 'commander';
+import { LOOPBACK } from '../config/config.js';
+import { graphql, type ResultOf, type VariablesOf } from '../dashboard/documents.js';
 import { OPERATOR_ROLES, type OperatorRole } from '../domain/operators.js';
 import { COMMAND } from '../errors.js';
-import { jsonOption, newestOption, numberArgument, option, required, requireOneOf } from './arguments.js';
-import { graphql, type ResultOf } from './graphql.js';
+import { newestOption, numberArgument, option, required, requireOneOf } from './arguments.js';
 import type { CommandContext, Tools } from './rows.js';
 import { listTable } from './terminal.js';
 
@@ -51,7 +52,7 @@ const ADMINS = graphql(`query Admins { operators { role projects { appId } } }`)
 
 /** Warns after the last admin of all projects is gone: nobody can then add or change operators in the dashboard. */
 async function warnWithoutAdmin({ ask, notice }: Tools): Promise<void> {
-  const { operators } = await ask(ADMINS, {});
+  const operators = await ask(ADMINS, {});
   if (operators.some(({ role, projects }) => role === 'ADMIN' && projects === null)) return;
   notice(
     `No admin of all projects is left: nobody can change operators in the dashboard. To make one, run ${COMMAND} operator update NAME --role admin --all-projects, or ${COMMAND} operator add NAME --role admin`,
@@ -73,11 +74,10 @@ export function addOperatorCommands(program: Command, context: CommandContext): 
       new Argument('<NAME>', 'the name of the person in the audit trail'),
       required(...ROLE).choices(OPERATOR_ROLES),
       projectsOption(),
-      jsonOption(),
     ],
     variables: (name: string, { role, project = null }) => ({ name, role: roleOf(role), appIds: project }),
     document: ADD,
-    pick: ({ addOperator }) => operatorJson(addOperator),
+    pick: operatorJson,
     print: ({ name, role, projects }) =>
       `Added ${name} as ${role} ${inWords(projects)}. Make a link to sign in: ${COMMAND} dashboard --operator ${name}`,
   });
@@ -90,21 +90,20 @@ export function addOperatorCommands(program: Command, context: CommandContext): 
       'operator update grace --name grace.h --all-projects',
     ],
     takes: [
-      new Argument('<NAME>', 'the name of the person'),
+      new Argument('<OPERATOR>', 'the name of the person'),
       option(...ROLE).choices(OPERATOR_ROLES),
       option('--name <NEW>', 'another name; the entries that exist keep the old one'),
       projectsOption(),
       option('--all-projects', 'limit the person to no project').conflicts('project'),
-      jsonOption(),
     ],
     variables: (operator: string, { name, role, project, allProjects }, command: Command) => ({
       name: operator,
       input: requireOneOf(command, { name, role: role && roleOf(role), appIds: allProjects ? null : project }),
     }),
     act: async (tools, variables) => {
-      const { updateOperator } = await tools.ask(UPDATE, variables);
+      const updated = await tools.ask(UPDATE, variables);
       await warnWithoutAdmin(tools);
-      return operatorJson(updateOperator);
+      return operatorJson(updated);
     },
     print: ({ name, role, projects }) => `${name} is ${role} ${inWords(projects)}.`,
   });
@@ -112,12 +111,12 @@ export function addOperatorCommands(program: Command, context: CommandContext): 
     name: 'operator list',
     description: 'list the people who may use the dashboard',
     examples: ['operator list', 'operator list --json'],
-    takes: [jsonOption()],
+    takes: [],
     document: graphql(
       `query ListOperators { operators { ...OperatorRow source created_at: createdAt last_seen_at: lastSeenAt } }`,
       [OPERATOR],
     ),
-    pick: ({ operators }) =>
+    pick: (operators) =>
       operators.map(({ source, created_at, last_seen_at, ...each }) => ({
         ...operatorJson(each),
         source,
@@ -142,9 +141,8 @@ export function addOperatorCommands(program: Command, context: CommandContext): 
     name: 'operator remove',
     description: 'remove a person, whose sessions and passkeys end at once',
     examples: ['operator remove bob'],
-    takes: [new Argument('<NAME>', 'the name of the person'), jsonOption()],
-    variables: (name: string) => ({ name }),
-    act: async (tools, variables) => {
+    takes: [new Argument('<NAME>', 'the name of the person')],
+    act: async (tools, variables: VariablesOf<typeof REMOVE>) => {
       await tools.ask(REMOVE, variables);
       await warnWithoutAdmin(tools);
       return variables;
@@ -156,15 +154,13 @@ export function addOperatorCommands(program: Command, context: CommandContext): 
     name: 'operator log',
     description: 'list what was done beside the projects: logins, operators, refusals; oldest first',
     examples: ['operator log', 'operator log --limit 20 --json'],
-    takes: [newestOption(), jsonOption()],
+    takes: [newestOption()],
     variables: ({ limit }) => ({ newest: limit }),
-    limit: ({ limit }) => limit,
     document: graphql(`query ListLog($newest: Int!, $first: Int!, $after: String) {
       newestOfOperatorLog(newest: $newest, first: $first, after: $after) {
         nodes { id at actor request_id: requestId action details } pageInfo { endCursor hasNextPage }
       }
     }`),
-    page: ({ newestOfOperatorLog }) => newestOfOperatorLog,
     row: (entry) => ({ ...entry, id: Number(entry.id), details: JSON.parse(entry.details) }),
     head: ['At', 'Actor', 'Action', 'Details'],
     cells: ({ at, actor, action, details }) => [at, actor, action, JSON.stringify(details)],
@@ -177,12 +173,11 @@ function addPasskeyCommands(parent: Command, { row }: CommandContext): void {
     name: 'operator passkeys',
     description: 'list the passkeys with which operators sign in, of one or of all, the newest first',
     examples: ['operator passkeys', 'operator passkeys ada --json'],
-    takes: [new Argument('[NAME]', 'the name of the person'), jsonOption()],
-    variables: (name: string | undefined) => ({ operator: name ?? null }),
-    document: graphql(`query ListPasskeys($operator: String) {
-      passkeys(operator: $operator) { id operator name host created_at: createdAt last_used_at: lastUsedAt }
+    takes: [new Argument('[NAME]', 'the name of the person')],
+    document: graphql(`query ListPasskeys($name: String) {
+      passkeys(operator: $name) { id operator name host created_at: createdAt last_used_at: lastUsedAt }
     }`),
-    pick: ({ passkeys }) => passkeys.map((passkey) => ({ ...passkey, id: Number(passkey.id) })),
+    pick: (passkeys) => passkeys.map((passkey) => ({ ...passkey, id: Number(passkey.id) })),
     print: (passkeys) =>
       listTable(passkeys, {
         head: ['ID', 'Operator', 'Name', 'Works at', 'Created', 'Last used'],
@@ -201,10 +196,32 @@ function addPasskeyCommands(parent: Command, { row }: CommandContext): void {
     name: 'operator remove-passkey',
     description: 'remove a passkey, whose sessions end at once',
     examples: ['operator remove-passkey 7'],
-    takes: [numberArgument('<PASSKEY_ID>', 'the ID of the passkey, as `operator passkeys` shows it'), jsonOption()],
-    variables: (passkeyId: number) => ({ id: String(passkeyId) }),
-    document: graphql(`mutation RemovePasskey($id: ID!) { removePasskey(id: $id) { id name operator } }`),
-    pick: ({ removePasskey }) => ({ ...removePasskey, id: Number(removePasskey.id) }),
+    takes: [numberArgument('<PASSKEY_ID>', 'the ID of the passkey, as `operator passkeys` shows it')],
+    document: graphql(`mutation RemovePasskey($passkeyId: ID!) { removePasskey(id: $passkeyId) { id name operator } }`),
+    pick: (removed) => ({ ...removed, id: Number(removed.id) }),
     print: ({ id, name, operator }) => `Removed the passkey ${id} (${name}) of ${operator}.`,
   });
+}
+
+export function addDashboardCommand(program: Command, { row }: CommandContext): void {
+  row(program, {
+    name: 'dashboard',
+    description: 'make a link that logs an operator in to the dashboard, once, within ten minutes',
+    examples: ['dashboard', 'dashboard --operator ada', 'dashboard --json'],
+    takes: [
+      option('--operator <NAME>', 'who logs in; without it you, and where there is no operator yet, you as admin'),
+    ],
+    document: graphql(`mutation CreateLink($operator: String) {
+      createLoginLink(operator: $operator) { url expires_at: expiresAt }
+    }`),
+    pick: (link) => link,
+    print: ({ url, expires_at }) => `${url}\n\nIt works once, until ${expires_at}.${hintOf(url)}`,
+  });
+}
+
+/** Browsers bind a passkey to a name, never to an address. */
+function hintOf(url: string): string {
+  const { hostname } = new URL(url);
+  const isAddress = hostname !== 'localhost' && LOOPBACK.test(hostname.replace(/^\[|\]$/g, ''));
+  return isAddress ? `\nFor a passkey, open it at localhost instead of ${hostname}.` : '';
 }

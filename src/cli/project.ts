@@ -1,8 +1,8 @@
-import { type Command, InvalidArgumentError } from 'commander';
+import type { Command } from 'commander';
+import { graphql, type ResultOf } from '../dashboard/documents.js';
 import { MAIN_LABEL, noProject, SECRET_SCOPES, type SecretScope } from '../domain/projects.js';
-import { AppError, COMMAND } from '../errors.js';
+import { AppError, COMMAND, counted } from '../errors.js';
 import {
-  jsonOption,
   numberArgument,
   option,
   overlapOption,
@@ -12,10 +12,8 @@ import {
   projectOption,
   required,
 } from './arguments.js';
-import { graphql, type ResultOf } from './graphql.js';
-import type { CommandContext } from './rows.js';
-import { readPages, type Tools } from './rows.js';
-import { ask, canAsk, confirmNoOverlap, counted, fields, listTable, progressOf, tellState } from './terminal.js';
+import type { CommandContext, Tools } from './rows.js';
+import { ask, canAsk, confirmNoOverlap, fields, listTable, progressOf, tellState } from './terminal.js';
 
 const PROJECT = graphql(`fragment ProjectRow on Project {
   id name app_id: appId created_at: createdAt disabled_at: disabledAt requests_per_minute: requestsPerMinute total_user: userCount
@@ -23,11 +21,13 @@ const PROJECT = graphql(`fragment ProjectRow on Project {
 
 type ShownProject = ResultOf<typeof PROJECT>;
 
-const SHOW = graphql(`query ShowProject($project: ID!) { project(appId: $project) { ...ProjectRow } }`, [PROJECT]);
+const SHOW = graphql(`query ShowProject($project: ID!) { shown: project(appId: $project) { ...ProjectRow } }`, [
+  PROJECT,
+]);
 
 const CHANGED = graphql(`fragment ChangedProject on ProjectChange { project { ...ProjectRow } changed }`, [PROJECT]);
 
-const takes = [projectOption(), jsonOption()];
+const takes = [projectOption()];
 
 export function addProjectCommands(program: Command, context: CommandContext): void {
   const { row, rows, act } = context;
@@ -38,25 +38,24 @@ export function addProjectCommands(program: Command, context: CommandContext): v
     name: 'project create',
     description: 'create a project and show its App Secret, only once',
     examples: ['project create --name "My wallet app"'],
-    takes: [required('--name <NAME>', 'a name for people to read'), jsonOption()],
+    takes: [required('--name <NAME>', 'a name for people to read')],
     document: graphql(`mutation CreateProject($name: String!) {
       createProject(name: $name) { project { id name app_id: appId } app_secret: appSecret }
     }`),
-    pick: ({ createProject: { project: created, app_secret } }) => ({ ...created, app_secret }),
+    pick: ({ project: created, app_secret }) => ({ ...created, app_secret }),
     print: (created) => `${credentials(created)}\n\n${KEEP_SECRET}`,
   });
   rows(project, {
     name: 'project list',
     description: 'list all projects with their exact number of users',
     examples: ['project list', 'project list --json'],
-    takes: [jsonOption()],
+    takes: [],
     document: graphql(
       `query ListProjects($first: Int!, $after: String) {
         projects(oldestFirst: true, first: $first, after: $after) { nodes { ...ProjectRow } pageInfo { endCursor hasNextPage } }
       }`,
       [PROJECT],
     ),
-    page: ({ projects }) => projects,
     row: (shown) => shown,
     head: ['ID', 'Name', 'App ID', 'Created', 'Users', 'State'],
     cells: (each) => [each.id, each.name, each.app_id, each.created_at, each.total_user, stateOf(each)],
@@ -68,7 +67,7 @@ export function addProjectCommands(program: Command, context: CommandContext): v
     examples: ['project show --project app_1'],
     takes,
     document: SHOW,
-    pick: (data, { project: appId }) => requireProject(data.project, appId),
+    pick: (shown, { project: appId }) => requireShown(shown, appId),
     print: projectFields,
   });
   row(project, {
@@ -80,7 +79,7 @@ export function addProjectCommands(program: Command, context: CommandContext): v
       `mutation RenameProject($project: ID!, $name: String!) { renameProject(appId: $project, name: $name) { ...ChangedProject } }`,
       [CHANGED],
     ),
-    pick: ({ renameProject }) => changedProject(renameProject),
+    pick: changedProject,
     print: (renamed) => tellState(renamed, `The project is called ${renamed.name}.`),
   });
   row(project, {
@@ -92,7 +91,7 @@ export function addProjectCommands(program: Command, context: CommandContext): v
       `mutation DisableProject($project: ID!) { disableProject(appId: $project) { ...ChangedProject } }`,
       [CHANGED],
     ),
-    pick: ({ disableProject }) => changedProject(disableProject),
+    pick: changedProject,
     print: (disabled) => tellState(disabled, `The credentials of ${disabled.name} are refused. Its data is kept.`),
   });
   row(project, {
@@ -104,7 +103,7 @@ export function addProjectCommands(program: Command, context: CommandContext): v
       `mutation EnableProject($project: ID!) { enableProject(appId: $project) { ...ChangedProject } }`,
       [CHANGED],
     ),
-    pick: ({ enableProject }) => changedProject(enableProject),
+    pick: changedProject,
     print: (enabled) => tellState(enabled, `The credentials of ${enabled.name} are accepted.`),
   });
   row(project, {
@@ -117,14 +116,17 @@ export function addProjectCommands(program: Command, context: CommandContext): v
       `mutation LimitProject($project: ID!, $rate: Int) { limitProject(appId: $project, rate: $rate) { ...ChangedProject } }`,
       [CHANGED],
     ),
-    pick: ({ limitProject }) => changedProject(limitProject),
+    pick: changedProject,
     print: (limited) => tellState(limited, `The rate limit of ${limited.name} is ${rateOf(limited)}.`),
   });
   act(project, {
     name: 'project delete',
     description: 'delete a project with its users, secrets, bans and audit trail',
     examples: ['project delete --project app_1 --yes'],
-    takes: [...takes, option('--yes', 'do not ask; needed without a terminal')],
+    takes: [
+      required('--project <APP_ID>', 'the App ID of the project, which has to be said'),
+      option('--yes', 'do not ask; needed without a terminal'),
+    ],
     variables: ({ project: appId, yes }) => ({ project: appId as string, isAsked: yes !== true }),
     unit: 'users',
     interrupted:
@@ -144,12 +146,12 @@ async function deleteProject(
   { ask: askSchema, progress, notice, signal }: Tools,
   { project, isAsked }: { project: string; isAsked: boolean },
 ) {
-  const { id, name, total_user } = requireProject((await askSchema(SHOW, { project })).project, project);
+  const { id, name, total_user } = requireShown(await askSchema(SHOW, { project }), project);
   if (isAsked) await confirmDeletion(name, total_user);
   let users = 0;
   let busySince: number | null = null;
   for (let goesOn = false; ; goesOn = true) {
-    const { deletePartOfProject: part } = await askSchema(DELETE, { project, name, goesOn });
+    const part = await askSchema(DELETE, { project, name, goesOn });
     users += part.users;
     if (part.done) return { id, name, app_id: project, users };
     progress(progressOf(users, Math.max(users, total_user)));
@@ -172,22 +174,8 @@ async function confirmDeletion(name: string, users: number): Promise<void> {
   if (answer !== name) throw new Error('That is not its name. Nothing was changed.');
 }
 
-const APP_IDS = graphql(`query AppIds($first: Int!, $after: String) {
-  projects(oldestFirst: true, first: $first, after: $after) { nodes { appId } pageInfo { endCursor hasNextPage } }
-}`);
-
-/** The App ID of the project, or those of all, oldest first. */
-export async function appIdsOf({ ask: askSchema }: Pick<Tools, 'ask'>, project: string | undefined): Promise<string[]> {
-  if (project !== undefined) return [project];
-  const list = { document: APP_IDS, page: ({ projects }: ResultOf<typeof APP_IDS>) => projects };
-  const appIds: string[] = [];
-  for await (const page of readPages({ ...list, row: ({ appId }) => appId }, askSchema, {})) appIds.push(...page);
-  return appIds;
-}
-
-/** The project of an answer, or NOT_FOUND. */
-export function requireProject<Project>(project: Project | null, appId: string): Project {
-  if (project !== null) return project;
+function requireShown(shown: ShownProject | null, appId: string): ShownProject {
+  if (shown !== null) return shown;
   throw noProject(appId);
 }
 
@@ -216,14 +204,7 @@ function stateOf(project: ShownProject): string {
   return [...(project.disabled_at === null ? [] : ['disabled']), ...limit].join(', ');
 }
 
-function parseRate(text: string): number | 'default' {
-  if (text === 'default') return text;
-  try {
-    return parseWholeNumber(text);
-  } catch {
-    throw new InvalidArgumentError('Expected a whole number from 1 to 100000000, or "default".');
-  }
-}
+const parseRate = (text: string) => (text === 'default' ? text : parseWholeNumber(text));
 
 const KEEP_SECRET = 'The App Secret is shown only once. Store it where only your backend can read it.';
 
@@ -238,7 +219,7 @@ function addSecretCommands(project: Command, { row }: CommandContext): void {
         secrets { id label scopes created_at: createdAt last_used_at: lastUsedAt expires_at: expiresAt live }
       }
     }`),
-    pick: (data, { project: appId }) => requireProject(data.project, appId).secrets.map(secretJson),
+    pick: (secrets) => secrets.map(secretJson),
     print: (secrets) =>
       listTable(secrets, {
         head: ['ID', 'Label', 'Scopes', 'Created', 'Last used', 'Expires'],
@@ -278,7 +259,7 @@ function addSecretCommands(project: Command, { row }: CommandContext): void {
         app_secret: appSecret secret { id label scopes expires_at: expiresAt }
       }
     }`),
-    pick: ({ addSecret: { app_secret, secret } }, { project: appId }) => ({
+    pick: ({ app_secret, secret }, { project: appId }) => ({
       app_id: appId,
       app_secret,
       ...secretJson(secret),
@@ -291,12 +272,11 @@ function addSecretCommands(project: Command, { row }: CommandContext): void {
     description: 'revoke a secret immediately',
     examples: ['project revoke --project app_1 7'],
     takes: [...takes, numberArgument('<SECRET_ID>', 'the ID of the secret, as `project secrets` shows it')],
-    variables: (secretId: number, { project: appId }) => ({ project: appId, id: String(secretId) }),
     document: graphql(
-      `mutation RevokeSecret($project: ID!, $id: ID!) { revokeSecret(appId: $project, id: $id) { id label } }`,
+      `mutation RevokeSecret($project: ID!, $secretId: ID!) { revokeSecret(appId: $project, id: $secretId) { id label } }`,
     ),
-    pick: ({ revokeSecret }) => ({ ...revokeSecret, id: Number(revokeSecret.id) }),
-    print: ({ id, label }) => `The secret ${id} (${label}) is no longer valid.`,
+    pick: (revoked) => ({ ...revoked, id: Number(revoked.id) }),
+    print: ({ id, label }, { project: appId }) => `The secret ${id} (${label}) of ${appId} is no longer valid.`,
   });
   row(project, {
     name: 'project rotate',
@@ -309,7 +289,7 @@ function addSecretCommands(project: Command, { row }: CommandContext): void {
       option('--yes', 'do not ask before the old secret expires immediately'),
     ],
     variables: ({ project: appId, label, overlap }) => ({ project: appId, label, overlapSeconds: overlap / 1_000 }),
-    before: ({ project: appId, label }, command: Command) =>
+    before: ({ project: appId, label }, command) =>
       confirmNoOverlap(
         command,
         `The secret ${label} of ${appId} ends at once, and with it every backend that uses it. --overlap 24h lets it live meanwhile. Rotate?`,
@@ -320,7 +300,7 @@ function addSecretCommands(project: Command, { row }: CommandContext): void {
         secret { id label scopes expires_at: expiresAt } other_labels: otherLabels
       }
     }`),
-    pick: ({ rotateSecret: { secret, other_labels, ...rotated } }, { project: appId }) => ({
+    pick: ({ secret, other_labels, ...rotated }, { project: appId }) => ({
       app_id: appId,
       ...rotated,
       ...secretJson(secret),

@@ -1,80 +1,88 @@
+import { userInfo } from 'node:os';
 import type { Command } from 'commander';
 import { runThenClose } from '../closers.js';
-import type { Environment } from '../config/config.js';
-import type { OpenOptions } from '../context.js';
-import { addCommand, type CommandHelp } from './arguments.js';
-import { type Ask, createDoor, type Door } from './door.js';
-import type { Document } from './graphql.js';
 import {
-  type Bench,
+  type Config,
+  ConfigError,
   dashboardUrlOf,
-  type Given,
-  jsonOf,
-  operatorOf,
-  type Presentation,
-  present,
-  ReportedFailure,
-  valuesByName,
-} from './present.js';
-import { type ListForm, listPrinter } from './terminal.js';
+  type Environment,
+  findMisspelt,
+  parseConfig,
+} from '../config/config.js';
+import type { OpenOptions } from '../context.js';
+import { type Document, graphql } from '../dashboard/documents.js';
+import { camelCase } from '../domain/identities.js';
+import { type Operator, operatorName, operatorNameOf, THE_OPERATOR } from '../domain/operators.js';
+import { AppError, COMMAND } from '../errors.js';
+import { addCommand, type CommandHelp, ProjectOption } from './arguments.js';
+import { type Ask, createDoor, type Door, type Result as ResultOf } from './door.js';
+import { type ListForm, listPrinter, type Progress, writeNotice } from './terminal.js';
 
 /*
- * A command is a row: its words, how its arguments and options become the variables of a document of the operators' schema, what of the
- * answer is the result, and how that is printed for people. `--json` prints the result, so that the aliases of a document name its fields.
+ * A command is a row: its words, how its arguments and options become the variables of a document of the operators' schema, and how the result
+ * is printed for people. `--json` prints the result, so that the aliases of a document name its fields.
  */
 
-export interface RowHelp<Variables, Result> extends CommandHelp {
+/** What commander gives to an action: the arguments, the options and the command. */
+export type Given = Parameters<Parameters<Command['action']>[0]>;
+
+interface RowHelp<Variables, Result> extends CommandHelp {
   /** The variables, from what commander gives to an action. Without it they are all arguments and options, by name. */
   readonly variables?: (...given: Given) => Variables;
-  /** What to do before the database is opened, such as to ask a person. */
-  readonly before?: (...given: Given) => Promise<void>;
+  /** What to do first, such as to ask a person. */
+  readonly before?: (variables: Variables, command: Command) => Promise<void>;
   readonly print: (result: Result, variables: Variables) => string;
   /** Whether the result, which has been printed by then, is a failure of the command. */
   readonly isFailure?: (result: Result, variables: Variables) => boolean;
 }
 
-/** A command that asks one document. */
-export interface Row<Data, Variables, Result> extends RowHelp<Variables, Result> {
+/** A command that asks one document. `pick` makes the result of what that gives. */
+interface Row<Data, Variables, Result> extends RowHelp<Variables, Result> {
   readonly document: Document<Data, Variables>;
-  readonly pick: (data: Data, variables: Variables) => Result;
+  readonly pick: (answer: ResultOf<Data>, variables: Variables) => Result;
 }
 
 /** A command that asks more than one, or for a stream. */
-export interface Act<Variables, Result>
-  extends RowHelp<Variables, Result>,
-    Pick<Presentation<Result>, 'unit' | 'tellsOnStderr'> {
+interface Act<Variables, Result> extends RowHelp<Variables, Result> {
+  /** What the progress bar counts; without it there is no bar. */
+  readonly unit?: string;
   /** How its database is opened, if that is its own matter. */
   readonly opens?: (variables: Variables) => OpenOptions;
   /** What to say when Ctrl+C ends it. */
   readonly interrupted?: string | ((variables: Variables) => string);
-  readonly act: (tools: Tools, variables: Variables, ...given: Given) => Promise<Result>;
+  readonly act: (tools: Tools, variables: Variables, command: Command) => Promise<Result>;
 }
 
 /** What an act has. */
-export type Tools = Omit<Bench, 'onLost'> & Pick<Door, 'ask' | 'reach'>;
+export interface Tools extends Pick<Door, 'ask' | 'reach'> {
+  readonly operator: Operator;
+  readonly progress: (progress: Progress) => void;
+  /** Tells a person something before the end. */
+  readonly notice: (sentence: string) => void;
+  readonly signal: AbortSignal;
+}
 
 /** A page of a list, as the operators' schema has it. */
-export interface Page<Node> {
+interface Page<Node> {
   readonly nodes: readonly Node[];
   readonly pageInfo: { readonly endCursor: string | null; readonly hasNextPage: boolean };
 }
 
 /** The variables of a document that asks for a page. */
-export interface Paging {
+interface Paging {
   readonly first: number;
   readonly after?: string | null;
 }
 
+type NodeOf<Data> = ResultOf<Data> extends Page<infer Node> ? Node : never;
+
 /** A command that lists rows. Rows are printed before more are read, so that memory does not grow with the list. */
-export interface List<Data, Variables extends Paging, Node, Listed> extends CommandHelp, ListForm<Listed> {
+interface List<Data, Variables extends Paging, Listed> extends CommandHelp, ListForm<Listed> {
   readonly document: Document<Data, Variables>;
   readonly variables?: (...given: Given) => Omit<Variables, 'first'>;
-  /** How many rows at most; without it all. */
-  readonly limit?: (...given: Given) => number;
-  readonly page: (data: Data, variables: Variables) => Page<Node>;
-  readonly row: (node: Node) => Listed;
-  /** What to say of where the list ends. */
-  readonly tellEnd?: (end: Page<Node>['pageInfo']) => void;
+  readonly row: (node: NodeOf<Data>) => Listed;
+  /** What to call the rows in the sentence that says where the next page begins. */
+  readonly things?: string;
 }
 
 /** The most rows of a page of the operators' schema. */
@@ -82,26 +90,37 @@ const MAX_PAGE = 100;
 /** How many rows a list prints at a time. */
 const PAGE_ROWS = 1_000;
 
+/** Ends the command with an exit code. The report on stdout has already told why. */
+export class ReportedFailure extends Error {
+  readonly exitCode = 1;
+}
+
 export type CommandContext = ReturnType<typeof createCommandContext>;
 
 /** What a command is given when it is added to the program. */
 export function createCommandContext(env: Environment) {
   function act<Variables, Result>(parent: Command, row: Act<Variables, Result>): void {
-    const { variables: variablesOf = valuesByName, before, opens, interrupted, print, isFailure } = row;
     addCommand(parent, row).action(async (...given: Given) => {
-      const variables: Variables = variablesOf(...given);
-      const presentation: Presentation<Result> = {
-        json: jsonOf(given),
-        unit: row.unit,
-        tellsOnStderr: row.tellsOnStderr,
-        interrupted: typeof interrupted === 'function' ? interrupted(variables) : interrupted,
-        print: (result) => print(result, variables),
-      };
-      await before?.(...given);
-      const result = await present(env, presentation, (bench) =>
-        atDoor(row.name, bench, (tools) => row.act(tools, variables, ...given), opens?.(variables)),
-      );
-      if (isFailure?.(result, variables)) throw new ReportedFailure();
+      const command: Command = given.at(-1);
+      const config = parseConfig(env);
+      for (const sentence of findMisspelt(env)) writeNotice(sentence);
+      const option = row.takes.find((each) => each instanceof ProjectOption);
+      const isSilent = () => option !== undefined && command.opts()['project'] === undefined;
+      if (isSilent() && config.project !== null) command.setOptionValue('project', config.project);
+      const variablesNow = (): Variables => (row.variables ?? valuesByName)(...given);
+      let variables = variablesNow();
+      const result = await perform(command, config, row, variables, async (tools) => {
+        if (isSilent() && option?.isNeeded) {
+          command.setOptionValue('project', await findOnlyProject(tools.ask));
+          variables = variablesNow();
+        }
+        await row.before?.(variables, command);
+        return row.act(tools, variables, command);
+      });
+      // A list has printed its rows.
+      const text = result === undefined ? '' : isJson(command) ? JSON.stringify(result) : row.print(result, variables);
+      if (text !== '') (row.tellsOnStderr ? process.stderr : process.stdout).write(`${text}\n`);
+      if (row.isFailure?.(result, variables)) throw new ReportedFailure();
     });
   }
 
@@ -114,68 +133,155 @@ export function createCommandContext(env: Environment) {
       act(parent, { ...help, act: asked });
     },
 
-    rows<Data, Variables extends Paging, Node, Listed>(
-      parent: Command,
-      list: List<Data, Variables, Node, Listed>,
-    ): void {
-      const { variables: variablesOf = valuesByName, limit, tellEnd } = list;
-      addCommand(parent, list).action(async (...given: Given) => {
-        const printer = listPrinter(list, jsonOf(given));
-        const presentation: Presentation<Page<Node>['pageInfo']> = {
-          // The printer knows how.
-          print: printer.print,
-          interrupted: 'Interrupted. The list is incomplete.',
-        };
-        const end = await present(env, presentation, (bench) =>
-          atDoor(list.name, bench, async ({ ask, signal }) => {
-            const pages = readPages(list, ask, variablesOf(...given), limit?.(...given));
-            let rows: Listed[] = [];
-            for (;;) {
-              const { done, value } = await pages.next();
-              signal.throwIfAborted();
-              if (!done) rows.push(...value);
-              // As many as say how wide the columns are.
-              if (rows.length > 0 && (done || rows.length >= PAGE_ROWS)) {
-                await printer.write(JSON.stringify(rows));
-                rows = [];
-              }
-              if (done) return value;
-            }
-          }),
-        );
-        tellEnd?.(end);
+    rows<Data, Variables extends Paging, Listed>(parent: Command, list: List<Data, Variables, Listed>): void {
+      act<Omit<Variables, 'first'>, undefined>(parent, {
+        ...list,
+        interrupted: 'Interrupted. The list is incomplete.',
+        act: (tools, variables, command) => printList(tools, list, variables, command),
+        print: () => '',
       });
     },
   };
+}
 
-  /** Opens the door for some work. */
-  async function atDoor<Result>(
-    command: string,
-    { onLost, ...bench }: Bench,
-    work: (tools: Tools) => Promise<Result>,
-    opens: OpenOptions = {},
-  ): Promise<Result> {
-    const { config, signal } = bench;
-    const where = { config, operator: operatorOf(config), dashboardUrl: dashboardUrlOf(config) };
-    const door = await createDoor({ ...where, command, opens, signal, onLost });
-    return runThenClose(() => work({ ...bench, ask: door.ask, reach: door.reach }), [() => door.close()]);
+const isJson = (command: Command): boolean => command.opts()['json'] === true;
+
+/** All arguments and options of a command: that of USER_ID is `userId`. */
+function valuesByName(...given: Given): Given[number] {
+  const command: Command = given.at(-1);
+  const { json, color, ...values } = command.opts();
+  for (const [place, argument] of command.registeredArguments.entries())
+    values[camelCase(argument.name().toLowerCase())] = given[place];
+  return values;
+}
+
+/** Does the work of a command at the door, with a progress bar and until Ctrl+C. */
+async function perform<Variables, Result>(
+  command: Command,
+  config: Config,
+  { name, unit, opens, interrupted = 'Interrupted.' }: Act<Variables, Result>,
+  variables: Variables,
+  work: (tools: Tools) => Promise<Result>,
+): Promise<Result> {
+  const interruption = new AbortController();
+  const { signal } = interruption;
+  const interrupt = () =>
+    interruption.abort(new Error(typeof interrupted === 'function' ? interrupted(variables) : interrupted));
+  // The first Ctrl+C stops the operation cleanly, a second one ends the process.
+  process.once('SIGINT', interrupt);
+  // Loaded only where there is one, because it takes time.
+  const bar = unit && process.stderr.isTTY ? (await import('./progress-bar.js')).progressBar(unit) : null;
+  try {
+    const operator = operatorOf(config);
+    const door = await createDoor({
+      ...{ config, operator, command: name, signal, dashboardUrl: dashboardUrlOf(config) },
+      opens: opens?.(variables) ?? {},
+      onLost: (error) => interruption.abort(error),
+    });
+    const ask: Ask = (document, values) =>
+      door.ask(document, values).catch((error) => {
+        throw naming(error, command, String(document));
+      });
+    const tools: Tools = {
+      ...{ ask, reach: door.reach, operator, signal, notice: writeNotice },
+      progress: (progress) => bar?.update(progress),
+    };
+    return await runThenClose(() => work(tools), [() => door.close()]);
+  } catch (error) {
+    throw signal.aborted ? signal.reason : error;
+  } finally {
+    bar?.stop();
+    process.off('SIGINT', interrupt);
   }
 }
 
+/** An error of an argument of a document, as one of the option or the argument of the command from which its value comes. */
+function naming(error: unknown, { options, registeredArguments }: Command, document: string): unknown {
+  const [, name] =
+    (error instanceof AppError && error.code === 'BAD_USER_INPUT' && /^(\w+): /.exec(error.message)) || [];
+  if (name === undefined) return error;
+  const argument = camelCase(name);
+  const [, variable = argument] = new RegExp(`\\b${argument}: \\$(\\w+)`).exec(document) ?? [];
+  const named =
+    options.find((option) => option.attributeName() === variable)?.long ??
+    registeredArguments.find((each) => camelCase(each.name().toLowerCase()) === variable)?.name();
+  return named
+    ? new AppError('BAD_USER_INPUT', (error as Error).message.replace(name, named), { cause: error })
+    : error;
+}
+
+/** The person who runs the command: their name is in the audit trail, and every right is theirs. */
+export function operatorOf({ operator }: Config): Operator {
+  if (operator === null) return { ...THE_OPERATOR, name: operatorNameOf(userInfo().username) };
+  const { success, data, error } = OPERATOR_SETTING.safeParse(operator);
+  if (!success) throw new ConfigError([String(error.issues[0]?.message)], ['OPERATOR']);
+  return { ...THE_OPERATOR, name: data };
+}
+
+const OPERATOR_SETTING = operatorName('OPERATOR');
+
 /** The rows of a list, page by page. Returns where the last one ends. */
-export async function* readPages<Data, Variables extends Paging, Node, Listed>(
-  { document, page, row }: Pick<List<Data, Variables, Node, Listed>, 'document' | 'page' | 'row'>,
+async function* readPages<Data, Variables extends Paging>(
+  document: Document<Data, Variables>,
   ask: Ask,
   variables: Omit<Variables, 'first'>,
   limit = Number.POSITIVE_INFINITY,
-): AsyncGenerator<Listed[], Page<Node>['pageInfo']> {
+): AsyncGenerator<readonly NodeOf<Data>[], Page<unknown>['pageInfo']> {
   let asked = variables as Variables;
   for (let left = limit; ; ) {
     asked = { ...asked, first: Math.min(left, MAX_PAGE) };
-    const { nodes, pageInfo } = page(await ask(document, asked), asked);
-    yield nodes.map(row);
+    const { nodes, pageInfo } = (await ask(document, asked)) as Page<NodeOf<Data>>;
+    yield nodes;
     left -= nodes.length;
     if (!pageInfo.hasNextPage || left <= 0) return pageInfo;
     asked = { ...asked, after: pageInfo.endCursor };
   }
+}
+
+async function printList<Data, Variables extends Paging, Listed>(
+  { ask, notice, signal }: Tools,
+  list: List<Data, Variables, Listed>,
+  variables: Omit<Variables, 'first'>,
+  command: Command,
+): Promise<undefined> {
+  const printer = listPrinter(list, isJson(command));
+  const pages = readPages(list.document, ask, variables, command.opts()['limit']);
+  let rows: Listed[] = [];
+  for (;;) {
+    const { done, value } = await pages.next();
+    signal.throwIfAborted();
+    if (!done) rows.push(...value.map(list.row));
+    // As many as say how wide the columns are.
+    if (rows.length > 0 && (done || rows.length >= PAGE_ROWS)) {
+      await printer.write(rows);
+      rows = [];
+    }
+    if (!done) continue;
+    await printer.end();
+    const { endCursor, hasNextPage } = value;
+    if (list.things && hasNextPage) notice(`There are more ${list.things}. The next page: --after ${endCursor}`);
+    return undefined;
+  }
+}
+
+const APP_IDS = graphql(`query AppIds($first: Int!, $after: String) {
+  projects(oldestFirst: true, first: $first, after: $after) { nodes { appId } pageInfo { endCursor hasNextPage } }
+}`);
+
+/** The App ID of the project, or those of all, oldest first. */
+export async function appIdsOf({ ask }: Pick<Tools, 'ask'>, project: string | undefined): Promise<string[]> {
+  if (project !== undefined) return [project];
+  const appIds: string[] = [];
+  for await (const page of readPages(APP_IDS, ask, {})) appIds.push(...page.map(({ appId }) => appId));
+  return appIds;
+}
+
+/** The App ID of the project of a command that does not say it. */
+async function findOnlyProject(ask: Ask): Promise<string> {
+  const [only, another] = (await ask(APP_IDS, { first: 2 })).nodes;
+  if (only === undefined)
+    throw new AppError('BAD_USER_INPUT', `There is no project yet. Create one: ${COMMAND} project create --name NAME`);
+  if (another === undefined) return only.appId;
+  const ways = 'give --project APP_ID, or set USERDIR_PROJECT';
+  throw new AppError('BAD_USER_INPUT', `There are several projects: ${ways}. To list them: ${COMMAND} project list`);
 }

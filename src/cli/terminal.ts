@@ -1,9 +1,6 @@
 import { styleText } from 'node:util';
 import type { Command } from 'commander';
 import stringWidth from 'fast-string-width';
-import { wrapAnsi } from 'fast-wrap-ansi';
-import { AppError } from '../errors.js';
-import { adviseConnection, explainConnection } from './connection-failure.js';
 
 /** What a person at a terminal sees: colours, tables, findings, progress bars and notices. */
 
@@ -23,13 +20,6 @@ export function writeNotice(sentence: string): void {
   // On a terminal the line may have a progress bar.
   process.stderr.write(`${process.stderr.isTTY ? '\r\x1b[K' : ''}userdir: ${sentence}\n`);
 }
-
-/** Says where a list goes on that ends before its last row. */
-export const tellNextPage =
-  (things: string) =>
-  ({ endCursor, hasNextPage }: { readonly endCursor: string | null; readonly hasNextPage: boolean }): void => {
-    if (hasNextPage) writeNotice(`There are more ${things}. The next page: --after ${endCursor}`);
-  };
 
 /** What is done, for a progress bar. */
 export interface Progress {
@@ -59,48 +49,16 @@ export async function ask(question: string): Promise<string> {
   return answer.trim();
 }
 
-/** Throws unless a person confirms with "yes" or "y". */
-export async function confirm(question: string): Promise<void> {
-  if (!/^y(es)?$/i.test(await ask(`${question} [y/N] `))) throw new Error('Nothing was changed.');
-}
-
 /** Asks at a terminal before the old secret ends at once, unless that is what was asked for. */
 export async function confirmNoOverlap(command: Command, question: string): Promise<void> {
   const isChosen = command.opts()['yes'] === true || command.getOptionValueSource('overlap') !== 'default';
-  if (!isChosen && canAsk()) await confirm(question);
-}
-
-/** Why something failed, in one line. */
-export function explainFailure(error: unknown): string {
-  const hasReason = error instanceof AppError && ['INTERNAL_SERVER_ERROR', 'UNAVAILABLE'].includes(error.code);
-  const cause = hasReason ? (error.cause ?? error) : error;
-  if (cause instanceof AggregateError) return cause.errors.map(explainFailure).join('; ');
-  const known = explainConnection(cause);
-  if (known !== null) return known;
-  const { code = '', syscall = '' } = cause as NodeJS.ErrnoException;
-  if (['connect', 'getaddrinfo'].includes(syscall))
-    return `The database of DATABASE_URL cannot be reached: ${(cause as Error).message || code}.`;
-  // For a failed query Prisma prints source code first, and the reason in the last line.
-  const lines = (cause instanceof Error ? cause.message : String(cause)).split('\n').filter((line) => line.trim());
-  return lines.at(-1) ?? 'It failed without a reason.';
-}
-
-/** A failure to open the database, with what to change; any other one as it is. */
-export function withAdvice(error: unknown): unknown {
-  const advice = adviseConnection(error, 'DATABASE_URL');
-  return advice === null
-    ? error
-    : new Error(`${explainFailure(error).replace(/\.$/, '')}. ${advice}`, { cause: error });
+  if (isChosen || !canAsk()) return;
+  if (!/^y(es)?$/i.test(await ask(`${question} [y/N] `))) throw new Error('Nothing was changed.');
 }
 
 /** Tells the state after a change, also where it was so before. */
 export function tellState({ changed }: { readonly changed: boolean }, sentence: string): string {
   return changed ? sentence : `Nothing was to do. ${sentence}`;
-}
-
-/** "1 user", "2 users". */
-export function counted(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }
 
 type Cell = string | number;
@@ -141,17 +99,20 @@ export interface ListForm<Row> {
   readonly none: string;
 }
 
-/** Prints the pages of a list, each of them a JSON array: as one array or as a table. */
+/** Prints the pages of a list: as one JSON array or as a table. */
 export function listPrinter<Row>({ head, cells, none }: ListForm<Row>, json: boolean) {
   const format = startTable(head);
   let isFirst = true;
   return {
-    async write(page: string): Promise<void> {
-      const rows = json ? (isFirst ? '[' : ',') + page.slice(1, -1) : `${format(JSON.parse(page).map(cells))}\n`;
+    async write(rows: readonly Row[]): Promise<void> {
+      const start = isFirst ? '[' : ',';
       isFirst = false;
-      await writeToStdout(rows);
+      await writeToStdout(json ? start + JSON.stringify(rows).slice(1, -1) : `${format(rows.map(cells))}\n`);
     },
-    print: () => (json ? (isFirst ? '[]' : ']') : isFirst ? none : ''),
+    async end(): Promise<void> {
+      if (json) await writeToStdout(isFirst ? '[]\n' : ']\n');
+      else if (isFirst && none !== '') await writeToStdout(`${none}\n`);
+    },
   };
 }
 
@@ -175,43 +136,11 @@ function columns(rows: Cell[][]): (row: Cell[]) => string {
 }
 
 /** How many columns of a terminal a text takes. */
-function width(text: Cell): number {
+export function width(text: Cell): number {
   return stringWidth(String(text));
 }
 
-const MARKS = {
-  passed: ['green', '✓'],
-  warning: ['yellow', '!'],
-  failed: ['red', '✗'],
-  skipped: ['dim', '-'],
-} as const;
-
-export interface FindingText {
-  readonly status: keyof typeof MARKS;
-  readonly name: string;
-  readonly text: string;
-}
-
-const MIN_TEXT_WIDTH = 20;
-const MAX_TEXT_WIDTH = 120;
-
-/** Findings, with marks, names and texts in columns. */
-export function formatFindings(findings: readonly FindingText[]): string {
-  const nameWidth = Math.max(...findings.map(({ name }) => name.length));
-  const textWidth = Math.max(Math.min(terminalWidth(), MAX_TEXT_WIDTH) - nameWidth - 6, MIN_TEXT_WIDTH);
-  return findings
-    .map(({ status, name, text }) => {
-      const [style, sign] = MARKS[status];
-      const start = `${paint(style, sign)}  ${paint('bold', name.padEnd(nameWidth))}  `;
-      const lines = wrapAnsi(text, textWidth, { hard: true, trim: false }).split('\n');
-      return lines
-        .map((line, index) => `${index === 0 ? start : ' '.repeat(width(start))}${line}`.trimEnd())
-        .join('\n');
-    })
-    .join('\n');
-}
-
 /** Infinite if stdout is not a terminal. */
-function terminalWidth(): number {
+export function terminalWidth(): number {
   return process.stdout.isTTY ? process.stdout.columns : Number.POSITIVE_INFINITY;
 }

@@ -1,27 +1,22 @@
-import type { Command } from 'commander';
-import type { Services } from '../context.js';
-import { AppError, COMMAND, type ErrorCode } from '../errors.js';
-import { fileArgument, jsonOption, jsonReportOption, openInput, option, projectOption } from './arguments.js';
-import { addBanCommands } from './bans.js';
-import { addChangeCommands } from './change-users.js';
-import { serverEnded, textOf } from './door.js';
-import { addFindCommands } from './find-users.js';
-import { graphql } from './graphql.js';
-import { operatorOf } from './present.js';
-import { requireProject } from './project.js';
+import { Argument, type Command } from 'commander';
+import { graphql, type ResultOf, type VariablesOf } from '../dashboard/documents.js';
+import { METHODS_BY_PREFIX, MOST_BY_PREFIX } from '../domain/filters.js';
+import { noUser } from '../domain/users.js';
+import { AppError, type ErrorCode } from '../errors.js';
+import {
+  type CommandHelp,
+  option,
+  pageOptions,
+  projectOption,
+  required,
+  requireOneOf,
+  userIdArgument,
+  userIdsArgument,
+} from './arguments.js';
 import type { CommandContext, Tools } from './rows.js';
-import { counted, progressOf, writeToStdout } from './terminal.js';
-
-const IMPORT_HELP = `
-One JSON object per line; auth_method and auth_value are required:
-  {"auth_method":"email","auth_value":"ada@example.com"}
-  {"auth_method":"google","auth_value":"1234","email":"ada@example.com",
-   "created_at":"2026-01-31T12:00:00Z","last_login":null,"login_count":3,
-   "accounts":[{"network":"stellar","public_key":"G…"}]}   (on one line)
-CSV is imported in the dashboard only. A ban has its own line:
-  {"ban":{"auth_method":"email","auth_value":"eve@example.com","created_at":null,
-   "reason":"spam","expires_at":null}}   (on one line; one that has ended is left out)
-created_at and last_login are not in the future. A date is its first instant in UTC, as expires_at its last.`;
+import { fields, listTable, tellState } from './terminal.js';
+import { addTransferCommands } from './transfers.js';
+import { addPurgeCommand } from './upkeep.js';
 
 export function addUserCommands(program: Command, context: CommandContext): void {
   const user = program
@@ -30,166 +25,334 @@ export function addUserCommands(program: Command, context: CommandContext): void
   addFindCommands(user, context);
   addTransferCommands(user, context);
   addChangeCommands(user, context);
+  addPurgeCommand(user, context);
   addBanCommands(user, context);
 }
 
-function addTransferCommands(user: Command, { act }: CommandContext): void {
+const USER = graphql(`fragment UserDetails on User {
+  id auth_method: authMethod auth_value: authValue email wallet external_id: externalId
+  created_at: createdAt last_login: lastLogin login_count: loginCount banned ban { createdAt expiresAt reason }
+  removed_at: removedAt accounts { id network public_key: publicKey wallet_type: walletType }
+}`);
+
+function addFindCommands(user: Command, { row, rows, act }: CommandContext): void {
+  row(user, {
+    name: 'user get',
+    description: 'show everything that is known of a user, also of a removed one',
+    examples: ['user get --project app_1 42', 'user get --project app_1 42 --json'],
+    takes: [userIdArgument(), projectOption()],
+    document: graphql(
+      `query GetUser($project: ID!, $userId: ID!) { project(appId: $project) { user(id: $userId) { ...UserDetails } } }`,
+      [USER],
+    ),
+    pick(shown, { userId }) {
+      if (shown === null) throw noUser(BigInt(userId));
+      return toJson(shown);
+    },
+    print: userFields,
+  });
   act(user, {
-    name: 'user import',
-    description: 'import users and bans from NDJSON, all or nothing',
-    help: IMPORT_HELP,
+    name: 'user search',
+    description:
+      'find users by ID, external ID, email, address or identity, newest first, or by the beginning of such a text',
     examples: [
-      'user import --project app_1 users.ndjson',
-      'user import --project app_1 --on-conflict update - < users.ndjson',
+      'user search --project app_1 ada@example.com',
+      'user search --project app_1 --prefix ada',
+      'user search --project app_1 --method passkey --value cGFzc2tleQ',
+      'user search --project app_1 --removed ada@example.com',
     ],
     takes: [
-      fileArgument(),
+      new Argument('[ANY]', 'a user ID, an external ID, an email, an address, or the value of an identity'),
       projectOption(),
-      option('--on-conflict <ACTION>', 'what to do if a user exists')
-        .choices(['skip', 'update', 'fail'])
-        .default('fail'),
-      option('--replace', 'update users also by what is older: fewer logins, an earlier last one, a later creation'),
-      option('--skip-invalid', 'import the valid lines and report the others'),
-      jsonOption(),
+      option('--method <METHOD>', 'with --value: email, passkey, wallet, or the name of a social provider'),
+      option('--value <VALUE>', 'the login email, the address, or the ID at the provider or of the passkey'),
+      option(
+        '--prefix <TEXT>',
+        `users whose email, ID at a provider or external ID begins with this, the first ${MOST_BY_PREFIX} in alphabetical order; of IDs, under the first ${METHODS_BY_PREFIX} methods`,
+      ),
+      option('--removed', 'removed users who are not erased yet, the last 100'),
     ],
-    variables(file, { project, onConflict, replace, skipInvalid = false }, command): ImportParams {
-      if (replace && onConflict !== 'update') command.error('error: --replace needs --on-conflict update');
-      return { file, project, onConflict: replace ? 'replace' : onConflict, skipInvalid };
+    variables(any, { project, method, value, prefix, removed = false }, command) {
+      const ways = [any, prefix, method ?? value].filter((way) => way !== undefined).length;
+      if (ways !== 1 || (method === undefined) !== (value === undefined) || (prefix !== undefined && removed))
+        command.error('error: give either ANY, or --method and --value, or --prefix, which finds current users only');
+      const how = { byAny: any !== undefined, byIdentity: method !== undefined, byPrefix: prefix !== undefined };
+      return { project, any, method, value, prefix, removed, ...how };
     },
-    unit: 'lines',
-    interrupted: ({ skipInvalid }) =>
-      skipInvalid
-        ? 'Interrupted. The users imported so far remain. Import the file again with --on-conflict skip to add the others.'
-        : 'Interrupted. An import that does not complete changes nothing.',
-    act: importUsers,
-    print: importReport,
-    isFailure: ({ failed }, { skipInvalid }) => failed > 0 && !skipInvalid,
+    act: searchUsers,
+    print: (users, { prefix, removed }) =>
+      listTable(users, {
+        head: ['ID', 'Method', 'Value', 'Email', 'Created', 'State'],
+        cells: (each) => [each.id, each.auth_method, each.auth_value, each.email ?? '', each.created_at, stateOf(each)],
+        none: `No user matches.${prefix === undefined && !removed ? ' For the beginning of an email or an ID, use --prefix.' : ''}`,
+      }),
+    isFailure: (users) => users.length === 0,
   });
-  act(user, {
-    name: 'user export',
-    description: 'write all users and bans to stdout as NDJSON that `user import` reads, from one snapshot',
-    examples: ['user export --project app_1 > users.ndjson'],
-    takes: [projectOption(), jsonReportOption()],
-    unit: 'users',
-    interrupted: 'Interrupted. The export is incomplete.',
-    act: exportUsers,
-    print: ({ exported, bans, cursor }, { project }) => {
-      const banned = bans === 0 ? '' : ` and ${counted(bans, 'ban')}`;
-      return `Exported ${counted(exported, 'user')}${banned}.\nWhat changes from now on: ${COMMAND} changes --project ${project} --after ${cursor}`;
-    },
-    tellsOnStderr: true,
+  rows(user, {
+    name: 'user removed',
+    description: 'list removed users who are not erased yet, the last removed first',
+    examples: ['user removed --project app_1', 'user removed --project app_1 --limit 100 --json'],
+    takes: [projectOption(), ...pageOptions()],
+    document: graphql(
+      `query RemovedUsers($project: ID!, $first: Int!, $after: String) {
+        project(appId: $project) {
+          removedUsers(first: $first, after: $after) { nodes { ...UserDetails } pageInfo { endCursor hasNextPage } }
+        }
+      }`,
+      [USER],
+    ),
+    row: toJson,
+    things: 'removed users',
+    head: ['ID', 'Method', 'Value', 'Email', 'Removed'],
+    cells: (each) => [each.id, each.auth_method, each.auth_value, each.email ?? '', each.removed_at ?? ''],
+    none: 'No user is removed.',
   });
 }
 
-interface ImportParams extends Pick<ImportOptions, 'onConflict' | 'skipInvalid'> {
-  readonly project: string;
-  readonly file: string;
-}
-
-type ImportOptions = Parameters<Services['transfers']['importUsers']>[2];
-type ImportReport = Awaited<ReturnType<Services['transfers']['importUsers']>>;
-
-/** A line of the answer of a server to an import. */
-type ImportFrame =
-  | { readonly progress: { readonly lines: number; readonly fraction: number } }
-  | { readonly notice: string }
-  | { readonly error: { readonly code: ErrorCode; readonly message: string } }
-  | { readonly report: ImportReport };
-
-const COUNT = graphql(`query CountUsers($project: ID!) { project(appId: $project) { userCount } }`);
-
-/** How many users a project has, from wherever the database can be reached. NOT_FOUND. */
-async function countUsers({ ask }: Tools, project: string): Promise<number> {
-  return requireProject((await ask(COUNT, { project })).project, project).userCount;
-}
-
-async function importUsers(tools: Tools, { file, project, ...how }: ImportParams): Promise<ImportReport> {
-  const { config, progress, notice, signal } = tools;
-  const input = await openInput(file, 'users', signal);
-  await countUsers(tools, project);
-  const where = await tools.reach();
-  if (where.services !== null) {
-    const { projects, transfers } = where.services;
-    const told = (done: number, fraction?: number) => progress({ done, ...(fraction !== undefined && { fraction }) });
-    const options = { ...how, progress: told, onWait: notice, signal };
-    return transfers.importUsers(await projects.getScope(project, operatorOf(config)), input, options);
-  }
-  const query = `on_conflict=${how.onConflict}&skip_invalid=${how.skipInvalid}`;
-  const answer = await where.send(`/dashboard/projects/${project}/import?${query}`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/x-ndjson' },
-    body: input,
-  });
-  let rest = '';
-  for await (const chunk of textOf(answer)) {
-    const lines = (rest + chunk).split('\n');
-    rest = lines.pop() ?? '';
-    for (const line of lines) {
-      const frame: ImportFrame = JSON.parse(line);
-      if ('report' in frame) return frame.report;
-      if ('error' in frame) throw new AppError(frame.error.code, frame.error.message);
-      if ('notice' in frame) notice(frame.notice);
-      else progress({ done: frame.progress.lines, fraction: frame.progress.fraction });
+const SEARCH = graphql(
+  `query SearchUsers(
+    $project: ID!, $removed: Boolean!, $any: String = "", $byAny: Boolean!, $prefix: String = "", $byPrefix: Boolean!
+    $method: String = "", $value: String = "", $byIdentity: Boolean!
+  ) {
+    project(appId: $project) {
+      findUsers(any: $any, removed: $removed) @include(if: $byAny) { ...UserDetails }
+      usersByIdentity(authMethod: $method, authValue: $value, removed: $removed) @include(if: $byIdentity) { ...UserDetails }
+      usersByPrefix(prefix: $prefix) @include(if: $byPrefix) { hasMore nodes { ...UserDetails } }
     }
-  }
-  return serverEnded(null);
+  }`,
+  [USER],
+);
+
+async function searchUsers({ ask, notice }: Tools, variables: VariablesOf<typeof SEARCH>) {
+  const answer = await ask(SEARCH, variables);
+  const { hasMore, nodes } = answer && 'nodes' in answer ? answer : { hasMore: false, nodes: answer ?? [] };
+  if (hasMore)
+    notice(
+      nodes.length === MOST_BY_PREFIX
+        ? `There may be more than ${MOST_BY_PREFIX} users. A longer beginning finds fewer.`
+        : `Only IDs of the first ${METHODS_BY_PREFIX} login methods were searched. Others are found by --method and --value.`,
+    );
+  return nodes.map(toJson);
 }
 
-async function exportUsers(tools: Tools, { project }: { readonly project: string }) {
-  const { config, progress, signal } = tools;
-  const total = await countUsers(tools, project);
-  const where = await tools.reach();
-  let lines = 0;
-  async function write(chunk: string): Promise<void> {
-    await writeToStdout(chunk);
-    lines += chunk.split('\n').length - 1;
-    progress(progressOf(lines, Math.max(lines, total)));
-  }
-  if (where.services !== null) {
-    const { projects, transfers } = where.services;
-    const scope = await projects.getScope(project, operatorOf(config));
-    return exportReport(await transfers.exportUsers(scope, { write, progress: () => undefined, signal }));
-  }
-  const answer = await where.send(`/dashboard/projects/${project}/export`);
-  for await (const chunk of textOf(answer)) await write(chunk);
-  return exportReport(JSON.parse(String(answer.trailers['userdir-export'])));
+/** A user as commands tell it: IDs are numbers, and nothing is in capital letters. */
+function toJson({ id, ban, removed_at, accounts, ...user }: ResultOf<typeof USER>) {
+  return {
+    id: Number(id),
+    ...user,
+    banned_at: ban?.createdAt ?? null,
+    banned_until: ban?.expiresAt ?? null,
+    ban_reason: ban?.reason ?? null,
+    removed_at,
+    accounts: accounts.map(({ id: account, network, public_key, wallet_type }) => ({
+      id: Number(account),
+      network: network.toLowerCase(),
+      public_key,
+      wallet_type: wallet_type.toLowerCase(),
+    })),
+  };
 }
 
-const exportReport = ({ users, ...report }: Awaited<ReturnType<Services['transfers']['exportUsers']>>) => ({
-  exported: users,
-  ...report,
-});
+type ShownUser = ReturnType<typeof toJson>;
 
-function importReport(report: ImportReport, { skipInvalid }: ImportParams): string {
-  const { imported, created, updated, unchanged, skipped, failed, bans } = report;
-  const faults = report.error_kinds.map(({ error, lines, first }) => {
-    const more = lines > first.length ? ` and ${(lines - first.length).toLocaleString('en')} more` : '';
-    return `${lines === 1 ? 'line' : 'lines'} ${first.join(', ')}${more}: ${error}`;
+function stateOf({ banned_at, banned_until, ban_reason, removed_at }: ShownUser): string {
+  const ban = `banned ${banned_at}${banned_until ? ` until ${banned_until}` : ''}${ban_reason ? ` (${ban_reason})` : ''}`;
+  const states = [removed_at && `removed ${removed_at}`, banned_at && ban].filter(Boolean);
+  return states.length === 0 ? 'current' : states.join(', ');
+}
+
+function userFields(user: ShownUser): string {
+  return fields([
+    ['ID', String(user.id)],
+    ['Method', user.auth_method],
+    ['Value', user.auth_value],
+    ['Email', user.email ?? 'none'],
+    ['Wallet', user.wallet ?? 'none'],
+    ['External ID', user.external_id ?? 'none'],
+    ['Created', user.created_at],
+    ['Last login', user.last_login ?? 'never'],
+    ['Logins', String(user.login_count)],
+    ['State', stateOf(user)],
+    ...user.accounts.map(({ network, public_key, wallet_type }): [string, string] => [
+      'Account',
+      `${network} ${public_key} (${wallet_type})`,
+    ]),
+  ]);
+}
+
+const REMOVE = graphql(`mutation RemoveUsers($project: ID!, $ids: [ID!]!) {
+  results: removeUsers(appId: $project, ids: $ids) { code message }
+}`);
+
+const RESTORE: typeof REMOVE = graphql(`mutation RestoreUsers($project: ID!, $ids: [ID!]!) {
+  results: restoreUsers(appId: $project, ids: $ids) { code message }
+}`);
+
+/** Adds the commands that change users, remove them, restore them, and erase them. */
+function addChangeCommands(user: Command, { row, act }: CommandContext): void {
+  const emptied = (text: string) => (text === '' ? null : text);
+  function actOnEach(document: typeof REMOVE, done: string, help: CommandHelp): void {
+    act(user, {
+      ...help,
+      act: (tools, users: UsersParams) => changeEach(tools, document, users),
+      print: (results) =>
+        [results]
+          .flat()
+          .map(({ id, message }) => message ?? `${done} user ${id}.`)
+          .join('\n'),
+      isFailure: (results) => [results].flat().some((result) => 'message' in result),
+    });
+  }
+  row(user, {
+    name: 'user update',
+    description: 'change the login email or the external ID of a user, never the identity',
+    examples: [
+      'user update --project app_1 42 --external-id customer-7',
+      'user update --project app_1 42 --email ada@example.com --external-id ""',
+    ],
+    takes: [
+      userIdArgument(),
+      projectOption(),
+      option('--email <EMAIL>', 'the login email; "" takes it away'),
+      option('--external-id <ID>', 'the ID in your own system; "" takes it away'),
+    ],
+    variables: (userId, { project, email, externalId }, command) => ({
+      ...{ project, userId },
+      input: requireOneOf(command, { email: emptied(email), externalId: emptied(externalId) }),
+    }),
+    document: graphql(`mutation UpdateUser($project: ID!, $userId: ID!, $input: UpdateUserInput!) {
+      updateUser(appId: $project, id: $userId, input: $input) { id email external_id: externalId }
+    }`),
+    pick: (updated) => ({ ...updated, id: Number(updated.id) }),
+    print: ({ id, email, external_id }) =>
+      `User ${id} has the email ${email ?? 'none'} and the external ID ${external_id ?? 'none'}.`,
   });
-  const outcomes = imported === created ? '' : ` Created ${created}, updated ${updated}, unchanged ${unchanged}.`;
-  const banned = bans === undefined ? '' : ` Added ${counted(bans, 'ban')}.`;
-  const counts = `Imported ${imported}, skipped ${skipped}, failed ${failed}.${outcomes}${banned}`;
-  return [...faults, counts, ...skippedLines(report, skipInvalid)].join('\n');
+  actOnEach(REMOVE, 'Removed', {
+    name: 'user remove',
+    description: 'remove users from the project; the same identity may register again',
+    examples: ['user remove --project app_1 42', 'user remove --project app_1 42 43 44'],
+    takes: [userIdsArgument('the user IDs, one or several'), projectOption()],
+  });
+  actOnEach(RESTORE, 'Restored', {
+    name: 'user restore',
+    description: 'make removed users current again, before a purge erases them',
+    examples: ['user restore --project app_1 42', 'user restore --project app_1 42 43 44'],
+    takes: [
+      userIdsArgument('the user IDs, one or several, which `user removed` and the audit trail show'),
+      projectOption(),
+    ],
+  });
 }
 
-/** The last line: how many lines of the input are not in the database. */
-function skippedLines(
-  { skipped, failed, bans_kept = 0, bans_ended = 0, error_kinds }: ImportReport,
-  skipInvalid: boolean,
-): string[] {
-  if (failed > 0 && !skipInvalid) {
-    const isCsv = error_kinds.every(({ error }) => error.includes('not valid JSON'));
-    const hint = isCsv ? ' CSV is imported in the dashboard only.' : '';
-    return [`Nothing was imported, because ${counted(failed, 'line')} failed.${hint}`];
+interface UsersParams {
+  readonly project: string;
+  readonly userId: readonly string[];
+}
+
+/** What became of one of several users. */
+interface UserResult {
+  readonly id: number;
+  readonly code?: string;
+  readonly message?: string;
+}
+
+/** Does something to each user in turn; a failure of one does not undo the others. A single one fails as the command does. */
+async function changeEach(
+  { ask, signal }: Tools,
+  document: typeof REMOVE,
+  { project, userId }: UsersParams,
+): Promise<UserResult | UserResult[]> {
+  const results: UserResult[] = [];
+  for (const id of userId) {
+    signal.throwIfAborted();
+    const [{ code = null, message = null } = {}] = await ask(document, { project, ids: [id] });
+    const failure = code !== null && message !== null && { code, message };
+    if (failure && (userId.length === 1 || !['NOT_FOUND', 'CONFLICT'].includes(failure.code)))
+      throw new AppError(failure.code as ErrorCode, failure.message);
+    results.push({ id: Number(id), ...failure });
   }
-  const left = [
-    [failed, 'failed', 'failed'],
-    [skipped, 'is of a user who exists', 'are of users who exist'],
-    [bans_kept, 'is of an identity that is banned already', 'are of identities that are banned already'],
-    [bans_ended, 'is of a ban that has ended', 'are of bans that have ended'],
-  ] as const;
-  const lines = left.reduce((sum, [count]) => sum + count, 0);
-  if (lines === 0) return [];
-  const reasons = left.flatMap(([count, one, many]) => (count > 0 ? `${count} ${count === 1 ? one : many}` : []));
-  return [`${counted(lines, 'line')} skipped: ${reasons.join(', ')}.`];
+  return userId.length === 1 ? (results[0] as UserResult) : results;
+}
+
+const identityOptions = [
+  projectOption(),
+  required('--method <METHOD>', 'email, passkey, wallet, or the name of a social provider'),
+  required('--value <VALUE>', 'the login email, the address, or the ID at the provider'),
+];
+
+/** Adds the commands for the bans of a project, which are of identities. */
+function addBanCommands(user: Command, { row, rows }: CommandContext): void {
+  row(user, {
+    name: 'user ban',
+    description: 'refuse logins and registrations of an identity; again, to change its reason or end',
+    examples: [
+      'user ban --project app_1 --method email --value eve@example.com',
+      'user ban --project app_1 --method email --value eve@example.com --reason "spam" --until 2027-01-31',
+    ],
+    takes: [
+      ...identityOptions,
+      option('--reason <TEXT>', 'why, on one line; "" takes it away'),
+      option(
+        '--until <TIME>',
+        'when it ends: 2027-01-31 (through that day, UTC), 2027-01-31T12:00:00Z; "" takes it away',
+      ),
+    ],
+    variables: ({ until, ...given }) => ({ ...given, until: until === '' ? null : until }),
+    document: graphql(`mutation Ban($project: ID!, $method: String!, $value: String!, $reason: String, $until: String) {
+      banIdentity(appId: $project, authMethod: $method, authValue: $value, reason: $reason, expiresAt: $until) {
+        auth_method: authMethod auth_value: authValue banned ban { reason expires_at: expiresAt } changed
+      }
+    }`),
+    pick: ({ ban, changed, ...identity }) => ({
+      ...identity,
+      reason: ban?.reason ?? null,
+      expires_at: ban?.expires_at ?? null,
+      changed,
+    }),
+    print: ({ changed, auth_method, auth_value, expires_at }) => {
+      const end = expires_at === null ? '' : ` until ${expires_at}`;
+      return tellState({ changed }, `${auth_method} ${auth_value} is banned${end}.`);
+    },
+  });
+  row(user, {
+    name: 'user unban',
+    description: 'lift a ban',
+    examples: ['user unban --project app_1 --method email --value eve@example.com'],
+    takes: [...identityOptions],
+    document: graphql(`mutation Unban($project: ID!, $method: String!, $value: String!) {
+      unbanIdentity(appId: $project, authMethod: $method, authValue: $value) {
+        auth_method: authMethod auth_value: authValue banned changed
+      }
+    }`),
+    pick: (identity) => identity,
+    print: ({ changed, auth_method, auth_value }) =>
+      tellState({ changed }, `${auth_method} ${auth_value} is ${changed ? 'unbanned' : 'not banned'}.`),
+  });
+  rows(user, {
+    name: 'user bans',
+    description: 'list banned identities, oldest ban first',
+    examples: ['user bans --project app_1 --search eve@', 'user bans --project app_1 --limit 100 --json'],
+    takes: [
+      projectOption(),
+      option('--search <TEXT>', 'only identities whose value contains this text'),
+      ...pageOptions(),
+    ],
+    document: graphql(`query Bans($project: ID!, $search: String, $first: Int!, $after: String) {
+      project(appId: $project) {
+        bans(search: $search, oldestFirst: true, first: $first, after: $after) {
+          nodes { auth_method: authMethod auth_value: authValue created_at: createdAt reason expires_at: expiresAt }
+          pageInfo { endCursor hasNextPage }
+        }
+      }
+    }`),
+    row: (ban) => ban,
+    things: 'bans',
+    head: ['Method', 'Value', 'Since', 'Until', 'Reason'],
+    cells: ({ auth_method, auth_value, created_at, expires_at, reason }) => [
+      ...[auth_method, auth_value, created_at],
+      expires_at ?? '',
+      reason ?? '',
+    ],
+    none: 'No identity is banned.',
+  });
 }

@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { graphql, type ResultOf } from '../dashboard/documents.js';
 import { isStored, type Line, parseJson, splitLines, textOf } from '../domain/import-format.js';
 import { parse } from '../domain/parse.js';
 import {
@@ -8,12 +9,11 @@ import {
   type WalletQuestion,
   walletObject,
 } from '../domain/wallets.js';
-import { fromUnknown } from '../errors.js';
-import { fileArgument, jsonReportOption, openInput, projectOption } from './arguments.js';
-import { graphql, type ResultOf } from './graphql.js';
-import { requireProject } from './project.js';
+import { counted, fromUnknown } from '../errors.js';
+import { fileArgument, openInput, projectOption } from './arguments.js';
+import type { Result } from './door.js';
 import type { CommandContext, Tools } from './rows.js';
-import { counted, writeToStdout } from './terminal.js';
+import { writeToStdout } from './terminal.js';
 
 const VERIFY_HELP = `
 One wallet per line: a JSON object, or only an address.
@@ -40,7 +40,7 @@ export function addWalletCommands(program: Command, { act }: CommandContext): vo
       'wallet verify --project app_1 wallets.ndjson > verdicts.ndjson',
       'wallet verify --project app_1 - < addresses.txt',
     ],
-    takes: [fileArgument(), projectOption(), jsonReportOption()],
+    takes: [fileArgument(), projectOption()],
     unit: 'lines',
     interrupted: 'Interrupted. The lines that were not written are not verified.',
     act: verifyWallets,
@@ -70,7 +70,7 @@ const OWNERS = graphql(`query WalletOwners($project: ID!, $wallets: [WalletQuest
   }
 }`);
 
-type Owner = NonNullable<NonNullable<ResultOf<typeof OWNERS>['project']>['walletOwners'][number]>;
+type Owner = NonNullable<Result<ResultOf<typeof OWNERS>>[number]>;
 
 async function verifyWallets(
   { ask, progress, signal }: Tools,
@@ -83,7 +83,7 @@ async function verifyWallets(
     const wallets = lines.flatMap(({ wallet }) =>
       'reason' in wallet ? [] : { address: wallet.address.publicKey, userId: wallet.userId?.toString() ?? null },
     );
-    const owners = requireProject((await ask(OWNERS, { project, wallets })).project, project).walletOwners.values();
+    const owners = (await ask(OWNERS, { project, wallets })).values();
     return lines.map(({ line, wallet }) =>
       'reason' in wallet
         ? { line, verdict: 'MALFORMED', reason: wallet.reason }

@@ -1,36 +1,22 @@
 import { Argument, type Command } from 'commander';
-import { changeCursor, changeId } from '../domain/changes.js';
-import { parse } from '../domain/parse.js';
+import { graphql, type ResultOf } from '../dashboard/documents.js';
 import { noWebhook, type TestResult } from '../domain/webhooks.js';
 import { COMMAND } from '../errors.js';
-import {
-  jsonOption,
-  numberArgument,
-  option,
-  overlapOption,
-  projectOption,
-  required,
-  requireOneOf,
-} from './arguments.js';
+import { numberArgument, option, overlapOption, projectOption, required, requireOneOf } from './arguments.js';
 import { namesOfTypes, typeOfName } from './changes.js';
-import { graphql, type ResultOf } from './graphql.js';
-import { requireProject } from './project.js';
+import type { Result } from './door.js';
 import type { CommandContext } from './rows.js';
 import { confirmNoOverlap, fields, listTable, tellState } from './terminal.js';
 
 const KEEP_SECRET = 'The secret is shown only once. The receiver needs it to verify what is sent.';
-const afterOption = changeCursor('--after');
-const fromOption = changeId('--from');
-const messageArgument = changeId('MESSAGE_ID');
 const ALL = 'all';
 
 const NEW = graphql(`fragment NewWebhook on NewWebhookSecret { id url secret }`);
 const SENT = graphql(`fragment Sent on WebhookTest { ok status ms error }`);
 
-const takes = [projectOption(), jsonOption()];
+const takes = [projectOption()];
 const takesOne = [...takes, numberArgument('<WEBHOOK_ID>', 'the ID of the webhook, as `webhook list` shows it')];
 
-const ofOne = (id: number, { project }: { readonly project: string }) => ({ project, id: String(id) });
 const withNumber = <Shown extends { readonly id: string }>({ id, ...shown }: Shown) => ({ id: Number(id), ...shown });
 
 export function addWebhookCommands(program: Command, context: CommandContext): void {
@@ -66,7 +52,7 @@ function addChangingCommands(webhooks: Command, { row }: CommandContext): void {
       }`,
       [NEW],
     ),
-    pick: ({ addWebhook }) => withNumber(addWebhook),
+    pick: (webhook) => withNumber(webhook),
     print: (added) => `${credentials(added)}\n\n${KEEP_SECRET}`,
   });
   row(webhooks, {
@@ -75,7 +61,7 @@ function addChangingCommands(webhooks: Command, { row }: CommandContext): void {
     examples: ['webhook list --project app_1'],
     takes,
     document: LIST,
-    pick: (data, { project }) => requireProject(data.project, project).webhooks.map(webhookJson),
+    pick: (webhooks) => webhooks.map(webhookJson),
     print: (listed) =>
       listTable(listed, {
         head: ['ID', 'URL', 'Description', 'Types', 'State', 'Waiting since', 'Last delivery', 'Last attempt'],
@@ -97,9 +83,10 @@ function addChangingCommands(webhooks: Command, { row }: CommandContext): void {
     description: 'remove a webhook',
     examples: ['webhook remove --project app_1 7'],
     takes: takesOne,
-    variables: ofOne,
-    document: graphql(`mutation RemoveWebhook($project: ID!, $id: ID!) { removeWebhook(appId: $project, id: $id) }`),
-    pick: (_removed, { id }) => ({ id: Number(id) }),
+    document: graphql(
+      `mutation RemoveWebhook($project: ID!, $webhookId: ID!) { removeWebhook(appId: $project, id: $webhookId) }`,
+    ),
+    pick: (_removed, { webhookId }) => ({ id: Number(webhookId) }),
     print: ({ id }) => `The webhook ${id} is removed.`,
   });
   row(webhooks, {
@@ -115,16 +102,16 @@ function addChangingCommands(webhooks: Command, { row }: CommandContext): void {
       option('--types <TYPES>', 'only changes of these types, separated by commas, or all'),
       option('--description <TEXT>', 'a note for people'),
     ],
-    variables(id: number, { project, url, types, description }, command: Command) {
+    variables(webhookId, { project, url, types, description }, command: Command) {
       const changes = requireOneOf(command, { url, types, description });
-      return { ...ofOne(id, { project }), ...changes, types: types === ALL ? [] : types && namesOfTypes(types) };
+      return { ...{ project, webhookId }, ...changes, types: types === ALL ? [] : types && namesOfTypes(types) };
     },
     document: graphql(
-      `mutation UpdateWebhook($project: ID!, $id: ID!, $url: String, $types: [ChangeType!], $description: String) {
-        updateWebhook(appId: $project, id: $id, url: $url, types: $types, description: $description) { id }
+      `mutation UpdateWebhook($project: ID!, $webhookId: ID!, $url: String, $types: [ChangeType!], $description: String) {
+        updateWebhook(appId: $project, id: $webhookId, url: $url, types: $types, description: $description) { id }
       }`,
     ),
-    pick: ({ updateWebhook }) => withNumber(updateWebhook),
+    pick: (webhook) => withNumber(webhook),
     print: ({ id }) => `The webhook ${id} is changed, and goes on where it was.`,
   });
   row(webhooks, {
@@ -132,11 +119,10 @@ function addChangingCommands(webhooks: Command, { row }: CommandContext): void {
     description: 'send nothing to a webhook until it is resumed; its place is kept',
     examples: ['webhook pause --project app_1 7'],
     takes: takesOne,
-    variables: ofOne,
     document: graphql(
-      `mutation PauseWebhook($project: ID!, $id: ID!) { pauseWebhook(appId: $project, id: $id) { changed } }`,
+      `mutation PauseWebhook($project: ID!, $webhookId: ID!) { pauseWebhook(appId: $project, id: $webhookId) { changed } }`,
     ),
-    pick: ({ pauseWebhook }, { id }) => ({ id: Number(id), ...pauseWebhook }),
+    pick: ({ changed }, { webhookId }) => ({ id: Number(webhookId), changed }),
     print: (webhook) => tellState(webhook, `The webhook ${webhook.id} is paused.`),
   });
   row(webhooks, {
@@ -144,11 +130,10 @@ function addChangingCommands(webhooks: Command, { row }: CommandContext): void {
     description: 'go on with a webhook that is paused, disabled or waits for its retry',
     examples: ['webhook resume --project app_1 7'],
     takes: takesOne,
-    variables: ofOne,
     document: graphql(
-      `mutation ResumeWebhook($project: ID!, $id: ID!) { resumeWebhook(appId: $project, id: $id) { id } }`,
+      `mutation ResumeWebhook($project: ID!, $webhookId: ID!) { resumeWebhook(appId: $project, id: $webhookId) { id } }`,
     ),
-    pick: ({ resumeWebhook }) => withNumber(resumeWebhook),
+    pick: (webhook) => withNumber(webhook),
     print: ({ id }) => `The webhook ${id} goes on where it was.`,
   });
   row(webhooks, {
@@ -160,21 +145,21 @@ function addChangingCommands(webhooks: Command, { row }: CommandContext): void {
       overlapOption('how long the old secret signs too, such as 24h', 'it ends immediately'),
       option('--yes', 'do not ask before the old secret ends immediately'),
     ],
-    variables: (id: number, { project, overlap }) => ({ ...ofOne(id, { project }), overlapSeconds: overlap / 1_000 }),
-    before: (id: number, _options, command: Command) =>
+    variables: (webhookId, { project, overlap }) => ({ project, webhookId, overlapSeconds: overlap / 1_000 }),
+    before: ({ webhookId }, command) =>
       confirmNoOverlap(
         command,
-        `A receiver that knows only the old secret of the webhook ${id} refuses what is sent from now on. --overlap 24h lets both sign meanwhile. Rotate?`,
+        `A receiver that knows only the old secret of the webhook ${webhookId} refuses what is sent from now on. --overlap 24h lets both sign meanwhile. Rotate?`,
       ),
     document: graphql(
-      `mutation RotateWebhook($project: ID!, $id: ID!, $overlapSeconds: Float!) {
-        rotateWebhookSecret(appId: $project, id: $id, overlapSeconds: $overlapSeconds) {
+      `mutation RotateWebhook($project: ID!, $webhookId: ID!, $overlapSeconds: Float!) {
+        rotateWebhookSecret(appId: $project, id: $webhookId, overlapSeconds: $overlapSeconds) {
           ...NewWebhook previous_expires_at: previousExpiresAt
         }
       }`,
       [NEW],
     ),
-    pick: ({ rotateWebhookSecret }) => withNumber(rotateWebhookSecret),
+    pick: (webhook) => withNumber(webhook),
     print: (rotated, { overlapSeconds }) => {
       const old = overlapSeconds === 0 ? 'no longer signs' : `signs until ${rotated.previous_expires_at}`;
       return `${credentials(rotated)}\n\nThe old secret ${old}. ${KEEP_SECRET}`;
@@ -189,15 +174,13 @@ function addSendingCommands(webhooks: Command, { row }: CommandContext): void {
     description: 'list what was sent to a webhook and how it ended, the newest first',
     examples: ['webhook attempts --project app_1 7'],
     takes: takesOne,
-    variables: ofOne,
-    document: graphql(`query ListAttempts($project: ID!, $id: ID!) {
+    document: graphql(`query ListAttempts($project: ID!, $webhookId: ID!) {
       project(appId: $project) {
-        webhook(id: $id) { attempts { at id: messageId type ok status ms error resent body } }
+        webhook(id: $webhookId) { attempts { at id: messageId type ok status ms error resent body } }
       }
     }`),
-    pick(data, { project, id }) {
-      const { webhook } = requireProject(data.project, project);
-      if (webhook === null) throw noWebhook(Number(id));
+    pick(webhook, { webhookId }) {
+      if (webhook === null) throw noWebhook(Number(webhookId));
       return webhook.attempts;
     },
     print: (attempts) =>
@@ -218,10 +201,10 @@ function addSendingCommands(webhooks: Command, { row }: CommandContext): void {
     description: 'show an example of what is sent, for each type of change',
     examples: ['webhook samples'],
     // Unused: the same as of the other commands of webhooks.
-    takes: [option('--project <APP_ID>', 'any App ID: the examples are the same for every project'), jsonOption()],
+    takes: [option('--project <APP_ID>', 'any App ID: the examples are the same for every project')],
     variables: () => ({}),
     document: graphql(`query Samples { webhookSamples { type meaning body } }`),
-    pick: ({ webhookSamples }) => webhookSamples.map((sample) => ({ ...sample, type: typeOfName(sample.type) })),
+    pick: (samples) => samples.map((sample) => ({ ...sample, type: typeOfName(sample.type) })),
     print: (samples) =>
       listTable(samples, {
         head: ['Type', 'Meaning', 'Body'],
@@ -234,12 +217,11 @@ function addSendingCommands(webhooks: Command, { row }: CommandContext): void {
     description: 'send one signed test message now',
     examples: ['webhook test --project app_1 7'],
     takes: takesOne,
-    variables: ofOne,
     document: graphql(
-      `mutation TestWebhook($project: ID!, $id: ID!) { testWebhook(appId: $project, id: $id) { ...Sent } }`,
+      `mutation TestWebhook($project: ID!, $webhookId: ID!) { testWebhook(appId: $project, id: $webhookId) { ...Sent } }`,
       [SENT],
     ),
-    pick: ({ testWebhook }) => testWebhook,
+    pick: (sent) => sent,
     print: outcomeOf,
     isFailure: ({ ok }) => !ok,
   });
@@ -248,17 +230,13 @@ function addSendingCommands(webhooks: Command, { row }: CommandContext): void {
     description: 'send one change again now, signed anew; the place of the webhook stays where it is',
     examples: ['webhook resend --project app_1 7 MESSAGE_ID'],
     takes: [...takesOne, new Argument('<MESSAGE_ID>', 'the ID of the change, as `webhook attempts` shows it')],
-    variables(id: number, message: string, { project }) {
-      parse(messageArgument, message);
-      return { ...ofOne(id, { project }), message };
-    },
     document: graphql(
-      `mutation ResendMessage($project: ID!, $id: ID!, $message: String!) {
-        resendWebhookMessage(appId: $project, id: $id, messageId: $message) { ...Sent }
+      `mutation ResendMessage($project: ID!, $webhookId: ID!, $messageId: String!) {
+        resendWebhookMessage(appId: $project, id: $webhookId, messageId: $messageId) { ...Sent }
       }`,
       [SENT],
     ),
-    pick: ({ resendWebhookMessage }) => resendWebhookMessage,
+    pick: (sent) => sent,
     print: outcomeOf,
     isFailure: ({ ok }) => !ok,
   });
@@ -271,15 +249,10 @@ function addSendingCommands(webhooks: Command, { row }: CommandContext): void {
       option('--after <CURSOR>', 'the ID of a change, the cursor of an export, or now, which skips what is waiting'),
       option('--from <MESSAGE_ID>', 'the ID of a change, which is sent too').conflicts('after'),
     ],
-    variables(id: number, { project, after, from }) {
-      if (from === undefined) parse(afterOption, after);
-      else parse(fromOption, from);
-      return { ...ofOne(id, { project }), after, from };
-    },
-    document: graphql(`mutation ReplayWebhook($project: ID!, $id: ID!, $after: String, $from: String) {
-      replayWebhook(appId: $project, id: $id, after: $after, from: $from) { id }
+    document: graphql(`mutation ReplayWebhook($project: ID!, $webhookId: ID!, $after: String, $from: String) {
+      replayWebhook(appId: $project, id: $webhookId, after: $after, from: $from) { id }
     }`),
-    pick: ({ replayWebhook }, { after, from }) => ({ ...withNumber(replayWebhook), after, from }),
+    pick: (replayed, { after, from }) => ({ ...withNumber(replayed), after, from }),
     print: ({ id, after, from }) =>
       `The webhook ${id} goes on ${from === undefined ? `after ${after}` : `from ${from}`}.`,
   });
@@ -296,7 +269,7 @@ const LIST = graphql(`query ListWebhooks($project: ID!) {
   }
 }`);
 
-type ListedWebhook = NonNullable<ResultOf<typeof LIST>['project']>['webhooks'][number];
+type ListedWebhook = Result<ResultOf<typeof LIST>>[number];
 
 const webhookJson = (webhook: ListedWebhook) => ({
   ...withNumber(webhook),

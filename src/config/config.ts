@@ -1,4 +1,4 @@
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { isOlder } from './build.js';
 import { type Fault, readSecretFiles } from './secret-files.js';
 import { SECRET_SETTINGS, SETTINGS, type SettingValues, settingsOf } from './settings.js';
@@ -98,6 +98,7 @@ function configOf(values: SettingValues) {
     publicUrl: values.PUBLIC_URL === undefined ? null : new URL(values.PUBLIC_URL).origin,
     /** The name of the person who runs a command; null for the name of the system user. */
     operator: values.OPERATOR ?? null,
+    project: values.USERDIR_PROJECT ?? null,
     /** Null for no single sign-on. */
     oidc: oidcOf(values),
     /** None, all, a number of hops, or addresses and networks. */
@@ -254,3 +255,17 @@ function distanceBetween(a: string, b: string): number {
   }
   return at(a.length, b.length);
 }
+
+/** Where a server is for who is on the same machine: one that listens on every address is also reached over loopback. */
+export function reachableHere(url: string): string {
+  return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
+}
+
+/** Where browsers reach the dashboard of a service: as the settings say, or at its origin. Null if it has none. */
+export function dashboardUrlOf({ dashboard, publicUrl, host, port }: Config, origin?: string): string | null {
+  const here = () => reachableHere(`http://${host.includes(':') ? `[${host}]` : host}:${port}`);
+  return dashboard ? `${publicUrl ?? origin ?? here()}/dashboard` : null;
+}
+
+/** Where a server that holds a data directory says how commands reach it. */
+export const commandFileIn = (dataDir: string): string => join(dataDir, 'command.json');

@@ -263,6 +263,12 @@ export const DECLARATIONS = {
     absent: 'the name of the system user',
     does: 'The name in the audit trail of the person who runs a command.',
   },
+  USERDIR_PROJECT: {
+    ...text('an App ID'),
+    default: null,
+    absent: 'the only project, if there is one only',
+    does: 'The project of a command that is not told by `--project`. `project delete` is always told.',
+  },
   OIDC_ISSUER: {
     ...url('https', 'http'),
     default: null,

@@ -1,5 +1,6 @@
 import SchemaBuilder from '@pothos/core';
 import type { Services } from '../context.js';
+import type { Finding } from '../domain/findings.js';
 import type { Spelling } from '../domain/identities.js';
 import { requireNoNul } from '../domain/input-limits.js';
 import type { ActiveSession, Operator, OperatorRole } from '../domain/operators.js';
@@ -69,16 +70,6 @@ export interface StatusSource {
   readonly examine: (totals: boolean) => Promise<readonly Finding[]>;
   readonly database: string;
   readonly startedAt: string;
-}
-
-/** What a check of `userdir doctor` has found. */
-export interface Finding {
-  /** Never changes, so that scripts can rely on it. */
-  readonly id: string;
-  readonly status: 'passed' | 'warning' | 'failed' | 'skipped';
-  readonly found: string;
-  /** How to solve the problem. */
-  readonly advice: string | null;
 }
 
 type Resolver = ReturnType<WrapResolver>;

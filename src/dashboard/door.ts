@@ -1,5 +1,7 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { rename, rm, writeFile } from 'node:fs/promises';
 import type { FastifyRequest } from 'fastify';
+import { commandFileIn, reachableHere } from '../config/config.js';
 import { type Operator, operatorName, THE_OPERATOR } from '../domain/operators.js';
 import { AppError } from '../errors.js';
 import { isLoopback, isThroughProxy, readAddress } from '../http/client-address.js';
@@ -12,21 +14,36 @@ export const OPERATOR_HEADER = 'userdir-operator';
  * system user of the server can read, acts as an admin of all projects.
  */
 export interface Door {
-  readonly token: string;
+  /** Writes where the server is, and its token, for commands. */
+  show(url: string): Promise<void>;
+  hide(): Promise<void>;
   /** Whether a request brings a token, right or wrong. */
   isAsked(request: FastifyRequest): boolean;
   /** Who is let in; null if the token is wrong, or the request comes from elsewhere. */
   operatorOf(request: FastifyRequest): Operator | null;
 }
 
+/** What a server writes for commands, when it can answer them. */
+export interface CommandFile {
+  readonly url: string;
+  readonly token: string;
+}
+
 const TOKEN_BYTES = 32;
 const BEARER = /^bearer +(\S+) *$/i;
 
-export function createDoor(): Door {
+export function createDoor(dataDir: string): Door {
+  const path = commandFileIn(dataDir);
   const token = randomBytes(TOKEN_BYTES).toString('base64url');
   const expected = digest(token);
   return {
-    token,
+    async show(url) {
+      const file: CommandFile = { url: reachableHere(url), token };
+      await writeFile(`${path}.new`, JSON.stringify(file), { mode: 0o600 });
+      // A reader sees the whole file or none.
+      await rename(`${path}.new`, path);
+    },
+    hide: () => rm(path, { force: true }),
     isAsked: ({ headers }) => BEARER.test(headers.authorization ?? ''),
     operatorOf(request) {
       const { headers } = request;

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import { GraphQLError } from 'graphql';
 import { VERSION } from '../config/build.js';
-import type { Config } from '../config/config.js';
+import { type Config, dashboardUrlOf } from '../config/config.js';
 import type { Services } from '../context.js';
 import { camelCase } from '../domain/identities.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
@@ -95,16 +95,14 @@ export const dashboardPlugin: FastifyPluginAsync<DashboardOptions> = async (app,
   });
   if (config.oidc !== null) {
     const { serveOidc } = await import('./oidc.js');
-    const originOf = (request: FastifyRequest) => originIn(request, config);
-    await serveOidc(app, { oidc: config.oidc, services, sessions, originOf, requireOpen });
+    const siteOrigin = (request: FastifyRequest) => publicUrl ?? originOf(request);
+    await serveOidc(app, { oidc: config.oidc, services, sessions, originOf: siteOrigin, requireOpen });
   }
   await servePages(app);
 };
 
-/** Where browsers reach the service: as the settings say, or as this request did. */
-function originIn({ protocol, host }: FastifyRequest, { publicUrl }: Config): string {
-  return publicUrl ?? `${protocol}://${host}`;
-}
+/** Where a request reached the service. */
+const originOf = ({ protocol, host }: FastifyRequest) => `${protocol}://${host}`;
 
 function serveGraphQL(app: FastifyInstance, sessions: Sessions, options: DashboardOptions): void {
   const { services, requireOpen } = options;
@@ -164,7 +162,7 @@ function serveGraphQL(app: FastifyInstance, sessions: Sessions, options: Dashboa
       const { operator } = await sessions.require(request);
       const place = {
         status: options.status,
-        dashboardUrl: dashboardUrlOf(request, options.config),
+        dashboardUrl: dashboardUrlOf(options.config, originOf(request)),
         report: (failure: AppError) => reportFailure(failure, request, 'A resolver failed for a command.'),
       };
       try {
@@ -248,6 +246,7 @@ function createRightOf(sessions: Sessions, { services, requireOpen, newsMs }: Da
     if (isTransfer) await sessions.limits.change(asker);
     return {
       scope,
+      requestId: session === null ? null : request.id,
       recordRefusal,
       // A command asks one question then, where a page asks many.
       restMs: session === null ? 0 : newsMs,
@@ -265,11 +264,6 @@ function createRightOf(sessions: Sessions, { services, requireOpen, newsMs }: Da
       },
     };
   };
-}
-
-/** Where browsers reach the dashboard; null where there is none. */
-function dashboardUrlOf(request: FastifyRequest, config: Config): string | null {
-  return config.dashboard ? `${originIn(request, config)}/dashboard` : null;
 }
 
 async function contextOf(
@@ -294,7 +288,7 @@ async function contextOf(
     requestId: request.id,
     until: request.until,
     isAwaited: () => isAwaited(request),
-    dashboardUrl: dashboardUrlOf(request, config),
+    dashboardUrl: dashboardUrlOf(config, originOf(request)),
     report: (failure) => reportFailure(failure, request, 'A resolver of the dashboard failed.'),
     scopeOf: createScopes(services, operator),
     async renew() {

@@ -1,9 +1,11 @@
 import { VERSION } from '../config/build.js';
+import type { DatabaseConfig } from '../config/config.js';
+import type { Finding } from '../domain/findings.js';
 import { requirePermission } from '../domain/operators.js';
 import { costs } from '../engine/cost.js';
 import { AppError } from '../errors.js';
 import { orNull, required, valuesOf } from '../graphql/shared.js';
-import { builder, type Finding, type StatusSource, WHOLE_COST } from './builder.js';
+import { builder, type StatusSource, WHOLE_COST } from './builder.js';
 
 const checkStateEnum = builder.enumType('CheckState', {
   description: 'What a check found.',
@@ -77,10 +79,10 @@ function keeping<Result>(make: () => Promise<Result>, ms: number): () => Promise
 }
 
 /** What the page "Status" shows; `examine` has the checks of `userdir doctor` of the database. */
-export function createStatus(isEmbedded: boolean, examine: StatusSource['examine']): StatusSource {
+export function createStatus(engine: DatabaseConfig['engine'], examine: StatusSource['examine']): StatusSource {
   return {
     startedAt: new Date(Date.now() - process.uptime() * 1_000).toISOString(),
-    database: isEmbedded ? 'embedded' : 'PostgreSQL',
+    database: engine === 'embedded' ? 'embedded' : 'PostgreSQL',
     examine,
     checks: keeping(() => examine(false), CHECKED_FOR_MS),
   };

@@ -33,6 +33,8 @@ type Produce = (write: Open['write'], signal: AbortSignal) => Promise<unknown>;
 /** The right of an operator to a transfer of a project. */
 export interface Right {
   readonly scope: ProjectScope;
+  /** The id of the request for the trail; null for a command. */
+  readonly requestId: string | null;
   /** The right is read again as long as the transfer runs. */
   readonly terms: Terms<ProjectScope>;
   /** The least time between two pieces of news. */
@@ -134,7 +136,7 @@ export function serveStreams(
         const exported = await services.transfers.exportUsers(scope, {
           filter,
           format: readFormat(request),
-          requestId: request.id,
+          requestId: right.requestId,
           write,
           progress: () => undefined,
           signal,
@@ -198,7 +200,7 @@ export function serveStreams(
             const scope = await right.terms.permit();
             const report = await services.transfers.importUsers(scope, file, {
               ...how,
-              requestId: request.id,
+              requestId: right.requestId,
               progress: progressFrames(open),
               ...(right.waitMs !== undefined && { waitMs: right.waitMs }),
               onWait: (notice) => void open.write(frame({ notice })).catch(() => undefined),

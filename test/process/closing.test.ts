@@ -16,7 +16,7 @@ test('a server runs all close handlers, reports the first failure, and exits bef
   const server = await startServer({ ...database.env, DEMO: 'off', REQUEST_TIMEOUT_MS: '600000' }, command);
   const { code, signal, stderr } = await server.stop();
   expect({ code, signal }).toEqual({ code: 1, signal: null });
-  expect(stderr).toContain('userdir: The HTTP server failed to close.\n');
+  expect(stderr).toContain('{"error":{"code":"FAILED","message":"The HTTP server failed to close."}}\n');
   expect(stderr).not.toContain('The pool failed to close.');
   expect(readdirSync(dataDir).filter((name) => name.startsWith('lock') || name === 'command.json')).toEqual([]);
   expect(await userdirJson(database.env, ['totals', 'check'])).toMatchObject({ differences: [] });

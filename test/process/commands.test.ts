@@ -50,7 +50,7 @@ Nothing was to do. The rate limit of Test is 600 requests a minute.
 $ project limit APP_ID --rate default
 The rate limit of Test is what RATE_LIMIT says.
 $ project limit APP_ID --rate 0
-! userdir: rate: got 0, expected a whole number from 1 to 100000000.
+! userdir: --rate: got 0, expected a whole number from 1 to 100000000.
 ? 2
 $ project disable --project APP_ID --json
 {…"app_id":"APP_ID",…"disabled_at":"TIME",…,"changed":true}
@@ -98,7 +98,7 @@ $ project rotate APP_ID --label nobody
 $ project revoke --project APP_ID SECRET_ID --json
 {"id":SECRET_ID,"label":"Reports"}
 $ project revoke APP_ID SECRET_ID
-The secret SECRET_ID (Reports) is no longer valid.
+The secret SECRET_ID (Reports) of APP_ID is no longer valid.
 $ webhook list --project APP_ID --json
 []
 $ webhook list APP_ID
@@ -112,7 +112,7 @@ Secret  whsec_…
 
 The secret is shown only once. The receiver needs it to verify what is sent.
 $ webhook add APP_ID --url ftp://example.com
-! userdir: url: got "ftp://example.com", expected …
+! userdir: --url: got "ftp://example.com", expected …
 ? 2
 $ webhook test --project APP_ID WEBHOOK_ID --json
 {"ok":true,"status":204,"ms":…,"error":null}
@@ -158,14 +158,14 @@ $ webhook list APP_ID --json
 [{"id":WEBHOOK_ID,"url":"HOOK","description":"the new CRM","types":[],"status":"paused","reason":"An operator has paused it.","created_at":"TIME","cursor":"…","pending_since":…,"failures":0,"next_attempt_at":null,"last_delivered_at":"TIME","attempts":[{"at":"TIME",…}],"secrets":[{"id":…,"created_at":"TIME","expires_at":null}]},{…}]
 $ webhook update APP_ID WEBHOOK_ID
 ! error: nothing is to be changed: give an option that says what (--help lists them)
-! (see --help)
+! (see userdir webhook update --help)
 ? 2
 $ webhook replay --project APP_ID WEBHOOK_ID --from MESSAGE_ID --json
 {"id":WEBHOOK_ID,"from":"MESSAGE_ID"}
 $ webhook replay APP_ID WEBHOOK_ID --after now
 The webhook WEBHOOK_ID goes on after now.
 $ webhook replay APP_ID WEBHOOK_ID
-! userdir: --after: got nothing, expected a cursor of this feed (the id of a change, the end of a page), or "now".
+! userdir: --after: got nothing, expected either … or ….
 ? 2
 $ webhook resume --project APP_ID WEBHOOK_ID --json
 {"id":WEBHOOK_ID}
@@ -239,7 +239,7 @@ $ user update APP_ID SECOND_USER --external-id a-1
 ? 1
 $ user update APP_ID USER_ID
 ! error: nothing is to be changed: give an option that says what (--help lists them)
-! (see --help)
+! (see userdir user update --help)
 ? 2
 $ user inactive --project APP_ID --since 90d --json
 {"id":USER_ID,"auth_method":"google","auth_value":"g-1","email":"ada@example.com","external_id":"a-1","created_at":"TIME","last_login":null,"login_count":3}
@@ -250,7 +250,7 @@ $ user inactive APP_ID --since 2026-01-02T12:00:00Z
 ! 1 user without a login since 2026-01-02T12:00:00.000Z.
 $ user inactive APP_ID --since 2999-01-31
 ! error: … Expected a time that is past.
-! (see --help)
+! (see userdir user inactive --help)
 ? 2
 $ user export --project APP_ID --json
 {"id":USER_ID,"auth_method":"google","auth_value":"g-1","email":"ada@example.com","wallet":null,"created_at":"2026-01-02T00:00:00.000Z","last_login":null,"login_count":3,"external_id":"a-1","accounts":[{"network":"stellar","public_key":"ADDRESS"}]}
@@ -323,11 +323,11 @@ Removed user SECOND_USER.
 $ user purge --project APP_ID --older-than 0s --dry-run --json
 {"purged":0,"would_purge":1}
 $ user purge APP_ID --older-than 0s --dry-run
-Would erase 1 removed user. Nothing was erased.
+Would erase 1 removed user of APP_ID. Nothing was erased.
 $ user purge APP_ID --older-than 0s --json
 {"purged":1}
 $ user purge --older-than 0s
-Erased 0 removed users.
+Erased 0 removed users of all projects.
 $ user restore APP_ID SECOND_USER
 ! userdir: There is no user SECOND_USER in this project.
 ? 1
@@ -378,7 +378,7 @@ $ operator update bob.h --all-projects
 bob.h is viewer in all projects.
 $ operator update bob.h
 ! error: nothing is to be changed: give an option that says what (--help lists them)
-! (see --help)
+! (see userdir operator update --help)
 ? 2
 $ operator update ada --role support
 ada is support in all projects.
@@ -584,7 +584,9 @@ describe.runIf(isOnce)('what is missing is named', () => {
       code: 1,
       signal: null,
       stdout: '',
-      stderr: `userdir: ${sentence}\n`,
+      stderr: line.includes('--json')
+        ? `${JSON.stringify({ error: { code: 'NOT_FOUND', message: sentence } })}\n`
+        : `userdir: ${sentence}\n`,
     });
   });
 });

@@ -4,7 +4,7 @@ import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { examineDatabase } from '#dist/cli/doctor-database.js';
+import { examineDatabase } from '#dist/app/examination.js';
 import { parseConfig } from '#dist/config/config.js';
 import { createContext } from '#dist/context.js';
 import type { Json } from '../support/app.js';
@@ -301,15 +301,17 @@ describe.runIf(inject('engine') === 'embedded' && hasPostgres)('of a PostgreSQL 
   });
 
   test('how to end a prepared transaction, which has no process', async () => {
-    const context = createContext(parseConfig({ DATABASE_URL: cluster.url }), { command: 'test' });
+    const config = parseConfig({ DATABASE_URL: cluster.url });
+    const context = createContext(config, { command: 'test' });
     await context.open();
     const changes = {
       ...context.services.changes,
       findOldestWriter: async () => ({ pid: null, name: "o'clock", role: 'ada', state: 'prepared', seconds: 180 }),
     };
     const examined = { db: context.db, services: { ...context.services, changes } };
-    const params = { engine: 'postgres', connections: 1, hasDirectUrl: false, totals: false } as const;
-    const findings = await examineDatabase(examined, params).finally(() => context.close());
+    const findings = await examineDatabase(examined, { config: config.db, totals: false }).finally(() =>
+      context.close(),
+    );
     expect(findings.find(({ id }) => id === 'changes')).toEqual({
       id: 'changes',
       status: 'warning',

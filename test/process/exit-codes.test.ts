@@ -1,11 +1,12 @@
 import type { Argument, Command, Option } from 'commander';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { createProgram, leafCommands } from '#dist/cli/program.js';
-import { CLI, type Credentials, outcomeOf, spawnUserdir, userdir, useServer } from '../support/command.js';
+import { CLI, type Credentials, outcomeOf, spawnUserdir, userdir, userdirJson, useServer } from '../support/command.js';
+import { copyTemplate } from '../support/engines.js';
 
 /** Wrong usage, of which a malformed value is one, is 2; commands.test.ts has the other exit codes. */
 
-const { run, runJson, runWith, createProject } = useServer();
+const { run, runJson, runWith, createProject, settings } = useServer();
 let project: Credentials;
 beforeAll(async () => {
   project = await createProject();
@@ -29,7 +30,7 @@ const wordsOf = (command: Command): string[] =>
 const FREE = ['APP_ID', 'FILE'];
 const LOOKED_UP = [
   'project rotate LABEL',
-  'operator update NAME',
+  'operator update OPERATOR',
   'operator remove NAME',
   'operator passkeys NAME',
   'dashboard NAME',
@@ -115,8 +116,8 @@ test.each([
   ['project list --jsn', "unknown option '--jsn'"],
   ['project list all', 'too many arguments'],
   ['project create', "required option '--name <NAME>' not specified"],
-  ['project rotate', "required option '--project <APP_ID>' not specified"],
-  ['project rotate My-app', "required option '--project <APP_ID>' not specified"],
+  ['project delete', "required option '--project <APP_ID>' not specified"],
+  ['project rotate My-app', 'too many arguments'],
   ['project rotate app_1 app_2', 'too many arguments'],
   ['project rotate app_1 --project app_2', 'too many arguments'],
   ['project rotate app_1 --overlap 1', 'Expected a whole number with a unit'],
@@ -164,10 +165,76 @@ test('an older Node.js is refused with the version that is needed, before it rea
 });
 
 test('a malformed setting makes every command exit with code 1', async () => {
+  const message = 'PORT must be a whole number from 0 to 65535.';
+  const error = { code: 'INVALID_SETTINGS', message, settings: ['PORT'] };
+  expect((await userdir({ PORT: 'x' }, ['project', 'list'])).stderr).toBe(`${message}\n`);
   expect(await userdir({ PORT: 'x' }, ['project', 'list', '--json'])).toEqual({
     code: 1,
     signal: null,
     stdout: '',
-    stderr: 'PORT must be a whole number from 0 to 65535.\n',
+    stderr: `${JSON.stringify({ error })}\n`,
+  });
+});
+
+describe('a command without --project', () => {
+  const purge = ['user', 'purge', '--older-than', '1h'];
+
+  test('acts on the only project, but for project delete', async () => {
+    expect(await runJson('project', 'show')).toMatchObject({ app_id: project.app_id });
+    expect(await run('project', 'delete', '--yes', '--json')).toMatchObject({
+      code: 2,
+      stderr: `{"error":{"code":"BAD_USER_INPUT","message":"required option '--project <APP_ID>' not specified"}}\n`,
+    });
+  });
+
+  test('is refused where there is none', async () => {
+    const empty = await copyTemplate();
+    const { code, stderr } = await userdir(empty.env, ['user', 'bans']);
+    await empty.drop();
+    expect([code, stderr]).toEqual([2, expect.stringMatching(/^userdir: There is no project yet\. Create one: /)]);
+  });
+
+  test('is refused where there are several, unless USERDIR_PROJECT says which', async () => {
+    await createProject();
+    expect(await run('project', 'show')).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(
+        /^userdir: There are several projects: give --project APP_ID, or set USERDIR_PROJECT\. /,
+      ),
+    });
+    const told = { ...settings(), USERDIR_PROJECT: project.app_id };
+    expect(await userdirJson(told, ['project', 'show'])).toMatchObject({ app_id: project.app_id });
+    expect((await userdir(told, purge)).stdout).toBe(`Erased 0 removed users of ${project.app_id}.\n`);
+    expect((await run(...purge)).stdout).toBe('Erased 0 removed users of all projects.\n');
+    expect((await userdir(told, ['project', 'delete', '--yes'])).code).toBe(2);
+    expect((await userdir(told, ['project', 'show', '--project', 'app_1'])).code).toBe(1);
+  });
+});
+
+test.each([
+  ['project show --project app_1', 1, { code: 'NOT_FOUND', message: 'There is no project with the App ID "app_1".' }],
+  [
+    'project limit --rate 0',
+    2,
+    {
+      code: 'BAD_USER_INPUT',
+      message: '--rate: got 0, expected a whole number from 1 to 100000000.',
+      argument: '--rate',
+    },
+  ],
+  [
+    'user get uds_Zm9yIGEgdGVzdCBvbmx5',
+    2,
+    {
+      code: 'BAD_USER_INPUT',
+      message:
+        'command-argument value "[secret]" is invalid for argument \'USER_ID\'. Expected decimal digits, 1 and up.',
+    },
+  ],
+])('with --json, userdir %s tells its error as JSON', async (line, code, error) => {
+  const told = { ...settings(), USERDIR_PROJECT: project.app_id };
+  expect(await userdir(told, [...line.split(' '), '--json'])).toEqual({
+    ...{ code, signal: null, stdout: '' },
+    stderr: `${JSON.stringify({ error })}\n`,
   });
 });

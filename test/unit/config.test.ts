@@ -25,6 +25,7 @@ test('the default is the embedded database in ./data on loopback, with GraphiQL 
     dashboard: true,
     publicUrl: null,
     operator: null,
+    project: null,
     oidc: null,
     trustProxy: false,
     requestTimeoutMs: 10_000,
@@ -66,6 +67,7 @@ test('every setting is read', () => {
       DASHBOARD: 'on',
       PUBLIC_URL: 'https://users.example.com/',
       OPERATOR: 'ada',
+      USERDIR_PROJECT: 'app_1',
       OIDC_ISSUER: 'https://login.example.com',
       OIDC_CLIENT_ID: 'userdir',
       OIDC_CLIENT_SECRET: 'secret',
@@ -100,6 +102,7 @@ test('every setting is read', () => {
     dashboard: true,
     publicUrl: 'https://users.example.com',
     operator: 'ada',
+    project: 'app_1',
     oidc: {
       issuer: 'https://login.example.com',
       clientId: 'userdir',

@@ -1,6 +1,11 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Command } from 'commander';
 import { describe, expect, test } from 'vitest';
+import { COMMANDS as COMMAND_TABLE } from '#dist/cli/commands.js';
 import { createProgram, leafCommands } from '#dist/cli/program.js';
+import { schema } from '#dist/dashboard/schema.js';
+import { ROOT } from '../support/checkout.js';
 
 /** The help of every command. */
 
@@ -37,4 +42,40 @@ describe.each(COMMANDS)('%s', (name, command) => {
   test('describes every option', () => {
     for (const option of command.options) expect(option.description, option.flags).not.toBe('');
   });
+});
+
+const CLI_FOLDER = join(ROOT, 'src/cli');
+const DOCUMENTS = readdirSync(CLI_FOLDER)
+  .map((name) => readFileSync(join(CLI_FOLDER, name), 'utf8'))
+  .flatMap((text) => [...text.matchAll(/graphql\(\s*`([^`]*)`/g)].map(([, document]) => document))
+  .join('\n');
+
+/** What only a browser can do, and what a page does to many users, which is a command for each. */
+const WITHOUT_COMMAND = [
+  'addPasskey',
+  'beginPasskey',
+  'logOut',
+  'revokeSession',
+  'banUsers',
+  'unbanUsers',
+  'deleteProject',
+];
+
+test.each(Object.keys(schema.getMutationType()?.getFields() ?? {}).filter((field) => !WITHOUT_COMMAND.includes(field)))(
+  'the change %s of the operators’ schema is asked for by a command',
+  (field) => {
+    expect(DOCUMENTS).toMatch(new RegExp(`\\b${field}\\b`));
+  },
+);
+
+test('the table of commands that the pages have says how each is written', () => {
+  expect(COMMAND_TABLE['user ban']).toEqual({
+    project: '--project',
+    method: '--method',
+    value: '--value',
+    reason: '--reason',
+    until: '--until',
+  });
+  expect(Object.keys(COMMAND_TABLE['webhook resend'])).toEqual(['project', 'webhookId', 'messageId']);
+  expect(Object.keys(COMMAND_TABLE)).toEqual(COMMANDS.map(([name]) => name.replace('userdir ', '')));
 });

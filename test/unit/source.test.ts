@@ -33,9 +33,7 @@ test('the source map in docs/changing.md names exactly the existing files', () =
 });
 
 test('commands and the dashboard act under the name of an operator', () => {
-  // The demo project and the checks of doctor are the service's own.
-  const own = ['cli/demo.ts', 'cli/doctor-database.ts'];
-  const acting = sources.filter(({ path }) => /^(cli|dashboard)\//.test(path) && !own.includes(path));
+  const acting = sources.filter(({ path }) => /^(cli|dashboard)\//.test(path));
   const calls = acting.flatMap(({ path, text }) =>
     [...text.matchAll(/projects\.(?:getScope|createProject)\(((?:[^()]|\([^()]*\))*)\)/g)].map(
       ([, given]) => `${path} ${given}`,
@@ -46,8 +44,8 @@ test('commands and the dashboard act under the name of an operator', () => {
 });
 
 test('statements about rows stand in files *.sql.ts, where test/db/growth.slow.test.ts runs all of them', () => {
-  // Those of db/ and of doctor look at the server, and at no table of ours.
-  const others = sources.filter(({ path }) => !/\.sql\.ts$|^db\/|^cli\/doctor-/.test(path));
+  // Those of db/ look at the server, and at no table of ours.
+  const others = sources.filter(({ path }) => !/\.sql\.ts$|^db\//.test(path));
   expect(others.filter(({ text }) => /Prisma\.(sql|raw)\b/.test(text)).map(({ path }) => path)).toEqual([]);
 });
 

@@ -37,8 +37,8 @@ describe.each(shown.map(({ field }) => field))('the field %s of a user', (field)
     expect(textOf('dashboard/pages/user.tsx')).toMatch(new RegExp(`\\b${nameOf(field)}\\b`));
   });
 
-  test.skipIf(NOT_PRINTED.includes(field))('is printed by `user get`: cli/find-users.ts', () => {
-    expect(textOf('cli/find-users.ts')).toMatch(new RegExp(`\\b${nameOf(field)}\\b`));
+  test.skipIf(NOT_PRINTED.includes(field))('is printed by `user get`: cli/user.ts', () => {
+    expect(textOf('cli/user.ts')).toMatch(new RegExp(`\\b${nameOf(field)}\\b`));
   });
 });
 

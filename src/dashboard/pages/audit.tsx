@@ -3,6 +3,7 @@ import { formatDateTime, formatNumber } from './format.js';
 import { graphql, type ResultOf, useQuery } from './graphql.js';
 import { FIRST_PAGE, paths, streamPath, useUrlState } from './location.js';
 import { DownloadMenu, Empty, Time } from './parts.js';
+import { command } from './recipes.js';
 import { ListScreen } from './screen.js';
 import type { Column } from './table.js';
 
@@ -30,7 +31,7 @@ export function Audit({ appId }: { appId: string }) {
     <ListScreen
       title="Audit"
       note="Who changed what in this project, newest first. Logins are not recorded here."
-      recipe={{ userdir: ['audit', '--project', appId, ...(since ? ['--since', since] : [])] }}
+      recipe={{ userdir: command('audit', { project: appId, since: since || undefined }) }}
       offers={
         <DownloadMenu
           path={streamPath(appId, 'audit')}

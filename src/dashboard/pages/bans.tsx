@@ -4,6 +4,7 @@ import { AuthMethodField, FilterForm, FilterInput, FormDialog, TextField } from 
 import { graphql, may, send, useQuery } from './graphql.js';
 import { FIRST_PAGE, paths, useUrlState } from './location.js';
 import { Button, Empty, Time } from './parts.js';
+import { command } from './recipes.js';
 import { ListScreen } from './screen.js';
 import { banRecipe } from './user-recipes.js';
 
@@ -39,7 +40,7 @@ export function Bans({ appId }: { appId: string }) {
     <ListScreen
       title="Bans"
       note="Logins and registrations of these identities are refused."
-      recipe={{ userdir: ['user', 'bans', '--project', appId] }}
+      recipe={{ userdir: command('user bans', { project: appId }) }}
       offers={may('ban') && <Button label="Ban an identity" class="primary" opens={<BanIdentity appId={appId} />} />}
       filter={
         <FilterForm>

@@ -7,7 +7,7 @@ import { plural } from './format.js';
 import { Failure, graphql, may, type ResultOf, send, useAction } from './graphql.js';
 import { paths } from './location.js';
 import { announce, Button, Problem, State } from './parts.js';
-import type { Recipe } from './recipes.js';
+import { command, type Recipe } from './recipes.js';
 import { Table } from './table.js';
 import { banRecipe, removalRecipe } from './user-recipes.js';
 import type { Row } from './user-table.js';
@@ -67,7 +67,8 @@ type Target = Pick<Row, 'id' | 'authMethod' | 'authValue' | 'email'>;
 
 /** Of many users, the lines for a shell: what removes one by GraphQL does not say more when it is repeated. */
 function recipesFor(appId: string, action: BulkAction, users: readonly Target[], terms: GivenTerms): readonly Recipe[] {
-  if (action === 'restore') return users.map(({ id }) => ({ userdir: ['user', 'restore', '--project', appId, id] }));
+  if (action === 'restore')
+    return users.map(({ id }) => ({ userdir: command('user restore', { project: appId, userId: id }) }));
   if (action !== 'remove') return users.map((user) => banRecipe(appId, action, user, action === 'ban' ? terms : {}));
   const removals = users.map(({ id }) => removalRecipe(appId, id));
   return users.length === 1 ? removals : removals.map(({ graphql: _one, ...lines }) => lines);

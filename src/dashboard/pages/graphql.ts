@@ -1,10 +1,10 @@
 import { signal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { graphql, type Document as Operation, type ResultOf } from '#dist/cli/graphql.js';
+import { graphql, type Document as Operation, type ResultOf } from '#dist/dashboard/documents.js';
 
 /** Operations: how they are sent, how a screen asks them, and who asks. */
 
-export { graphql, type ResultOf, type VariablesOf } from '#dist/cli/graphql.js';
+export { graphql, type ResultOf, type VariablesOf } from '#dist/dashboard/documents.js';
 
 export const ME = graphql(`query Me { me { name role sessionId expiresAt idleMinutes version can } }`);
 

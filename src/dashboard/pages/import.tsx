@@ -6,6 +6,7 @@ import { Failure, refresh, useAction } from './graphql.js';
 import { CsvColumns, useImportFile } from './import-csv.js';
 import { streamPath } from './location.js';
 import { Button, Fact } from './parts.js';
+import { command } from './recipes.js';
 import { Table } from './table.js';
 
 /** Treatments of a user who exists already. */
@@ -77,16 +78,15 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
         <Report report={report} />
       </Dialog>
     );
-  const options = [
-    ...(onConflict === 'fail' ? [] : ['--on-conflict', onConflict === 'replace' ? 'update' : onConflict]),
-    ...(onConflict === 'replace' ? ['--replace'] : []),
-    ...(skipInvalid ? ['--skip-invalid'] : []),
-  ];
+  const options = {
+    ...(onConflict !== 'fail' && { onConflict: onConflict === 'replace' ? 'update' : onConflict }),
+    ...{ replace: onConflict === 'replace', skipInvalid, file: file && !sheet ? file.name : 'FILE' },
+  };
   return (
     <DialogForm
       title="Import users"
       submit="Import"
-      recipe={{ userdir: ['user', 'import', '--project', appId, ...options, file && !sheet ? file.name : 'FILE'] }}
+      recipe={{ userdir: command('user import', { project: appId, ...options }) }}
       onSubmit={() => run(skipInvalid)}
       onClose={onClose}
       busy={busy}

@@ -2,6 +2,7 @@ import { type Signal, useSignal } from '@preact/signals';
 import { useState } from 'preact/hooks';
 import { Choices, FormDialog, TextField } from './form.js';
 import { graphql, send, useQuery, type VariablesOf } from './graphql.js';
+import { command } from './recipes.js';
 
 /** Adds or changes an operator: their name, their role, and their projects. */
 
@@ -58,8 +59,6 @@ function useFields(operator: Operator): Fields {
 }
 
 const idsOf = (projects: Operator['projects']) => (projects === null ? null : projects.map(({ appId }) => appId));
-const asOptions = (ids: readonly string[]) => ids.flatMap((appId) => ['--project', appId]);
-
 function OperatorFields({ name, role, setRole, projects, setProjects }: Fields) {
   return (
     <>
@@ -113,7 +112,11 @@ export function AddOperator({ onDone }: { onDone: (name: string) => void }) {
       submit="Add"
       work={() => send(ADD, { name: name.value, role, appIds })}
       recipe={{
-        userdir: ['operator', 'add', name.value || 'NAME', '--role', role.toLowerCase(), ...asOptions(appIds ?? [])],
+        userdir: command('operator add', {
+          name: name.value || 'NAME',
+          role: role.toLowerCase(),
+          project: appIds ?? [],
+        }),
       }}
       onDone={({ addOperator: added }) => onDone(added.name)}
       disabled={name.value.trim() === '' || appIds?.length === 0}
@@ -139,12 +142,10 @@ export function EditOperator({ operator }: { operator: Operator }) {
       submit="Save"
       work={() => send(UPDATE, { name: operator.name, input })}
       recipe={{
-        userdir: [
-          ...['operator', 'update', operator.name],
-          ...(input.role ? ['--role', input.role.toLowerCase()] : []),
-          ...(input.name ? ['--name', input.name] : []),
-          ...(input.appIds === null ? ['--all-projects'] : asOptions(input.appIds ?? [])),
-        ],
+        userdir: command('operator update', {
+          ...{ operator: operator.name, name: input.name, role: input.role?.toLowerCase() },
+          ...{ project: input.appIds ?? [], allProjects: input.appIds === null },
+        }),
       }}
       done="The operator is changed."
       disabled={name === '' || Object.keys(input).length === 0 || input.appIds?.length === 0}

@@ -5,6 +5,7 @@ import { formatDateTime } from './format.js';
 import { graphql, may, me, type Query, send, useAction, useQuery } from './graphql.js';
 import { AddOperator, EditOperator } from './operator-dialogs.js';
 import { announce, Badge, Button, CopyBlock, Time } from './parts.js';
+import { command } from './recipes.js';
 import { ListScreen, NotAllowed, useTitle } from './screen.js';
 import { List } from './table.js';
 
@@ -24,7 +25,7 @@ export function Operators() {
       <ListScreen
         title="Operators"
         note="Who may use this dashboard. The audit trail names them."
-        recipe={{ userdir: ['operator', 'list'] }}
+        recipe={{ userdir: command('operator list', {}) }}
         offers={
           <Button
             label="Add operator"
@@ -125,7 +126,7 @@ function RemoveOperator({ name }: { name: string }) {
       submit="Remove"
       danger
       work={() => send(REMOVE, { name })}
-      recipe={{ userdir: ['operator', 'remove', name] }}
+      recipe={{ userdir: command('operator remove', { name }) }}
       done="The operator is removed."
     >
       <p class="long">
@@ -141,7 +142,7 @@ function LoginLink({ name, isNew = false }: { name: string; isNew?: boolean }) {
       title="Make a sign-in link?"
       submit="Make link"
       work={() => send(LINK, { operator: name })}
-      recipe={{ userdir: ['dashboard', '--operator', name] }}
+      recipe={{ userdir: command('dashboard', { operator: name }) }}
       onDone={({ createLoginLink: { url, expiresAt } }) =>
         openDialog(
           <Dialog

@@ -4,6 +4,7 @@ import { daysAgo, firstOfMonth, formatNumber, LOGIN_METHODS, METHOD_NAMES, plura
 import { graphql, useNews, useQuery } from './graphql.js';
 import { paths, streamPath, useUrlState } from './location.js';
 import { CopyCode, Problem, Segments, Swatch, Time } from './parts.js';
+import { command } from './recipes.js';
 import { Header, useCurrentProject, useTitle } from './screen.js';
 import { Answer, Table } from './table.js';
 import { NoUsers, UserName } from './user-table.js';
@@ -43,7 +44,7 @@ export function Overview({ appId }: { appId: string }) {
         recipe={{
           graphql: { operation: TOTALS_OPERATION },
           curl: { path: '/server/users/count' },
-          userdir: ['project', 'list'],
+          userdir: command('project list', {}),
         }}
       />
       <Answer query={query} data={shown} lines={3}>

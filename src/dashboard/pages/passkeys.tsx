@@ -6,6 +6,7 @@ import { graphql, may, me, type ResultOf, send, useAction, useQuery } from './gr
 import { queryOr } from './operators.js';
 import { Button, Empty, Time, Value } from './parts.js';
 import { beginPasskey, config, hasPasskeys, loadConfig, makePasskey, PasskeysElsewhere } from './passkey-ceremonies.js';
+import { command } from './recipes.js';
 import { ListScreen } from './screen.js';
 
 const PASSKEYS = graphql(`query Passkeys { passkeys { id operator name host createdAt lastUsedAt } }`);
@@ -31,7 +32,7 @@ export function Passkeys() {
           ? 'With a passkey, an operator signs in without a link. These are those of all operators.'
           : 'With a passkey, you sign in without a link.'
       }
-      recipe={{ userdir: ['operator', 'passkeys'] }}
+      recipe={{ userdir: command('operator passkeys', {}) }}
       offers={
         hasPasskeys() && <Button label="Add passkey" class="primary" disabled={adding.busy} onClick={adding.run} />
       }
@@ -100,7 +101,7 @@ function RemovePasskey({ id, name, operator }: Passkey) {
       submit="Remove"
       danger
       work={() => send(REMOVE, { id })}
-      recipe={{ userdir: ['operator', 'remove-passkey', id] }}
+      recipe={{ userdir: command('operator remove-passkey', { passkeyId: id }) }}
       done="The passkey is removed."
     >
       <p class="long">

@@ -6,6 +6,7 @@ import { daysAgo, formatNumber, plural } from './format.js';
 import { graphql, may, type ResultOf, send, useQuery } from './graphql.js';
 import { paths, useUrlState } from './location.js';
 import { Badge, Button, CopyCode, Empty, Time } from './parts.js';
+import { command } from './recipes.js';
 import { ListScreen } from './screen.js';
 import { SecretDialog } from './secrets.js';
 import type { Column } from './table.js';
@@ -59,7 +60,7 @@ export function Projects() {
         projects &&
         plural(projects.totalCount, search ? 'project found' : 'project', search ? 'projects found' : 'projects')
       }
-      recipe={{ userdir: ['project', 'list'] }}
+      recipe={{ userdir: command('project list', {}) }}
       offers={may('govern') && <Button label="Create project" class="primary" opens={<CreateProject />} />}
       query={query}
       found={projects}
@@ -89,7 +90,7 @@ function CreateProject() {
       title="Create project"
       submit="Create"
       work={() => send(CREATE, { name: name.value })}
-      recipe={{ userdir: ['project', 'create', '--name', name.value || 'NAME'] }}
+      recipe={{ userdir: command('project create', { name: name.value || 'NAME' }) }}
       onDone={({ createProject: { appSecret, project } }) =>
         openDialog(
           <SecretDialog

@@ -1,3 +1,4 @@
+import { COMMANDS, type Commands, type Value } from '#dist/cli/commands.js';
 import { Dialog } from './dialog.js';
 import { Button, CopyBlock } from './parts.js';
 
@@ -6,7 +7,23 @@ export interface Recipe {
   /** Of the project's API, at /graphql. */
   readonly graphql?: { readonly operation: string; readonly variables?: object };
   readonly curl?: { readonly path: string; readonly method?: string };
-  readonly userdir?: readonly string[];
+  readonly userdir?: CommandLine;
+}
+
+/** The words of a command line, which only `command` makes. */
+interface CommandLine {
+  readonly words: readonly string[];
+}
+
+/** The build makes the table of the commands from their rows (command-table.js). */
+export function command<Name extends keyof Commands>(name: Name, values: Commands[Name]): CommandLine {
+  const given: Readonly<Record<string, Value | boolean | undefined>> = { ...values };
+  const words = Object.entries(COMMANDS[name]).flatMap(([key, flag]) => {
+    const value = given[key] ?? false;
+    if (typeof value === 'boolean') return value && flag !== null ? [flag] : [];
+    return [value].flat().flatMap((each) => [...(flag === null ? [] : [flag]), String(each)]);
+  });
+  return { words: [...name.split(' '), ...words] };
 }
 
 const VARIABLES = 'GraphQL variables';
@@ -36,7 +53,7 @@ function ways({ graphql, curl, userdir }: Recipe): Way[] {
     if (!curl) list.push(['curl', curlGraphql({ query: operation, ...(variables && { variables }) })]);
   }
   if (curl) list.push(['curl', curlLine(curl)]);
-  if (userdir) list.push(['userdir', `userdir ${userdir.map(quote).join(' ')}`]);
+  if (userdir) list.push(['userdir', `userdir ${userdir.words.map(quote).join(' ')}`]);
   return list;
 }
 

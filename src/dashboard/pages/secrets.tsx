@@ -5,7 +5,7 @@ import { closeDialog, Dialog, openDialog } from './dialog.js';
 import { Choices, FormDialog, SelectField, TextField } from './form.js';
 import { graphql, may, type ResultOf, send, useQuery, type VariablesOf } from './graphql.js';
 import { Badge, Button, CopyBlock, CopyCode, Empty, Fact, Time } from './parts.js';
-import { firstRequest } from './recipes.js';
+import { command, firstRequest } from './recipes.js';
 import { ListScreen } from './screen.js';
 import type { Column } from './table.js';
 
@@ -70,7 +70,7 @@ export function Secrets({ appId }: { appId: string }) {
     <ListScreen
       title="Secrets"
       note="Backends use them with the App ID. Only a hash of each is stored."
-      recipe={{ userdir: ['project', 'secrets', appId] }}
+      recipe={{ userdir: command('project secrets', { project: appId }) }}
       offers={may('operate') && <Button label="Add secret" class="primary" opens={<AddSecret appId={appId} />} />}
       query={query}
       lines={3}
@@ -189,16 +189,16 @@ function AddSecret({ appId }: { appId: string }) {
   const [scopes, setScopes] = useState<Scope[]>(['READ']);
   const [lifetime, setLifetime] = useState('');
   const expiresInSeconds = lifetime === '' ? null : Number(lifetime);
-  const options = [
-    ...['--label', label.value || 'LABEL', '--scope', scopes.join(',').toLowerCase()],
-    ...(expiresInSeconds === null ? [] : ['--expires-in', `${expiresInSeconds / DAY}d`]),
-  ];
+  const options = {
+    ...{ project: appId, label: label.value || 'LABEL', scope: scopes.join(',').toLowerCase() },
+    expiresIn: expiresInSeconds === null ? undefined : `${expiresInSeconds / DAY}d`,
+  };
   return (
     <FormDialog
       title="Add secret"
       submit="Add"
       work={() => send(ADD, { appId, label: label.value, scopes, expiresInSeconds })}
-      recipe={{ userdir: ['project', 'add-secret', appId, ...options] }}
+      recipe={{ userdir: command('project add-secret', options) }}
       onDone={({ made }) => openDialog(newSecret(appId, made.appSecret, scopes))}
       disabled={label.value.trim() === '' || scopes.length === 0}
     >
@@ -231,7 +231,7 @@ export function useOverlap(label: string, older: readonly Ending[] = [], hint?: 
   const option = OVERLAPS.find(([seconds]) => seconds === chosen)?.[2];
   return {
     overlapSeconds: Number(chosen),
-    options: option ? ['--overlap', option] : [],
+    overlap: option || undefined,
     field: (
       <>
         <SelectField label={label} hint={hint} value={chosen} options={OVERLAPS} onChange={setChosen} />
@@ -264,13 +264,13 @@ function RotateSecret({
   older,
 }: OneSecret & { older: readonly Secret[] }) {
   const hint = 'Long enough to give the new one to every backend.';
-  const { overlapSeconds, options, field } = useOverlap('The old secret stays valid', older, hint);
+  const { overlapSeconds, overlap, field } = useOverlap('The old secret stays valid', older, hint);
   return (
     <FormDialog
       title={`Rotate “${label}”`}
       submit="Rotate"
       work={() => send(ROTATE, { appId, label, overlapSeconds })}
-      recipe={{ userdir: ['project', 'rotate', appId, '--label', label, ...options] }}
+      recipe={{ userdir: command('project rotate', { project: appId, label, overlap }) }}
       onDone={({ made }) => openDialog(newSecret(appId, made.appSecret, scopes))}
     >
       <p>
@@ -295,7 +295,7 @@ function RevokeSecret({ appId, secret: { id, label, lastUsedAt } }: OneSecret) {
       submit="Revoke"
       danger
       work={() => send(REVOKE, { appId, id })}
-      recipe={{ userdir: ['project', 'revoke', appId, id] }}
+      recipe={{ userdir: command('project revoke', { project: appId, secretId: id }) }}
     >
       <p>Every backend that uses this secret is refused at once. This cannot be undone.</p>
       <p>

@@ -6,6 +6,7 @@ import { formatNumber } from './format.js';
 import { graphql, may, send } from './graphql.js';
 import { paths } from './location.js';
 import { announce, Button, Time, Value } from './parts.js';
+import { command } from './recipes.js';
 import { type CurrentProject, Header, useCurrentProject, useTitle } from './screen.js';
 
 const RENAME = graphql(
@@ -97,7 +98,7 @@ function Rename({ project: { appId, name } }: OfProject) {
       submit="Rename"
       work={() => send(RENAME, { appId, name: newName.value })}
       done="The project is renamed."
-      recipe={{ userdir: ['project', 'rename', appId, newName.value] }}
+      recipe={{ userdir: command('project rename', { project: appId, name: newName.value }) }}
       disabled={newName.value.trim() === '' || newName.value === name}
     >
       <TextField
@@ -121,7 +122,7 @@ function Limit({ project: { appId, requestsPerMinute } }: OfProject) {
       submit="Change"
       work={() => send(LIMIT, { appId, rate })}
       done="The limit is changed."
-      recipe={{ userdir: ['project', 'limit', appId, '--rate', String(rate ?? 'default')] }}
+      recipe={{ userdir: command('project limit', { project: appId, rate: rate ?? 'default' }) }}
       disabled={newLimit.value === now}
     >
       <TextField
@@ -145,7 +146,7 @@ function Availability({ project: { appId, disabledAt } }: OfProject) {
       submit={Word}
       danger={!disabledAt}
       work={async () => (disabledAt ? send(ENABLE, { appId }) : send(DISABLE, { appId }))}
-      recipe={{ userdir: ['project', word, appId] }}
+      recipe={{ userdir: command(disabledAt ? 'project enable' : 'project disable', { project: appId }) }}
       done={`The project is ${word}d.`}
     >
       <p>
@@ -166,7 +167,7 @@ function DeleteProject({ project: { appId, name } }: OfProject) {
       submit="Delete for ever"
       danger
       work={() => send(DELETE, { appId, name: typed.value })}
-      recipe={{ userdir: ['project', 'delete', appId] }}
+      recipe={{ userdir: command('project delete', { project: appId }) }}
       onDone={({ deleteProject: isGone }) => {
         announce(isGone ? 'The project is deleted.' : 'The project is disabled; its deletion goes on.');
         route(paths.projects, true);

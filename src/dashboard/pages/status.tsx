@@ -1,5 +1,6 @@
 import { graphql, may, refresh, useQuery } from './graphql.js';
 import { Badge, Button, Time } from './parts.js';
+import { command } from './recipes.js';
 import { Header, NotAllowed, useTitle } from './screen.js';
 import { List } from './table.js';
 
@@ -36,7 +37,7 @@ export function Status() {
             </>
           )
         }
-        recipe={{ userdir: ['doctor'] }}
+        recipe={{ userdir: command('doctor', {}) }}
       >
         <Button label="Check again" onClick={refresh} disabled={query.loading} />
       </Header>

@@ -1,15 +1,15 @@
 import type { GivenTerms } from './ban-terms.js';
 import type { UrlState } from './location.js';
-import type { Recipe } from './recipes.js';
+import { command, type Recipe } from './recipes.js';
 import { parametersOf, stateFrom, type UserFilter } from './user-filter.js';
 
 /** The list of users by the project's API. */
 export function recipeFor(appId: string, query: UrlState, filter: UserFilter): Recipe {
   if (query['q']) return searchRecipe(appId, query['q'], query['removed'] === '1');
-  if (query['removed'] === '1') return { userdir: ['user', 'removed', '--project', appId] };
+  if (query['removed'] === '1') return { userdir: command('user removed', { project: appId }) };
   const limit = Number(query['limit'] ?? 25);
   // The command exports all users, so it shows the same only without a filter.
-  const userdir = Object.keys(filter).length === 0 && { userdir: ['user', 'export', '--project', appId] };
+  const userdir = Object.keys(filter).length === 0 && { userdir: command('user export', { project: appId }) };
   const state = stateFrom(query);
   if (state) {
     const [first, after = null] = [limit, query['after']];
@@ -34,19 +34,19 @@ export function recipeFor(appId: string, query: UrlState, filter: UserFilter): R
 
 /** A whole ID, email or address, or else the beginning of one. */
 function searchRecipe(appId: string, any: string, removed: boolean): Recipe {
-  const command = ['user', 'search', '--project', appId];
-  if (removed) return { userdir: [...command, '--removed', any] };
-  if (/^\d+$/.test(any)) return { ...userRecipe(any), userdir: [...command, any] };
+  const userdir = command('user search', { project: appId, any, removed });
+  if (removed) return { userdir };
+  if (/^\d+$/.test(any)) return { ...userRecipe(any), userdir };
   const kind = /@.*\../.test(any) ? 'email' : ADDRESS.test(any) ? 'address' : null;
   if (!kind)
     return {
       graphql: { operation: BEGINNING, variables: { prefix: any } },
-      userdir: [...command, '--prefix', any],
+      userdir: command('user search', { project: appId, prefix: any }),
     };
   return {
     graphql: { operation: SEARCH, variables: { by: { [kind]: any } } },
     curl: { path: `/server/users/search?${new URLSearchParams({ [kind]: any })}` },
-    userdir: [...command, any],
+    userdir,
   };
 }
 
@@ -60,7 +60,7 @@ export const userRecipe = (id: string): Recipe => ({
 export const removalRecipe = (appId: string, id: string): Recipe => ({
   graphql: { operation: 'mutation DeleteUser($id: ID!) { deleteUser(id: $id) { id } }', variables: { id } },
   curl: { method: 'DELETE', path: `/server/users/${encodeURIComponent(id)}` },
-  userdir: ['user', 'remove', '--project', appId, id],
+  userdir: command('user remove', { project: appId, userId: id }),
 });
 
 export interface UserChanges {
@@ -74,11 +74,11 @@ export const updateRecipe = (appId: string, id: string, input: UserChanges): Rec
       'mutation UpdateUser($id: ID!, $input: UpdateUserInput!) {\n  updateUser(id: $id, input: $input) { user { id email externalId } }\n}',
     variables: { id, input },
   },
-  userdir: [
-    ...['user', 'update', '--project', appId, id],
-    ...(input.email === undefined ? [] : ['--email', input.email ?? '']),
-    ...(input.externalId === undefined ? [] : ['--external-id', input.externalId ?? '']),
-  ],
+  userdir: command('user update', {
+    ...{ project: appId, userId: id },
+    ...(input.email !== undefined && { email: input.email ?? '' }),
+    ...(input.externalId !== undefined && { externalId: input.externalId ?? '' }),
+  }),
 });
 
 export const banRecipe = (
@@ -87,11 +87,11 @@ export const banRecipe = (
   { authMethod, authValue }: { authMethod: string; authValue: string },
   { reason, expiresAt }: GivenTerms = {},
 ): Recipe => ({
-  userdir: [
-    ...['user', change, '--project', appId, '--method', authMethod, '--value', authValue],
-    ...(reason === undefined ? [] : ['--reason', reason ?? '']),
-    ...(expiresAt === undefined ? [] : ['--until', expiresAt ?? '']),
-  ],
+  userdir: command(`user ${change}`, {
+    ...{ project: appId, method: authMethod, value: authValue },
+    ...(reason !== undefined && { reason: reason ?? '' }),
+    ...(expiresAt !== undefined && { until: expiresAt ?? '' }),
+  }),
 });
 
 const LIST = `query Users($filter: UserFilter, $first: Int, $after: String, $last: Int, $before: String) {

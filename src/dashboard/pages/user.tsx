@@ -8,6 +8,7 @@ import { formatNumber } from './format.js';
 import { graphql, may, type ResultOf, send, useQuery } from './graphql.js';
 import { paths } from './location.js';
 import { Button, Copy, CopyValue, Empty, Fact, State, Swatch, Time, Value } from './parts.js';
+import { command } from './recipes.js';
 import { Header, useTitle } from './screen.js';
 import { Answer, Table } from './table.js';
 import { type UserChanges, updateRecipe, userRecipe } from './user-recipes.js';
@@ -103,7 +104,7 @@ function Known({ appId, user }: OfUser) {
             )}
           </>
         }
-        recipe={{ ...userRecipe(id), userdir: ['user', 'get', '--project', appId, id] }}
+        recipe={{ ...userRecipe(id), userdir: command('user get', { project: appId, userId: id }) }}
       >
         {removedAt === null && may('edit') && <Button label="Edit…" opens={<EditUser appId={appId} user={user} />} />}
         {removedAt !== null && offer('restore')}

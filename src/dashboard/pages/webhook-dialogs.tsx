@@ -6,6 +6,7 @@ import { Choices, FormDialog, type FormProps, TextField } from './form.js';
 import { graphql, type ResultOf, send, type VariablesOf } from './graphql.js';
 import { paths } from './location.js';
 import { Badge, Button, CopyBlock, CopyCode, Value } from './parts.js';
+import { command } from './recipes.js';
 import { useOverlap } from './secrets.js';
 
 /** Dialogs of a webhook. */
@@ -150,12 +151,17 @@ function OnYourMachine() {
   );
 }
 
+/** The types as `--types` has them. */
+const namesOf = (types: readonly Type[]) => types.map((type) => TYPES[type]).join(',');
+
 export function AddWebhook({ appId }: { appId: string }) {
   const fields = useFields();
   const { url, description } = fields;
   const types = narrowed(fields.types);
-  const list = types.length === 0 ? [] : ['--types', types.map((type) => TYPES[type]).join(',')];
-  const note = description.value === '' ? [] : ['--description', description.value];
+  const options = {
+    ...{ project: appId, url: url.value || 'URL', description: description.value || undefined },
+    types: namesOf(types) || undefined,
+  };
   return (
     <FormDialog
       title="Add webhook"
@@ -163,7 +169,7 @@ export function AddWebhook({ appId }: { appId: string }) {
       work={() =>
         send(ADD, { appId, url: url.value, types: types.length === 0 ? null : types, description: description.value })
       }
-      recipe={{ userdir: ['webhook', 'add', '--project', appId, '--url', url.value || 'URL', ...list, ...note] }}
+      recipe={{ userdir: command('webhook add', options) }}
       onDone={({ made }) => openDialog(<NewSecret secret={made.secret} />)}
       disabled={isIncomplete(fields)}
     >
@@ -183,18 +189,15 @@ export function EditWebhook({ appId, webhook }: OfWebhook) {
     ...(types.join() !== webhook.types.join() && { types }),
     ...(description.value !== webhook.description && { description: description.value }),
   };
-  const options = Object.entries({
-    ...changed,
-    ...('types' in changed && { types: types.map((type) => TYPES[type]).join(',') || 'all' }),
-  }).flatMap(([name, value]) => [`--${name}`, String(value)]);
+  const options = { ...changed, types: changed.types && (namesOf(types) || 'all') };
   return (
     <FormDialog
       title={`Edit #${id}`}
       submit="Save"
       work={() => send(UPDATE, { appId, id, ...changed })}
-      recipe={{ userdir: ['webhook', 'update', '--project', appId, id, ...options] }}
+      recipe={{ userdir: command('webhook update', { project: appId, webhookId: id, ...options }) }}
       done="The webhook is changed."
-      disabled={isIncomplete(fields) || options.length === 0}
+      disabled={isIncomplete(fields) || Object.keys(changed).length === 0}
     >
       <p>
         It goes on where it was, and its secret stays. Another URL is tried at once
@@ -207,13 +210,13 @@ export function EditWebhook({ appId, webhook }: OfWebhook) {
 
 export function RotateSecret({ appId, webhook: { id, secrets } }: OfWebhook) {
   const older = secrets.filter(({ expiresAt }) => expiresAt);
-  const { overlapSeconds, options, field } = useOverlap('The old secret signs too', older);
+  const { overlapSeconds, overlap, field } = useOverlap('The old secret signs too', older);
   return (
     <FormDialog
       title={`Rotate the secret of #${id}`}
       submit="Rotate"
       work={() => send(ROTATE, { appId, id, overlapSeconds })}
-      recipe={{ userdir: ['webhook', 'rotate', '--project', appId, id, ...options] }}
+      recipe={{ userdir: command('webhook rotate', { project: appId, webhookId: id, overlap }) }}
       onDone={({ made }) => openDialog(<NewSecret secret={made.secret} />)}
     >
       <p>
@@ -259,7 +262,7 @@ export function TestWebhook({ appId, webhook: { id, url } }: OfWebhook) {
       title={`Test #${id}`}
       submit="Send"
       work={() => send(TEST, { appId, id })}
-      recipe={{ userdir: ['webhook', 'test', '--project', appId, id] }}
+      recipe={{ userdir: command('webhook test', { project: appId, webhookId: id }) }}
     >
       <p>
         One signed message of the type <code>webhook.test</code> is sent to <Value mono>{url}</Value>.
@@ -278,7 +281,7 @@ export function ResendMessage({ appId, webhook: { id, url }, message: { messageI
       title="Send this message again"
       submit="Resend"
       work={() => send(RESEND, { appId, id, messageId })}
-      recipe={{ userdir: ['webhook', 'resend', '--project', appId, id, messageId] }}
+      recipe={{ userdir: command('webhook resend', { project: appId, webhookId: id, messageId }) }}
     >
       <p>
         It is signed anew and sent to <Value mono>{url}</Value> at once, with the same <code>webhook-id</code>: a
@@ -293,13 +296,13 @@ export function ResendMessage({ appId, webhook: { id, url }, message: { messageI
 export function ReplayWebhook({ appId, webhook: { id }, from = null }: OfWebhook & { from?: string | null }) {
   const after = useSignal('');
   const start = from === null ? { after: after.value.trim() } : { from };
-  const options = from === null ? ['--after', after.value || 'CURSOR'] : ['--from', from];
+  const options = from === null ? { after: after.value || 'CURSOR' } : { from };
   return (
     <FormDialog
       title={`Replay to #${id}`}
       submit="Replay"
       work={() => send(REPLAY, { appId, id, ...start })}
-      recipe={{ userdir: ['webhook', 'replay', '--project', appId, id, ...options] }}
+      recipe={{ userdir: command('webhook replay', { project: appId, webhookId: id, ...options }) }}
       done="The webhook goes on from there."
       disabled={from === null && after.value.trim() === ''}
     >
@@ -331,7 +334,7 @@ export function PauseWebhook({ appId, webhook: { id } }: OfWebhook) {
       title={`Pause #${id}?`}
       submit="Pause"
       work={() => send(PAUSE, { appId, id })}
-      recipe={{ userdir: ['webhook', 'pause', '--project', appId, id] }}
+      recipe={{ userdir: command('webhook pause', { project: appId, webhookId: id }) }}
       done="The webhook is paused."
     >
       <p>
@@ -348,7 +351,7 @@ export function ResumeWebhook({ appId, webhook: { id, reason } }: OfWebhook) {
       title={`Resume #${id}?`}
       submit="Resume"
       work={() => send(RESUME, { appId, id })}
-      recipe={{ userdir: ['webhook', 'resume', '--project', appId, id] }}
+      recipe={{ userdir: command('webhook resume', { project: appId, webhookId: id }) }}
       done="The webhook is resumed."
     >
       {reason && <p class="banner warn">{reason}</p>}
@@ -365,7 +368,7 @@ export function RemoveWebhook({ appId, webhook: { id, url } }: OfWebhook) {
       submit="Remove"
       danger
       work={() => send(REMOVE, { appId, id })}
-      recipe={{ userdir: ['webhook', 'remove', '--project', appId, id] }}
+      recipe={{ userdir: command('webhook remove', { project: appId, webhookId: id }) }}
       done="The webhook is removed."
       onDone={() => route(paths.project(appId, 'webhooks'))}
     >

@@ -5,6 +5,7 @@ import { formatDateTime, formatNumber, plural } from './format.js';
 import { graphql, may, type ResultOf, refresh, useQuery } from './graphql.js';
 import { paths, useUrlState } from './location.js';
 import { Badge, Button, Copy, CopyBlock, CopyCode, Empty, Fact, Segments, Time, Value } from './parts.js';
+import { command } from './recipes.js';
 import { Header, useTitle } from './screen.js';
 import { Answer, Table } from './table.js';
 import {
@@ -77,7 +78,7 @@ function Known({ appId, webhook }: OfOne) {
     <>
       <Header
         title={<Value>{url}</Value>}
-        recipe={{ userdir: ['webhook', 'attempts', '--project', appId, id] }}
+        recipe={{ userdir: command('webhook attempts', { project: appId, webhookId: id }) }}
         note={
           <>
             <bdi>{webhook.description}</bdi> As of <Time at={asOf} isExact />

@@ -1,6 +1,7 @@
 import { graphql, may, type ResultOf, useQuery } from './graphql.js';
 import { paths } from './location.js';
 import { Badge, Button, CopyBlock, Empty, Time, Value } from './parts.js';
+import { command } from './recipes.js';
 import { ListScreen } from './screen.js';
 import { Answer, type Column } from './table.js';
 import { AddWebhook, TYPES, type Type } from './webhook-dialogs.js';
@@ -51,7 +52,7 @@ export function Webhooks({ appId }: { appId: string }) {
       <ListScreen
         title="Webhooks"
         note="Changes of users are sent there: signed, in order, and again until they are accepted."
-        recipe={{ userdir: ['webhook', 'list', '--project', appId] }}
+        recipe={{ userdir: command('webhook list', { project: appId }) }}
         offers={may('operate') && <Button label="Add webhook" class="primary" opens={<AddWebhook appId={appId} />} />}
         query={query}
         lines={3}

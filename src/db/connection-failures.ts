@@ -1,4 +1,6 @@
-/** The failures of a connection to PostgreSQL, in words that say what to change. */
+import { AppError } from '../errors.js';
+
+/* The failures of a connection to PostgreSQL, in words that say what to change. */
 
 /**
  * By the code and the message of a failure: what it means, and what to do. Null: the message says it. In the advice, % stands for the setting
@@ -106,11 +108,34 @@ function find(error: unknown) {
 }
 
 /** What a failure means, in one clause; null if its message says it, or if it is unknown. */
-export function explainConnection(error: unknown): string | null {
+function explainConnection(error: unknown): string | null {
   return find(error)?.[1] ?? null;
 }
 
 /** What to do about a failure of the connection of a setting; null if it is unknown. */
 export function adviseConnection(error: unknown, setting: string): string | null {
   return find(error)?.[2].replaceAll('%', setting) ?? null;
+}
+
+/** Why something failed, in one line. */
+export function explainFailure(error: unknown): string {
+  const hasReason = error instanceof AppError && ['INTERNAL_SERVER_ERROR', 'UNAVAILABLE'].includes(error.code);
+  const cause = hasReason ? (error.cause ?? error) : error;
+  if (cause instanceof AggregateError) return cause.errors.map(explainFailure).join('; ');
+  const known = explainConnection(cause);
+  if (known !== null) return known;
+  const { code = '', syscall = '' } = cause as NodeJS.ErrnoException;
+  if (['connect', 'getaddrinfo'].includes(syscall))
+    return `The database of DATABASE_URL cannot be reached: ${(cause as Error).message || code}.`;
+  // For a failed query Prisma prints source code first, and the reason in the last line.
+  const lines = (cause instanceof Error ? cause.message : String(cause)).split('\n').filter((line) => line.trim());
+  return lines.at(-1) ?? 'It failed without a reason.';
+}
+
+/** A failure to open the database, with what to change; any other one as it is. */
+export function withAdvice(error: unknown): unknown {
+  const advice = adviseConnection(error, 'DATABASE_URL');
+  return advice === null
+    ? error
+    : new Error(`${explainFailure(error).replace(/\.$/, '')}. ${advice}`, { cause: error });
 }
