@@ -340,19 +340,18 @@ $ wallet verify APP_ID
 $ wallet verify APP_ID /none
 ! userdir: The file /none does not exist.
 ? 1
-~$ changes --project APP_ID --after CURSOR --json
-{"id":"…","type":"identity.banned","at":"TIME","user_id":null}
-{"id":"…","type":"identity.banned","at":"TIME","user_id":USER_ID}
+~$ changes --project APP_ID --types identity.unbanned,user.removed,user.restored --json
 {"id":"…","type":"identity.unbanned","at":"TIME","user_id":USER_ID}
 {"id":"…","type":"user.removed","at":"TIME","user_id":USER_ID}
 {"id":"…","type":"user.removed","at":"TIME","user_id":SECOND_USER}
 {"id":"…","type":"user.restored","at":"TIME","user_id":USER_ID}
 {"id":"…","type":"user.restored","at":"TIME","user_id":SECOND_USER}
 {"id":"…","type":"user.removed","at":"TIME","user_id":SECOND_USER}
-! {"written":8,"end":"<LAST>"}
-$ changes APP_ID --types account.added
-{"id":"…","type":"account.added","at":"TIME","user_id":USER_ID}
-! 1 change. The next ones come after LAST
+! {"written":6,"end":"<LAST>"}
+$ changes APP_ID --after CURSOR --types user.restored
+{"id":"…","type":"user.restored","at":"TIME","user_id":USER_ID}
+{"id":"…","type":"user.restored","at":"TIME","user_id":SECOND_USER}
+! 2 changes. The next ones come after LAST
 $ changes APP_ID --types user.born
 ! userdir: --types: got "user.born", expected …
 ? 2
