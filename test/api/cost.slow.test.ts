@@ -11,7 +11,7 @@ beforeAll(async () => {
   // With these limits, only one request is in flight at a time.
   project = await app.createProject();
   await project.addUsers(
-    ...['ada', 'grace', 'mary'].map((name, index) => ({
+    ...['ada', 'grace', 'mary', 'rosa', 'ines'].map((name, index) => ({
       auth_method: 'email',
       auth_value: `${name}@example.com`,
       accounts: [{ network: 'ethereum', public_key: ethereumAddress(index) }],
@@ -73,6 +73,19 @@ describe('the exact number of statements per operation', () => {
     ],
     parseAddress: [0, `{ parseAddress(address: "${ethereumAddress(0)}") { network } }`],
     updateUser: [1, 'mutation { updateUser(id: 3, input: { externalId: "x-4" }) { user { id } } }'],
+    // A transaction: what begins and ends it is counted, too.
+    linkIdentity: [
+      9,
+      'mutation { linkIdentity(userId: 4, input: { authMethod: "google", authValue: "l" }) { user { id identities { email } } } }',
+    ],
+    unlinkIdentity: [
+      7,
+      'mutation { unlinkIdentity(userId: 4, identity: { authMethod: "google", authValue: "l" }) { user { id } } }',
+    ],
+    unlinkAccount: [8, `mutation { unlinkAccount(userId: 4, address: "${ethereumAddress(3)}") { user { id } } }`],
+    banUser: [5, 'mutation { banUser(id: 4) { user { id } } }'],
+    unbanUser: [5, 'mutation { unbanUser(id: 4) { user { id } } }'],
+    mergeUsers: [16, 'mutation { mergeUsers(from: 4, into: 5) { user { id } } }'],
     deleteUser: [1, 'mutation { deleteUser(id: 3) { id } }'],
     recordLogin: [
       1,
