@@ -4,6 +4,7 @@ import { addAbortSignal, type Readable } from 'node:stream';
 import { Argument, type Command, InvalidArgumentError, Option } from 'commander';
 import { dateBound } from '../domain/filters.js';
 import type { Stored } from '../domain/import-format.js';
+import { describeJsonFault } from '../domain/json-fault.js';
 import { parse, userId } from '../domain/parse.js';
 import { SECRET_SCOPES, type SecretScope } from '../domain/projects.js';
 
@@ -92,9 +93,17 @@ export function requireOneOf<Changes extends object>(command: Command, changes: 
   return changes;
 }
 
+/** JSON as a value. An empty text stays as it is. */
+export function parseJson(text: string): unknown {
+  if (text === '') return text;
+  const fault = describeJsonFault(text);
+  if (fault !== null) throw new InvalidArgumentError(`Expected JSON: ${fault}.`);
+  return JSON.parse(text);
+}
+
 /** A user ID as digits: parameters are JSON, which has no bigint. */
-export const userIdArgument = (description = 'the user ID') =>
-  new Argument('<USER_ID>', description).argParser(parseUserId);
+export const userIdArgument = (description = 'the user ID', name = '<USER_ID>') =>
+  new Argument(name, description).argParser(parseUserId);
 export const userIdsArgument = (description: string) =>
   new Argument('<USER_ID...>', description).argParser((text, before: readonly string[] = []) => [
     ...before,

@@ -52,7 +52,11 @@ export async function ask(question: string): Promise<string> {
 /** Asks at a terminal before the old secret ends at once, unless that is what was asked for. */
 export async function confirmNoOverlap(command: Command, question: string): Promise<void> {
   const isChosen = command.opts()['yes'] === true || command.getOptionValueSource('overlap') !== 'default';
-  if (isChosen || !canAsk()) return;
+  if (!isChosen && canAsk()) await confirm(question);
+}
+
+/** Throws unless a person confirms with "yes" or "y". */
+export async function confirm(question: string): Promise<void> {
   if (!/^y(es)?$/i.test(await ask(`${question} [y/N] `))) throw new Error('Nothing was changed.');
 }
 

@@ -7,12 +7,13 @@ import {
   type CommandHelp,
   option,
   pageOptions,
+  parseJson,
   projectOption,
-  required,
   requireOneOf,
   userIdArgument,
   userIdsArgument,
 } from './arguments.js';
+import { addIdentityCommands, IDENTITY, identityText } from './identities.js';
 import type { CommandContext, Tools } from './rows.js';
 import { fields, listTable, tellState } from './terminal.js';
 import { addTransferCommands } from './transfers.js';
@@ -21,19 +22,23 @@ import { addPurgeCommand } from './upkeep.js';
 export function addUserCommands(program: Command, context: CommandContext): void {
   const user = program
     .command('user')
-    .description('find, import, export, change, remove, restore, purge and ban users');
+    .description('find, import, export, change, link, merge, remove, restore, purge and ban users');
   addFindCommands(user, context);
   addTransferCommands(user, context);
   addChangeCommands(user, context);
   addPurgeCommand(user, context);
+  addIdentityCommands(user, context);
   addBanCommands(user, context);
 }
 
-const USER = graphql(`fragment UserDetails on User {
+const USER = graphql(
+  `fragment UserDetails on User {
   id auth_method: authMethod auth_value: authValue email wallet external_id: externalId
   created_at: createdAt last_login: lastLogin login_count: loginCount banned ban { createdAt expiresAt reason }
-  removed_at: removedAt accounts { id network public_key: publicKey wallet_type: walletType }
-}`);
+  removed_at: removedAt merged_into: mergedInto metadata identities { ...IdentityDetails } accounts { id network public_key: publicKey wallet_type: walletType }
+}`,
+  [IDENTITY],
+);
 
 function addFindCommands(user: Command, { row, rows, act }: CommandContext): void {
   row(user, {
@@ -136,7 +141,7 @@ async function searchUsers({ ask, notice }: Tools, variables: VariablesOf<typeof
 }
 
 /** A user as commands tell it: IDs are numbers, and nothing is in capital letters. */
-function toJson({ id, ban, removed_at, accounts, ...user }: ResultOf<typeof USER>) {
+function toJson({ id, ban, removed_at, merged_into, accounts, ...user }: ResultOf<typeof USER>) {
   return {
     id: Number(id),
     ...user,
@@ -144,6 +149,7 @@ function toJson({ id, ban, removed_at, accounts, ...user }: ResultOf<typeof USER
     banned_until: ban?.expiresAt ?? null,
     ban_reason: ban?.reason ?? null,
     removed_at,
+    merged_into: merged_into && Number(merged_into),
     accounts: accounts.map(({ id: account, network, public_key, wallet_type }) => ({
       id: Number(account),
       network: network.toLowerCase(),
@@ -155,9 +161,12 @@ function toJson({ id, ban, removed_at, accounts, ...user }: ResultOf<typeof USER
 
 type ShownUser = ReturnType<typeof toJson>;
 
-function stateOf({ banned_at, banned_until, ban_reason, removed_at }: ShownUser): string {
+function stateOf({ banned_at, banned_until, ban_reason, removed_at, merged_into }: ShownUser): string {
   const ban = `banned ${banned_at}${banned_until ? ` until ${banned_until}` : ''}${ban_reason ? ` (${ban_reason})` : ''}`;
-  const states = [removed_at && `removed ${removed_at}`, banned_at && ban].filter(Boolean);
+  const states = [
+    removed_at && `${merged_into ? `merged into user ${merged_into}` : 'removed'} ${removed_at}`,
+    banned_at && ban,
+  ].filter(Boolean);
   return states.length === 0 ? 'current' : states.join(', ');
 }
 
@@ -173,6 +182,8 @@ function userFields(user: ShownUser): string {
     ['Last login', user.last_login ?? 'never'],
     ['Logins', String(user.login_count)],
     ['State', stateOf(user)],
+    ['Metadata', user.metadata ? JSON.stringify(user.metadata) : 'none'],
+    ...user.identities.map((identity): [string, string] => ['Identity', identityText(identity)]),
     ...user.accounts.map(({ network, public_key, wallet_type }): [string, string] => [
       'Account',
       `${network} ${public_key} (${wallet_type})`,
@@ -190,7 +201,7 @@ const RESTORE: typeof REMOVE = graphql(`mutation RestoreUsers($project: ID!, $id
 
 /** Adds the commands that change users, remove them, restore them, and erase them. */
 function addChangeCommands(user: Command, { row, act }: CommandContext): void {
-  const emptied = (text: string) => (text === '' ? null : text);
+  const emptied = <Given>(value: Given) => (value === '' ? null : value);
   function actOnEach(document: typeof REMOVE, done: string, help: CommandHelp): void {
     act(user, {
       ...help,
@@ -205,27 +216,36 @@ function addChangeCommands(user: Command, { row, act }: CommandContext): void {
   }
   row(user, {
     name: 'user update',
-    description: 'change the login email or the external ID of a user, never the identity',
+    description: 'change the login email, the external ID or the metadata of a user',
     examples: [
       'user update --project app_1 42 --external-id customer-7',
       'user update --project app_1 42 --email ada@example.com --external-id ""',
+      `user update --project app_1 42 --metadata '{"plan":"pro"}'`,
     ],
     takes: [
       userIdArgument(),
       projectOption(),
-      option('--email <EMAIL>', 'the login email; "" takes it away'),
+      option(
+        '--email <EMAIL>',
+        'the login email, by which the user logs in from then on if by email; "" takes it away',
+      ),
       option('--external-id <ID>', 'the ID in your own system; "" takes it away'),
+      option('--metadata <JSON>', 'an object that your backend keeps; "" takes it away', parseJson),
     ],
-    variables: (userId, { project, email, externalId }, command) => ({
+    variables: (userId, { project, email, externalId, metadata }, command) => ({
       ...{ project, userId },
-      input: requireOneOf(command, { email: emptied(email), externalId: emptied(externalId) }),
+      input: requireOneOf(command, {
+        email: emptied(email),
+        externalId: emptied(externalId),
+        metadata: emptied(metadata),
+      }),
     }),
     document: graphql(`mutation UpdateUser($project: ID!, $userId: ID!, $input: UpdateUserInput!) {
-      updateUser(appId: $project, id: $userId, input: $input) { id email external_id: externalId }
+      updateUser(appId: $project, id: $userId, input: $input) { id email external_id: externalId metadata }
     }`),
     pick: (updated) => ({ ...updated, id: Number(updated.id) }),
-    print: ({ id, email, external_id }) =>
-      `User ${id} has the email ${email ?? 'none'} and the external ID ${external_id ?? 'none'}.`,
+    print: ({ id, email, external_id, metadata }) =>
+      `User ${id} has the email ${email ?? 'none'} and the external ID ${external_id ?? 'none'}.${metadata ? ` Metadata: ${JSON.stringify(metadata)}` : ''}`,
   });
   actOnEach(REMOVE, 'Removed', {
     name: 'user remove',
@@ -274,59 +294,88 @@ async function changeEach(
   return userId.length === 1 ? (results[0] as UserResult) : results;
 }
 
-const identityOptions = [
+const whom = [
+  userIdArgument('a user, with all identities: those of now, and those that are linked later', '[USER_ID]'),
   projectOption(),
-  required('--method <METHOD>', 'email, passkey, wallet, or the name of a social provider'),
-  required('--value <VALUE>', 'the login email, the address, or the ID at the provider'),
+  option('--method <METHOD>', 'with --value, one identity: email, passkey, wallet, or the name of a social provider'),
+  option('--value <VALUE>', 'the login email, the address, or the ID at the provider'),
 ];
+
+/** Whom to ban: a user, or an identity. */
+function whomOf(command: Command, userId: string | undefined, { method, value }: { method?: string; value?: string }) {
+  const isUser = userId !== undefined;
+  if (isUser === (method !== undefined) || (method === undefined) !== (value === undefined))
+    command.error('error: give either USER_ID, or --method and --value');
+  return { ids: isUser ? [userId] : [], isUser, method: method ?? '', value: value ?? '' };
+}
+
+/** The user whose ban has changed. */
+function resultOf(results: readonly (Record<'id', string> & Record<'code' | 'message', string | null>)[] = []) {
+  const [{ id, code, message } = { id: '', code: 'NOT_FOUND', message: '' }] = results;
+  if (code !== null) throw new AppError(code as ErrorCode, message ?? '');
+  return { user_id: Number(id) };
+}
 
 /** Adds the commands for the bans of a project, which are of identities. */
 function addBanCommands(user: Command, { row, rows }: CommandContext): void {
   row(user, {
     name: 'user ban',
-    description: 'refuse logins and registrations of an identity; again, to change its reason or end',
+    description: 'refuse logins and registrations of a user or an identity; again, to change the reason or end',
     examples: [
-      'user ban --project app_1 --method email --value eve@example.com',
+      'user ban --project app_1 42',
       'user ban --project app_1 --method email --value eve@example.com --reason "spam" --until 2027-01-31',
     ],
     takes: [
-      ...identityOptions,
+      ...whom,
       option('--reason <TEXT>', 'why, on one line; "" takes it away'),
       option(
         '--until <TIME>',
         'when it ends: 2027-01-31 (through that day, UTC), 2027-01-31T12:00:00Z; "" takes it away',
       ),
     ],
-    variables: ({ until, ...given }) => ({ ...given, until: until === '' ? null : until }),
-    document: graphql(`mutation Ban($project: ID!, $method: String!, $value: String!, $reason: String, $until: String) {
-      banIdentity(appId: $project, authMethod: $method, authValue: $value, reason: $reason, expiresAt: $until) {
+    variables: (userId, { project, reason, until, ...identity }, command) => ({
+      ...{ project, reason, until: until === '' ? null : until },
+      ...whomOf(command, userId, identity),
+    }),
+    document: graphql(`mutation Ban(
+      $project: ID!, $ids: [ID!]!, $isUser: Boolean!, $method: String = "", $value: String = "", $reason: String, $until: String
+    ) {
+      banUsers(appId: $project, ids: $ids, reason: $reason, expiresAt: $until) @include(if: $isUser) { id code message }
+      banIdentity(appId: $project, authMethod: $method, authValue: $value, reason: $reason, expiresAt: $until) @skip(if: $isUser) {
         auth_method: authMethod auth_value: authValue banned ban { reason expires_at: expiresAt } changed
       }
     }`),
-    pick: ({ ban, changed, ...identity }) => ({
-      ...identity,
-      reason: ban?.reason ?? null,
-      expires_at: ban?.expires_at ?? null,
-      changed,
-    }),
-    print: ({ changed, auth_method, auth_value, expires_at }) => {
+    pick(answer) {
+      if (answer === undefined || 'length' in answer) return { ...resultOf(answer), banned: true };
+      const { ban, changed, ...identity } = answer;
+      return { ...identity, reason: ban?.reason ?? null, expires_at: ban?.expires_at ?? null, changed };
+    },
+    print(banned) {
+      if ('user_id' in banned) return `User ${banned.user_id} is banned.`;
+      const { changed, auth_method, auth_value, expires_at } = banned;
       const end = expires_at === null ? '' : ` until ${expires_at}`;
       return tellState({ changed }, `${auth_method} ${auth_value} is banned${end}.`);
     },
   });
   row(user, {
     name: 'user unban',
-    description: 'lift a ban',
-    examples: ['user unban --project app_1 --method email --value eve@example.com'],
-    takes: [...identityOptions],
-    document: graphql(`mutation Unban($project: ID!, $method: String!, $value: String!) {
-      unbanIdentity(appId: $project, authMethod: $method, authValue: $value) {
+    description: 'lift the bans of a user, or of an identity',
+    examples: ['user unban --project app_1 42', 'user unban --project app_1 --method email --value eve@example.com'],
+    takes: whom,
+    variables: (userId, { project, ...identity }, command) => ({ project, ...whomOf(command, userId, identity) }),
+    document:
+      graphql(`mutation Unban($project: ID!, $ids: [ID!]!, $isUser: Boolean!, $method: String = "", $value: String = "") {
+      unbanUsers(appId: $project, ids: $ids) @include(if: $isUser) { id code message }
+      unbanIdentity(appId: $project, authMethod: $method, authValue: $value) @skip(if: $isUser) {
         auth_method: authMethod auth_value: authValue banned changed
       }
     }`),
-    pick: (identity) => identity,
-    print: ({ changed, auth_method, auth_value }) =>
-      tellState({ changed }, `${auth_method} ${auth_value} is ${changed ? 'unbanned' : 'not banned'}.`),
+    pick: (answer) => (answer === undefined || 'length' in answer ? { ...resultOf(answer), banned: false } : answer),
+    print(lifted) {
+      if ('user_id' in lifted) return `User ${lifted.user_id} is not banned.`;
+      const { changed, auth_method, auth_value } = lifted;
+      return tellState({ changed }, `${auth_method} ${auth_value} is ${changed ? 'unbanned' : 'not banned'}.`);
+    },
   });
   rows(user, {
     name: 'user bans',

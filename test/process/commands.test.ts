@@ -196,7 +196,7 @@ $ webhook remove --project APP_ID WEBHOOK_ID --json
 $ webhook remove APP_ID SECOND_WEBHOOK
 The webhook SECOND_WEBHOOK is removed.
 $ user search --project APP_ID ada@example.com --json
-[{"id":<USER_ID>,"auth_method":"google","auth_value":"g-1","email":"ada@example.com","wallet":null,"external_id":"c-1","created_at":"2026-01-02T00:00:00.000Z","last_login":null,"login_count":3,"banned":false,"banned_at":null,"banned_until":null,"ban_reason":null,"removed_at":null,"accounts":[{"id":…,"network":"stellar","public_key":"ADDRESS","wallet_type":"custodial"}]}]
+[{"id":<USER_ID>,"auth_method":"google","auth_value":"g-1","email":"ada@example.com","wallet":null,"external_id":"c-1","created_at":"2026-01-02T00:00:00.000Z","last_login":null,"login_count":3,"banned":false,"metadata":null,"identities":[{"auth_method":"google","auth_value":"g-1","email":"ada@example.com","email_verified":null,"created_at":"2026-01-02T00:00:00.000Z","last_login":null,"primary":true}],"banned_at":null,"banned_until":null,"ban_reason":null,"removed_at":null,"merged_into":null,"accounts":[{"id":…,"network":"stellar","public_key":"ADDRESS","wallet_type":"custodial"}]}]
 $ user search APP_ID USER_ID
 ID  Method  Value  Email            Created                   State
  1  google  g-1    ada@example.com  2026-01-02T00:00:00.000Z  current
@@ -217,7 +217,7 @@ $ user search APP_ID --prefix nobody --json
 []
 ? 1
 $ user get --project APP_ID USER_ID --json
-{"id":USER_ID,"auth_method":"google",…"removed_at":null,"accounts":[{…}]}
+{"id":USER_ID,"auth_method":"google",…"removed_at":null,"merged_into":null,"accounts":[{…}]}
 $ user get APP_ID USER_ID
 ID           USER_ID
 Method       google
@@ -229,13 +229,58 @@ Created      2026-01-02T00:00:00.000Z
 Last login   never
 Logins       3
 State        current
+Metadata     none
+Identity     google g-1 (primary, ada@example.com)
 Account      stellar ADDRESS (custodial)
 $ user update --project APP_ID USER_ID --email "" --external-id "" --json
-{"id":USER_ID,"email":null,"external_id":null}
+{"id":USER_ID,"email":null,"external_id":null,"metadata":null}
 $ user update APP_ID USER_ID --email Ada@Example.com --external-id a-1
 User USER_ID has the email ada@example.com and the external ID a-1.
 $ user update APP_ID SECOND_USER --external-id a-1
 ! userdir: User USER_ID of this project has this external ID.
+? 1
+$ user update APP_ID USER_ID --metadata {'plan':'pro'}
+! error: option '--metadata …' argument … is invalid. Expected JSON: line 1, column 2: expected …
+! (see userdir user update --help)
+? 2
+$ user update APP_ID USER_ID --metadata [1]
+! userdir: --metadata: got … expected a JSON object …
+? 2
+$ user update APP_ID USER_ID --metadata {}
+User USER_ID has the email ada@example.com and the external ID a-1. Metadata: {}
+$ user update APP_ID USER_ID --metadata "" --json
+{"id":USER_ID,"email":"ada@example.com","external_id":"a-1","metadata":null}
+$ user link --project APP_ID USER_ID --method google --value g-2 --email Ada@Work.example --email-verified --json
+{"id":USER_ID,"identities":[{"auth_method":"google","auth_value":"g-1",…"primary":true},{"auth_method":"google","auth_value":"g-2","email":"ada@work.example","email_verified":true,"created_at":"TIME","last_login":null,"primary":false}]}
+$ user link APP_ID SECOND_USER --method google --value g-2
+! userdir: User USER_ID of this project has this identity. If both are one person, merge the users.
+? 1
+$ user link APP_ID USER_ID --method google --value g-2 --primary
+User USER_ID logs in by google g-2 (primary, ada@work.example, verified) and by google g-1 (ada@example.com).
+$ user unlink --project APP_ID USER_ID --method google --value g-2 --json
+{"id":USER_ID,"identities":[{"auth_method":"google","auth_value":"g-1",…"primary":true}]}
+$ user unlink APP_ID USER_ID --method google --value g-1
+! userdir: User USER_ID has no other identity to log in with. …
+? 1
+$ user unlink APP_ID USER_ID --method google
+! error: give either --method and --value, or --address
+! (see userdir user unlink --help)
+? 2
+$ user merge APP_ID USER_ID USER_ID --dry-run
+! userdir: INTO: got "USER_ID", expected another user.
+? 2
+$ user merge --project APP_ID SECOND_USER USER_ID --dry-run --json
+{"from":SECOND_USER,"into":USER_ID,"merged":false,"effects":[{"name":"Identities","text":"passkey cGFzc2tleQ → user USER_ID"},…]}
+$ user merge APP_ID SECOND_USER USER_ID --dry-run
+Identities   passkey cGFzc2tleQ → user USER_ID
+Accounts     None is new.
+Logins       0 + 3 = 3
+Created      2026-01-01T00:00:00.000Z
+External ID  a-1 stays.
+
+Nothing was changed.
+$ user merge APP_ID SECOND_USER USER_ID
+! userdir: A merge cannot be undone. Give --yes to do it without being asked.
 ? 1
 $ user update APP_ID USER_ID
 ! error: nothing is to be changed: give an option that says what (--help lists them)
@@ -287,6 +332,16 @@ $ user unban --project APP_ID --method google --value g-1 --json
 {"auth_method":"google","auth_value":"g-1","banned":false,"changed":true}
 $ user unban APP_ID --method google --value g-1
 Nothing was to do. google g-1 is not banned.
+$ user ban APP_ID USER_ID --reason spam --json
+{"user_id":USER_ID,"banned":true}
+$ user ban APP_ID USER_ID
+User USER_ID is banned.
+$ user unban APP_ID USER_ID
+User USER_ID is not banned.
+$ user ban APP_ID USER_ID --method google --value g-1
+! error: give either …, or --method and --value
+! (see userdir user ban --help)
+? 2
 $ user remove --project APP_ID USER_ID --json
 {"id":USER_ID}
 $ user remove APP_ID USER_ID
@@ -342,12 +397,13 @@ $ wallet verify APP_ID /none
 ? 1
 ~$ changes --project APP_ID --types identity.unbanned,user.removed,user.restored --json
 {"id":"…","type":"identity.unbanned","at":"TIME","user_id":USER_ID}
+{"id":"…","type":"identity.unbanned","at":"TIME","user_id":USER_ID}
 {"id":"…","type":"user.removed","at":"TIME","user_id":USER_ID}
 {"id":"…","type":"user.removed","at":"TIME","user_id":SECOND_USER}
 {"id":"…","type":"user.restored","at":"TIME","user_id":USER_ID}
 {"id":"…","type":"user.restored","at":"TIME","user_id":SECOND_USER}
 {"id":"…","type":"user.removed","at":"TIME","user_id":SECOND_USER}
-! {"written":6,"end":"<LAST>"}
+! {"written":7,"end":"<LAST>"}
 $ changes APP_ID --after CURSOR --types user.restored
 {"id":"…","type":"user.restored","at":"TIME","user_id":USER_ID}
 {"id":"…","type":"user.restored","at":"TIME","user_id":SECOND_USER}
@@ -526,7 +582,7 @@ describe('a session with every command', () => {
     const actions = `create rename limit limit disable enable add_secret add_secret rotate rotate revoke add_webhook
       add_webhook test_webhook test_webhook test_webhook import import import resend_webhook resend_webhook
       pause_webhook update_webhook update_webhook replay_webhook replay_webhook resume_webhook resume_webhook
-      rotate_webhook rotate_webhook remove_webhook remove_webhook update update export export ban ban ban unban
+      rotate_webhook rotate_webhook remove_webhook remove_webhook update update update update link link unlink export export ban ban ban unban ban unban
       remove remove restore restore remove purge`;
     expect(trail.map(({ action }) => action)).toEqual(actions.split(/\s+/));
     expect(trail[1]?.details).toEqual({ from: 'Müller & Co', to: 'Test' });

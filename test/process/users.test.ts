@@ -127,3 +127,37 @@ test('bans are imported all or none, together with the users of the file', async
     { imported: 0, skipped: 0, failed: 4, bans: 1, bans_kept: 1 },
   ]);
 });
+
+test('a person with two users links, merges and is banned as one', async () => {
+  const project = await createProject();
+  const wallet = '0x52908400098527886e0f7030069857d2e4169ee7';
+  const ada = { auth_method: 'email', auth_value: 'ada@example.com', external_id: 'c-1', login_count: 2 };
+  await addLines(project, ada, { auth_method: 'wallet', auth_value: wallet, login_count: 1 });
+  const [{ id: into }] = await search(project, 'c-1');
+  const [{ id: from }] = await search(project, wallet);
+  const inUsers = (command: string, ...args: unknown[]) =>
+    run('user', command, ...inProject(project), ...args.map(String));
+  expect(await inUsers('merge', from, into)).toMatchObject({ code: 1, stderr: expect.stringContaining('--yes') });
+  expect(await search(project, wallet)).toMatchObject([{ id: from }]);
+  const merged = await inUsers('merge', from, into, '--yes', '--json');
+  expect(JSON.parse(merged.stdout)).toMatchObject({
+    ...{ from, into, merged: true },
+    effects: expect.arrayContaining([{ name: 'Logins', text: '1 + 2 = 3' }]),
+  });
+  expect(await search(project, wallet)).toMatchObject([
+    { id: into, login_count: 3, identities: [{ primary: true }, { auth_method: 'wallet' }] },
+  ]);
+  expect((await inUsers('get', from)).stdout).toMatch(new RegExp(`State +merged into user ${into} `));
+  expect(await inUsers('ban', into)).toMatchObject({ code: 0 });
+  expect(await bansOf(project)).toMatchObject([{ auth_method: 'email' }, { auth_method: 'wallet' }]);
+  expect(await inUsers('unban', into)).toMatchObject({ code: 0 });
+  expect(await bansOf(project)).toEqual([]);
+  expect(await inUsers('ban', 999_999)).toMatchObject({
+    code: 1,
+    stderr: 'userdir: There is no user 999999 in this project.\n',
+  });
+  expect((await inUsers('unlink', into, '--address', wallet)).stdout).toBe(
+    `User ${into} logs in by email ada@example.com (primary).\n`,
+  );
+  expect(await inUsers('search', wallet)).toMatchObject({ code: 1 });
+});

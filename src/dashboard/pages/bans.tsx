@@ -138,7 +138,7 @@ interface OfIdentity {
 }
 
 /** Gives a ban another reason and end. */
-export function ChangeBan({ reason, expiresAt, ...ban }: OfIdentity & Required<GivenTerms>) {
+function ChangeBan({ reason, expiresAt, ...ban }: OfIdentity & Required<GivenTerms>) {
   const terms = useTerms({ reason, expiresAt });
   return (
     <FormDialog

@@ -2,14 +2,14 @@ import { signal } from '@preact/signals';
 import { useState } from 'preact/hooks';
 import { type GivenTerms, givenTerms, TermsFields, useTerms } from './ban-terms.js';
 import { closeDialog, Dialog, openDialog } from './dialog.js';
-import { DialogForm, FormDialog } from './form.js';
+import { DialogForm, FormDialog, UndoOffer } from './form.js';
 import { plural } from './format.js';
 import { Failure, graphql, may, type ResultOf, send, useAction } from './graphql.js';
 import { paths } from './location.js';
-import { announce, Button, Problem, State } from './parts.js';
+import { announce, Button, State } from './parts.js';
 import { command, type Recipe } from './recipes.js';
 import { Table } from './table.js';
-import { banRecipe, removalRecipe } from './user-recipes.js';
+import { banUserRecipe, removalRecipe } from './user-recipes.js';
 import type { Row } from './user-table.js';
 
 const REMOVE = graphql(
@@ -49,14 +49,14 @@ const ACTIONS = {
     verb: 'Ban',
     done: 'banned',
     effect:
-      'Logins and registrations of a banned identity are refused. The user stays in lists and totals. Who is banned already keeps the reason or the end that you leave empty.',
+      'None of the identities of a banned user can log in or register, nor any that is linked later. The user stays in lists and totals. Who is banned already keeps the reason or the end that you leave empty.',
   },
   unban: {
     operation: UNBAN,
     permission: 'ban',
     verb: 'Unban',
     done: 'unbanned',
-    effect: 'The identity may log in and register again.',
+    effect: 'All identities may log in and register again.',
   },
 } as const;
 
@@ -69,7 +69,8 @@ type Target = Pick<Row, 'id' | 'authMethod' | 'authValue' | 'email'>;
 function recipesFor(appId: string, action: BulkAction, users: readonly Target[], terms: GivenTerms): readonly Recipe[] {
   if (action === 'restore')
     return users.map(({ id }) => ({ userdir: command('user restore', { project: appId, userId: id }) }));
-  if (action !== 'remove') return users.map((user) => banRecipe(appId, action, user, action === 'ban' ? terms : {}));
+  if (action !== 'remove')
+    return users.map(({ id }) => banUserRecipe(appId, action, id, action === 'ban' ? terms : {}));
   const removals = users.map(({ id }) => removalRecipe(appId, id));
   return users.length === 1 ? removals : removals.map(({ graphql: _one, ...lines }) => lines);
 }
@@ -109,50 +110,37 @@ function forget(restored: readonly Target[]) {
 /** Offers to undo the last removal in a project. */
 export function UndoRemoval({ appId }: { appId: string }) {
   const removal = lastRemoval.value;
-  const { run, busy, failure } = useAction(async (users: readonly Target[]) => {
-    const results = await act({ appId, action: 'restore', users });
+  if (removal?.appId !== appId) return null;
+  const { users } = removal;
+  const forgetAll = () => {
     lastRemoval.value = null;
+  };
+  const undo = async () => {
+    const results = await act({ appId, action: 'restore', users });
+    forgetAll();
     const restored = [...results.values()].filter(({ ok }) => ok).length;
     announce(`${plural(restored, 'user')} restored.`);
     if (restored < users.length) openDialog(<Outcome {...{ appId, users, results }} action="restore" />);
-  });
-  if (removal?.appId !== appId) return null;
-  const { users } = removal;
-  return (
-    <>
-      <Problem failure={failure} />
-      <p class="banner offer" role="status">
-        <span>
-          {plural(users.length, 'user')} {users.length === 1 ? 'was' : 'were'} removed.
-        </span>
-        <span>
-          <Button label={busy ? 'Working…' : 'Undo'} disabled={busy} onClick={() => run(users)} />{' '}
-          <Button
-            label="Dismiss"
-            class="plain"
-            onClick={() => {
-              lastRemoval.value = null;
-            }}
-          />
-        </span>
-      </p>
-    </>
-  );
+  };
+  const text = `${plural(users.length, 'user')} ${users.length === 1 ? 'was' : 'were'} removed.`;
+  return <UndoOffer text={text} undo={undo} forget={forgetAll} />;
 }
 
 interface BulkProps {
   readonly appId: string;
   readonly action: BulkAction;
   readonly users: readonly Target[];
+  /** The present terms of a ban that is to be changed. */
+  readonly terms?: Required<GivenTerms>;
   /** Called when it is closed after something was done. */
   readonly onChanged?: (() => void) | undefined;
 }
 
 /** A button that removes, restores, bans or unbans users, for those who may: shows who is concerned, and asks first. */
-export function BulkButton({ class: tone, ...bulk }: BulkProps & { class?: string }) {
+export function BulkButton({ class: tone, label, ...bulk }: BulkProps & { class?: string; label?: string }) {
   const { permission, verb } = ACTIONS[bulk.action];
   const Asking = bulk.users.length === 1 ? OneDialog : BulkDialog;
-  return may(permission) && <Button label={`${verb}…`} class={tone} opens={<Asking {...bulk} />} />;
+  return may(permission) && <Button label={label ?? `${verb}…`} class={tone} opens={<Asking {...bulk} />} />;
 }
 
 function close({ onChanged }: BulkProps): void {
@@ -161,12 +149,12 @@ function close({ onChanged }: BulkProps): void {
 }
 
 /** The question before it begins. */
-function question({ appId, action, users }: BulkProps, terms: GivenTerms) {
+function question({ appId, action, users, terms: before }: BulkProps, terms: GivenTerms) {
   const { verb } = ACTIONS[action];
   const target = plural(users.length, 'user');
   return {
-    title: `${verb} ${target}?`,
-    submit: `${verb} ${target}`,
+    title: before ? 'Change this ban' : `${verb} ${target}?`,
+    submit: before ? 'Change' : `${verb} ${target}`,
     danger: action === 'remove' || action === 'ban',
     recipe: recipesFor(appId, action, users, terms),
   };
@@ -176,7 +164,7 @@ function question({ appId, action, users }: BulkProps, terms: GivenTerms) {
 function OneDialog(bulk: BulkProps) {
   const { action } = bulk;
   const { done, effect } = ACTIONS[action];
-  const terms = useTerms();
+  const terms = useTerms(bulk.terms);
   const work = async () => {
     const results = await act(bulk, givenTerms(terms));
     for (const { ok, message, code } of results.values()) if (!ok) throw new Failure(message ?? '', code ?? '');
@@ -184,7 +172,7 @@ function OneDialog(bulk: BulkProps) {
   };
   return (
     <FormDialog {...question(bulk, givenTerms(terms))} work={work} done={`1 user ${done}.`} onDone={() => close(bulk)}>
-      <p>{effect}</p>
+      {bulk.terms === undefined && <p>{effect}</p>}
       {action === 'ban' && <TermsFields {...terms} />}
       <Targets {...bulk} />
     </FormDialog>

@@ -33,7 +33,7 @@ export interface DialogProps {
 }
 
 /** The first focus: the first input, a secret to copy, or the first button below, which is never the dangerous one. */
-const FIRST = 'input, select, .secret-value button, .dialog-actions button';
+const FIRST = 'input, select, textarea, .secret-value button, .dialog-actions button';
 
 /** A modal dialog, open as long as it is rendered. The browser keeps the focus in it and gives it back afterwards. */
 export function Dialog({ title, onClose = closeDialog, busy = false, children, actions, ...props }: DialogProps) {

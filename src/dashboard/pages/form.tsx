@@ -2,6 +2,7 @@ import type { Signal } from '@preact/signals';
 import { type ComponentChildren, cloneElement, type VNode } from 'preact';
 import { useId } from 'preact/hooks';
 import { closeDialog, Dialog, type DialogProps, opened } from './dialog.js';
+import { formatBucket } from './format.js';
 import { type Failure, useAction } from './graphql.js';
 import { FIRST_PAGE, useUrlState } from './location.js';
 import { announce, Button, Problem } from './parts.js';
@@ -74,6 +75,29 @@ export function FormDialog<Result>({ work, done, onDone = closeDialog, ...form }
   return <DialogForm {...form} {...state} onSubmit={onSubmit} />;
 }
 
+interface UndoProps {
+  readonly text: string;
+  readonly undo: () => Promise<unknown>;
+  readonly forget: () => void;
+}
+
+/** Says what was done, and offers to take it back. */
+export function UndoOffer({ text, undo, forget }: UndoProps) {
+  const { run, busy, failure } = useAction(undo);
+  return (
+    <>
+      <Problem failure={failure} />
+      <p class="banner offer" role="status">
+        <span>{text}</span>
+        <span>
+          <Button label={busy ? 'Working…' : 'Undo'} disabled={busy} onClick={run} />{' '}
+          <Button label="Dismiss" class="plain" onClick={forget} />
+        </span>
+      </p>
+    </>
+  );
+}
+
 interface FieldProps {
   readonly label: ComponentChildren;
   readonly hint?: ComponentChildren;
@@ -120,26 +144,40 @@ interface FilterInputProps {
 export function FilterInput({ label, name, isDate = false, otherwise = '' }: FilterInputProps) {
   const { query, go } = useUrlState();
   const value = query[name] ?? otherwise;
+  const input = (
+    <input
+      {...(isDate ? { type: 'date' } : { placeholder: 'then Enter' })}
+      name={name}
+      value={value}
+      onChange={({ currentTarget }) => {
+        const text = currentTarget.value.trim();
+        if (text !== value) go({ ...FIRST_PAGE, [name]: text });
+      }}
+    />
+  );
   return (
     <Field label={label}>
-      <input
-        {...(isDate ? { type: 'date' } : { placeholder: 'then Enter' })}
-        name={name}
-        value={value}
-        onChange={({ currentTarget }) => {
-          const text = currentTarget.value.trim();
-          if (text !== value) go({ ...FIRST_PAGE, [name]: text });
-        }}
-      />
+      {isDate ? (
+        <span class="date" data-shown={shownDate(value)}>
+          {input}
+        </span>
+      ) : (
+        input
+      )}
     </Field>
   );
 }
+
+/** Browsers write a date in their own form. While it is not typed, it has the form of all other dates. */
+const shownDate = (date: string) => (Number.isNaN(Date.parse(date)) ? 'any day' : formatBucket(date, 'DAY'));
 
 interface TextFieldProps extends Omit<FieldProps, 'children'> {
   readonly text: Signal<string>;
   readonly type?: 'text' | 'url' | 'number' | 'datetime-local';
   readonly required?: boolean;
   readonly maxLength?: number;
+  /** For a text of several lines. */
+  readonly rows?: number;
   readonly min?: number;
   readonly max?: number;
   /** The ID of a `<datalist>`. */
@@ -152,9 +190,10 @@ interface TextFieldProps extends Omit<FieldProps, 'children'> {
 
 /** An input for a text that its form holds. */
 export function TextField({ label, hint, text, ...input }: TextFieldProps) {
+  const Input = (input.rows ? 'textarea' : 'input') as 'input';
   return (
     <Field label={label} hint={hint}>
-      <input
+      <Input
         autocomplete="off"
         {...input}
         value={text.value}

@@ -63,34 +63,98 @@ export const removalRecipe = (appId: string, id: string): Recipe => ({
   userdir: command('user remove', { project: appId, userId: id }),
 });
 
+/** A mutation that answers the user, with its arguments by their types. */
+function changeRecipe(field: string, types: Readonly<Record<string, string>>, variables: object): Recipe {
+  const list = (one: (name: string) => string) => Object.keys(types).map(one).join(', ');
+  const declared = list((name) => `$${name}: ${types[name]}`);
+  const given = list((name) => `${name}: $${name}`);
+  return { graphql: { operation: `mutation (${declared}) {\n  ${field}(${given}) { user { id } }\n}`, variables } };
+}
+
 export interface UserChanges {
   readonly email?: string | null;
   readonly externalId?: string | null;
+  /** As JSON. */
+  readonly metadata?: string | null;
 }
 
-export const updateRecipe = (appId: string, id: string, input: UserChanges): Recipe => ({
-  graphql: {
-    operation:
-      'mutation UpdateUser($id: ID!, $input: UpdateUserInput!) {\n  updateUser(id: $id, input: $input) { user { id email externalId } }\n}',
-    variables: { id, input },
-  },
+export const updateRecipe = (appId: string, id: string, { metadata, ...texts }: UserChanges): Recipe => ({
+  ...changeRecipe(
+    'updateUser',
+    { id: 'ID!', input: 'UpdateUserInput!' },
+    { id, input: { ...texts, ...(metadata !== undefined && { metadata: metadata && jsonOr(metadata) }) } },
+  ),
   userdir: command('user update', {
     ...{ project: appId, userId: id },
-    ...(input.email !== undefined && { email: input.email ?? '' }),
-    ...(input.externalId !== undefined && { externalId: input.externalId ?? '' }),
+    ...(texts.email !== undefined && { email: texts.email ?? '' }),
+    ...(texts.externalId !== undefined && { externalId: texts.externalId ?? '' }),
+    ...(metadata !== undefined && { metadata: metadata ?? '' }),
   }),
+});
+
+/** JSON that may be half typed. */
+function jsonOr(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+interface GivenIdentity {
+  readonly authMethod: string;
+  readonly authValue: string;
+}
+interface LinkInput extends GivenIdentity {
+  readonly email?: string;
+  readonly emailVerified?: boolean;
+  readonly primary?: boolean;
+}
+
+export const linkRecipe = (appId: string, userId: string, input: LinkInput): Recipe => {
+  const { authMethod: method, authValue: value, ...options } = input;
+  return {
+    ...changeRecipe('linkIdentity', { userId: 'ID!', input: 'LinkIdentityInput!' }, { userId, input }),
+    userdir: command('user link', { ...{ project: appId, userId, method, value }, ...options }),
+  };
+};
+
+export const unlinkRecipe = (appId: string, userId: string, { authMethod, authValue }: GivenIdentity): Recipe => {
+  const variables = { userId, identity: { authMethod, authValue } };
+  return {
+    ...changeRecipe('unlinkIdentity', { userId: 'ID!', identity: 'IdentityInput!' }, variables),
+    userdir: command('user unlink', { project: appId, userId, method: authMethod, value: authValue }),
+  };
+};
+
+export const unlinkAccountRecipe = (appId: string, userId: string, address: string): Recipe => ({
+  ...changeRecipe('unlinkAccount', { userId: 'ID!', address: 'String!' }, { userId, address }),
+  userdir: command('user unlink', { project: appId, userId, address }),
+});
+
+export const mergeRecipe = ({ appId, from, into }: { appId: string; from: string; into: string }): Recipe => ({
+  ...changeRecipe('mergeUsers', { from: 'ID!', into: 'ID!' }, { from, into }),
+  userdir: command('user merge', { project: appId, from, into }),
+});
+
+const termsOf = ({ reason, expiresAt }: GivenTerms) => ({
+  ...(reason !== undefined && { reason: reason ?? '' }),
+  ...(expiresAt !== undefined && { until: expiresAt ?? '' }),
+});
+
+export const banUserRecipe = (appId: string, change: 'ban' | 'unban', id: string, terms: GivenTerms): Recipe => ({
+  userdir: command(`user ${change}`, { ...{ project: appId, userId: id }, ...termsOf(terms) }),
 });
 
 export const banRecipe = (
   appId: string,
   change: 'ban' | 'unban',
-  { authMethod, authValue }: { authMethod: string; authValue: string },
-  { reason, expiresAt }: GivenTerms = {},
+  { authMethod, authValue }: GivenIdentity,
+  terms: GivenTerms = {},
 ): Recipe => ({
   userdir: command(`user ${change}`, {
     ...{ project: appId, method: authMethod, value: authValue },
-    ...(reason !== undefined && { reason: reason ?? '' }),
-    ...(expiresAt !== undefined && { until: expiresAt ?? '' }),
+    ...termsOf(terms),
   }),
 });
 

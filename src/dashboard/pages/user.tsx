@@ -1,12 +1,13 @@
 import { useSignal } from '@preact/signals';
 import { AUDIT_COLUMNS } from './audit.js';
 import { Until } from './ban-terms.js';
-import { ChangeBan } from './bans.js';
 import { BulkButton } from './bulk.js';
 import { FormDialog, TextField } from './form.js';
 import { formatNumber } from './format.js';
-import { graphql, may, type ResultOf, send, useQuery } from './graphql.js';
+import { Failure, graphql, may, type ResultOf, send, useQuery } from './graphql.js';
+import { Accounts, IDENTITIES, Identities } from './identities.js';
 import { paths } from './location.js';
+import { MergeUser } from './merge-users.js';
 import { Button, Copy, CopyValue, Empty, Fact, State, Swatch, Time, Value } from './parts.js';
 import { command } from './recipes.js';
 import { Header, useTitle } from './screen.js';
@@ -19,9 +20,9 @@ const USER = graphql(
   query User($appId: ID!, $id: ID!) {
     project(appId: $appId) {
       user(id: $id) {
-        id authMethod authValue loginMethod email wallet externalId createdAt lastLogin loginCount removedAt
+        loginMethod email wallet externalId createdAt lastLogin loginCount mergedInto
         ban { createdAt reason expiresAt }
-        accounts { id network publicKey checksummed walletType }
+        ...Identities
       }
       audit(userId: $id, first: 20) {
         nodes { id at actor words requestId userId details }
@@ -30,6 +31,7 @@ const USER = graphql(
     }
   }
 `,
+  [IDENTITIES],
 );
 
 type Project = NonNullable<ResultOf<typeof USER>['project']>;
@@ -85,7 +87,7 @@ function Unknown({ appId, id, trail }: { appId: string; id: string; trail: numbe
 }
 
 function Known({ appId, user }: OfUser) {
-  const { id, authMethod, authValue, ban, removedAt } = user;
+  const { id, ban, removedAt, mergedInto } = user;
   const [name = '', other] = namesOf(user);
   const offer = (action: 'remove' | 'restore' | 'ban' | 'unban', tone = '') => (
     <BulkButton appId={appId} action={action} users={[user]} class={tone} />
@@ -99,7 +101,8 @@ function Known({ appId, user }: OfUser) {
             {other && <Value>{other}</Value>} {ban && <State is="banned" />}
             {removedAt && (
               <>
-                <State is="removed" /> <Time at={removedAt} />
+                <State is="removed" /> <Time at={removedAt} />{' '}
+                {mergedInto && <a href={paths.user(appId, mergedInto)}>merged into user {mergedInto}</a>}
               </>
             )}
           </>
@@ -108,12 +111,8 @@ function Known({ appId, user }: OfUser) {
       >
         {removedAt === null && may('edit') && <Button label="Edit…" opens={<EditUser appId={appId} user={user} />} />}
         {removedAt !== null && offer('restore')}
-        {ban && may('ban') && (
-          <Button
-            label="Change ban…"
-            opens={<ChangeBan {...{ appId, authMethod, authValue }} reason={ban.reason} expiresAt={ban.expiresAt} />}
-          />
-        )}
+        {removedAt === null && may('edit') && <Button label="Merge…" opens={<MergeUser appId={appId} user={user} />} />}
+        {ban && <BulkButton appId={appId} action="ban" label="Change ban…" users={[user]} terms={ban} />}
         {offer(ban ? 'unban' : 'ban')}
         {removedAt === null && offer('remove', 'danger')}
       </Header>
@@ -151,24 +150,9 @@ function Known({ appId, user }: OfUser) {
           </>
         )}
       </dl>
-      <section>
-        <h2>Accounts</h2>
-        <Table
-          caption="Accounts"
-          rows={user.accounts}
-          rowKey={(account) => account.id}
-          empty={<p class="quiet">No accounts are linked.</p>}
-          columns={[
-            { title: 'Network', cell: ({ network }) => network.charAt(0) + network.slice(1).toLowerCase() },
-            {
-              title: 'Address',
-              class: 'address',
-              cell: ({ checksummed }) => <CopyValue mono text={checksummed} what="the address" />,
-            },
-            { title: 'Wallet', cell: ({ walletType }) => walletType.toLowerCase() },
-          ]}
-        />
-      </section>
+      <Identities appId={appId} user={user} />
+      <Accounts appId={appId} user={user} />
+      <Metadata appId={appId} user={user} />
     </>
   );
 }
@@ -179,17 +163,17 @@ const UPDATE = graphql(`
   }
 `);
 
+type TextChanges = Omit<UserChanges, 'metadata'>;
+
 /** The text of a field, if the user has another value. */
-const changeOf = (field: keyof UserChanges, text: string, had: string | null): UserChanges =>
+const changeOf = (field: 'email' | 'externalId', text: string, had: string | null): TextChanges =>
   text.trim() === (had ?? '') ? {} : { [field]: text.trim() || null };
 
-/** Changes a user, but not the identity. */
 function EditUser({ appId, user }: OfUser) {
   const email = useSignal(user.email ?? '');
   const externalId = useSignal(user.externalId ?? '');
-  const logsInByEmail = user.authMethod === 'email';
-  const input: UserChanges = {
-    ...(!logsInByEmail && changeOf('email', email.value, user.email)),
+  const input: TextChanges = {
+    ...changeOf('email', email.value, user.email),
     ...changeOf('externalId', externalId.value, user.externalId),
   };
   return (
@@ -201,19 +185,16 @@ function EditUser({ appId, user }: OfUser) {
       done="The user is changed."
       disabled={Object.keys(input).length === 0}
     >
-      {logsInByEmail ? (
-        <p>
-          <Value>{user.authValue}</Value> is how this user logs in. An identity never changes: whoever has a new email
-          registers anew.
-        </p>
-      ) : (
-        <TextField
-          label="Email"
-          hint="a later login that brings an email replaces it; empty: none"
-          text={email}
-          name="email"
-        />
-      )}
+      <TextField
+        label="Email"
+        hint={
+          user.authMethod === 'email'
+            ? 'this user logs in by it: a new address takes its place at once'
+            : 'a later login that brings an email replaces it; empty: none'
+        }
+        text={email}
+        name="email"
+      />
       <TextField
         label="External ID"
         hint="the ID in your own system: logins that bring another one fail; empty: none"
@@ -225,3 +206,51 @@ function EditUser({ appId, user }: OfUser) {
 }
 
 const NONE = <span class="quiet">none</span>;
+
+const asText = (metadata: object | null) => (metadata === null ? '' : JSON.stringify(metadata, null, 2));
+
+function Metadata(of: OfUser) {
+  const { metadata, removedAt } = of.user;
+  return (
+    <section>
+      <div class="section-header">
+        <h2>Metadata</h2>
+        {may('edit') && removedAt === null && <Button label="Edit…" of="metadata" opens={<EditMetadata {...of} />} />}
+      </div>
+      {metadata ? <pre>{asText(metadata)}</pre> : <p class="quiet">Your backend keeps nothing with this user.</p>}
+    </section>
+  );
+}
+
+/** What was typed; null if that is nothing. Throws a Failure. */
+function parseJson(text: string): object | null {
+  if (text.trim() === '') return null;
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new Failure(`metadata: got a text, expected a JSON object: ${(error as Error).message}.`, 'BAD_USER_INPUT');
+  }
+}
+
+function EditMetadata({ appId, user }: OfUser) {
+  const before = asText(user.metadata);
+  const text = useSignal(before);
+  return (
+    <FormDialog
+      title={`Metadata of user ${user.id}`}
+      submit="Save"
+      work={async () => send(UPDATE, { appId, id: user.id, input: { metadata: parseJson(text.value) } })}
+      recipe={updateRecipe(appId, user.id, { metadata: text.value.trim() || null })}
+      done="The metadata is changed."
+      disabled={text.value.trim() === before}
+    >
+      <TextField
+        label="Metadata"
+        hint="a JSON object of at most 4 KiB; empty: none"
+        text={text}
+        name="metadata"
+        rows={10}
+      />
+    </FormDialog>
+  );
+}

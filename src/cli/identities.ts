@@ -1,0 +1,140 @@
+import type { Command } from 'commander';
+import { graphql, type ResultOf } from '../dashboard/documents.js';
+import { option, projectOption, required, userIdArgument } from './arguments.js';
+import type { CommandContext, Tools } from './rows.js';
+import { canAsk, confirm, fields } from './terminal.js';
+
+/* What a user logs in with, and users who turn out to be one person. */
+
+export const IDENTITY = graphql(`fragment IdentityDetails on Identity {
+  auth_method: authMethod auth_value: authValue email email_verified: emailVerified
+  created_at: createdAt last_login: lastLogin primary: isPrimary
+}`);
+
+/** An identity in words. */
+export function identityText({ auth_method, auth_value, email, email_verified, primary }: ResultOf<typeof IDENTITY>) {
+  const verified = { true: 'verified', false: 'not verified' }[String(email_verified)];
+  const notes = [primary && 'primary', email !== auth_value && email, email && verified].filter(Boolean);
+  return `${auth_method} ${auth_value}${notes.length > 0 ? ` (${notes.join(', ')})` : ''}`;
+}
+
+const LINKED = graphql(`fragment LinkedUser on User { id identities { ...IdentityDetails } }`, [IDENTITY]);
+
+const linked = ({ id, ...user }: ResultOf<typeof LINKED>) => ({ id: Number(id), ...user });
+const linkedText = ({ id, identities }: ReturnType<typeof linked>) =>
+  `User ${id} logs in by ${identities.map(identityText).join(' and by ')}.`;
+
+const METHOD = 'email, passkey, wallet, or the name of a social provider';
+const VALUE = 'the login email, the address, or the ID at the provider or of the passkey';
+
+/** Adds the commands that link identities to users, unlink them, and merge users. */
+export function addIdentityCommands(user: Command, { row, act }: CommandContext): void {
+  row(user, {
+    name: 'user link',
+    description: 'link an identity, which the person has proved to be theirs, so that it logs in as the user',
+    examples: [
+      'user link --project app_1 42 --method google --value 1234 --email ada@gmail.com --email-verified',
+      'user link --project app_1 42 --method google --value 1234 --primary',
+    ],
+    takes: [
+      userIdArgument(),
+      projectOption(),
+      required('--method <METHOD>', METHOD),
+      required('--value <VALUE>', VALUE),
+      option('--email <EMAIL>', 'the email that the provider reported'),
+      option('--email-verified', 'the email was verified'),
+      option('--primary', 'make it the primary identity, also one that the user has'),
+    ],
+    document: graphql(
+      `mutation LinkIdentity(
+        $project: ID!, $userId: ID!, $method: String!, $value: String!, $email: String, $emailVerified: Boolean, $primary: Boolean
+      ) {
+        linkIdentity(
+          appId: $project, userId: $userId, authMethod: $method, authValue: $value
+          email: $email, emailVerified: $emailVerified, primary: $primary
+        ) { ...LinkedUser }
+      }`,
+      [LINKED],
+    ),
+    pick: linked,
+    print: linkedText,
+  });
+  row(user, {
+    name: 'user unlink',
+    description: 'take an identity or an account from a user; the last identity stays',
+    examples: [
+      'user unlink --project app_1 42 --method google --value 1234',
+      'user unlink --project app_1 42 --address 0x52908400098527886E0F7030069857D2E4169EE7',
+    ],
+    takes: [
+      userIdArgument(),
+      projectOption(),
+      option('--method <METHOD>', METHOD),
+      option('--value <VALUE>', VALUE),
+      option('--address <ADDRESS>', 'an account instead, with the identity that logs in by it'),
+    ],
+    variables(userId, { project, method, value, address }, command) {
+      const isAccount = address !== undefined;
+      if ((method === undefined) !== (value === undefined) || isAccount === (method !== undefined))
+        command.error('error: give either --method and --value, or --address');
+      return { project, userId, method, value, address, isAccount };
+    },
+    document: graphql(
+      `mutation Unlink(
+        $project: ID!, $userId: ID!, $method: String = "", $value: String = "", $address: String = "", $isAccount: Boolean!
+      ) {
+        unlinkAccount(appId: $project, userId: $userId, address: $address) @include(if: $isAccount) { ...LinkedUser }
+        unlinkIdentity(appId: $project, userId: $userId, authMethod: $method, authValue: $value) @skip(if: $isAccount) { ...LinkedUser }
+      }`,
+      [LINKED],
+    ),
+    pick: (user) => linked(user as ResultOf<typeof LINKED>),
+    print: linkedText,
+  });
+  act(user, {
+    name: 'user merge',
+    description: 'make two users one, who are one person: what FROM has goes to INTO; it cannot be undone',
+    examples: ['user merge --project app_1 43 42 --dry-run', 'user merge --project app_1 43 42 --yes'],
+    takes: [
+      userIdArgument('the user who goes', '<FROM>'),
+      userIdArgument('the user who stays', '<INTO>'),
+      projectOption(),
+      option('--dry-run', 'say what would move, and change nothing'),
+      option('--yes', 'do not ask; needed without a terminal'),
+    ],
+    act: mergeUsers,
+    print: ({ from, into, merged, effects }) =>
+      merged ? `User ${from} is merged into user ${into}.` : `${effectsText(effects)}\n\nNothing was changed.`,
+  });
+}
+
+const PREVIEW = graphql(`query MergePreview($project: ID!, $from: ID!, $into: ID!) {
+  project(appId: $project) { mergePreview(from: $from, into: $into) { name text } }
+}`);
+const MERGE = graphql(`mutation MergeUsers($project: ID!, $from: ID!, $into: ID!) {
+  mergeUsers(appId: $project, from: $from, into: $into) { id }
+}`);
+
+interface MergeParams {
+  readonly project: string;
+  readonly from: string;
+  readonly into: string;
+  readonly dryRun?: boolean;
+  readonly yes?: boolean;
+}
+
+const effectsText = (effects: readonly { readonly name: string; readonly text: string }[]) =>
+  fields(effects.map(({ name, text }) => [name, text]));
+
+async function mergeUsers({ ask, notice }: Tools, { dryRun = false, yes = false, ...merge }: MergeParams) {
+  const effects = await ask(PREVIEW, merge);
+  if (!dryRun) {
+    if (!yes && !canAsk()) throw new Error('A merge cannot be undone. Give --yes to do it without being asked.');
+    if (!yes) {
+      notice(`A merge cannot be undone.\n${effectsText(effects)}`);
+      await confirm(`Merge user ${merge.from} into user ${merge.into}?`);
+    }
+    await ask(MERGE, merge);
+  }
+  return { from: Number(merge.from), into: Number(merge.into), merged: !dryRun, effects };
+}

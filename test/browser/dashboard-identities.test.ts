@@ -1,0 +1,146 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { useTestApp } from '../support/app.js';
+import { hasBrowser, launchBrowser } from '../support/browser.js';
+import { type DashboardPage, openDashboard, settle, visit } from '../support/dashboard-page.js';
+
+/** One person with several logins, as an operator sees them. These tests need Chromium. */
+describe.skipIf(!hasBrowser)('on the page of a user', () => {
+  const app = useTestApp();
+  let browser: Browser;
+  beforeAll(async () => {
+    browser = await launchBrowser();
+  });
+  afterAll(() => browser?.close());
+
+  /** Two users, with the page of the first. */
+  async function open(
+    role: 'support' | 'viewer',
+  ): Promise<DashboardPage & { path: (id: number) => string; ids: number[] }> {
+    const project = await app.createProject('Shop');
+    await project.addUsers(
+      { auth_method: 'google', auth_value: 'g-1', login_count: 1, created_at: '2026-01-02' },
+      {
+        auth_method: 'email',
+        auth_value: 'ada@example.com',
+        external_id: 'c-1',
+        login_count: 2,
+        created_at: '2026-01-01',
+      },
+    );
+    const { body } = await project.rest('/server/users');
+    const ids: number[] = body.result.users.map(({ id }: { id: number }) => id);
+    const path = (id: number) => `/${project.appId}/users/${id}`;
+    const opened = await openDashboard(app, browser, role);
+    await visit(app, opened.page, path(ids[0] as number));
+    return {
+      ...opened,
+      path,
+      ids,
+      strangers: opened.strangers,
+      [Symbol.asyncDispose]: () => opened[Symbol.asyncDispose](),
+    };
+  }
+
+  test('an identity is linked, made primary and unlinked, and each can be undone', async () => {
+    await using opened = await open('support');
+    const { page, complaints } = opened;
+    const dialog = page.getByRole('dialog');
+    const button = (name: string | RegExp) => page.getByRole('button', { name, exact: true });
+    const identities = () =>
+      page.getByRole('region', { name: 'Identities' }).locator('tbody .main-cell bdi').allInnerTexts();
+    const undo = async (text: string) => {
+      await page.getByText(text).waitFor();
+      await button('Undo').click();
+      await page.getByText(text).waitFor({ state: 'detached' });
+    };
+    const link = async () => {
+      await button('Link…').click();
+      await dialog.getByLabel('Method').fill('github');
+      await dialog.getByLabel('Value').fill('h-1');
+      await dialog.getByLabel('Email', { exact: true }).fill('ada@work.example');
+      await dialog.getByText('The email is verified').click();
+      await dialog.getByRole('button', { name: 'Link', exact: true }).click();
+      await page.getByText('The identity is linked.').waitFor();
+    };
+    await link();
+    await expect.poll(identities, { timeout: 30_000 }).toEqual(['g-1', 'google', 'h-1', 'github']);
+    await page.getByText('verified', { exact: true }).waitFor();
+    await undo('The identity is linked.');
+    await expect.poll(identities, { timeout: 30_000 }).toEqual(['g-1', 'google']);
+
+    await link();
+    await button('Make primary… h-1').click();
+    await dialog.getByRole('button', { name: 'Make primary' }).click();
+    await page.getByText('Another identity is primary.').waitFor();
+    await expect.poll(identities, { timeout: 30_000 }).toEqual(['h-1', 'github', 'g-1', 'google']);
+    await undo('Another identity is primary.');
+    await button('Unlink… g-1').click();
+    await dialog.getByText('The oldest other identity becomes primary.').waitFor();
+    await dialog.getByRole('button', { name: 'Unlink' }).click();
+    await page.getByText('The identity is unlinked.').waitFor();
+    await expect.poll(identities, { timeout: 30_000 }).toEqual(['h-1', 'github']);
+    await undo('The identity is unlinked.');
+    await expect.poll(identities, { timeout: 30_000 }).toEqual(['g-1', 'google', 'h-1', 'github']);
+    expect(complaints).toEqual([]);
+  });
+
+  test('metadata is edited as JSON, and what is none is said at it', async () => {
+    await using opened = await open('support');
+    const { page } = opened;
+    const dialog = page.getByRole('dialog');
+    await page.getByRole('button', { name: 'Edit… metadata' }).click();
+    await dialog.getByLabel('Metadata').fill('{ "plan": ');
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await dialog.getByRole('alert').getByText('Metadata must be a JSON object').waitFor();
+    await dialog.getByLabel('Metadata').fill('{ "plan": "pro" }');
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    expect(await page.getByRole('main').locator('pre').innerText()).toBe('{\n  "plan": "pro"\n}');
+  });
+
+  test('a merge is shown before it is done, and leads to the user who stays', async () => {
+    await using opened = await open('support');
+    const { page, path, ids, complaints } = opened;
+    const [from, into] = ids as [number, number];
+    const dialog = page.getByRole('dialog');
+    await page.getByRole('button', { name: 'Merge…' }).click();
+    await dialog.getByLabel('The user who stays').fill('nobody');
+    await dialog.getByRole('button', { name: 'Show what moves' }).click();
+    await dialog.getByText('No other user of this project matches.').waitFor();
+    await dialog.getByLabel('The user who stays').fill('c-1');
+    await dialog.getByRole('button', { name: 'Show what moves' }).click();
+    await dialog.getByText(`google g-1 → user ${into}`).waitFor();
+    await dialog.getByText('1 + 2 = 3').waitFor();
+    await dialog.getByText('It cannot be undone.').waitFor();
+    await dialog.getByRole('button', { name: 'Merge', exact: true }).click();
+    await page.waitForURL(`**${path(into)}`);
+    await page.getByTitle('g-1').waitFor();
+    await visit(app, page, path(from));
+    await page.getByRole('link', { name: `merged into user ${into}` }).waitFor();
+    expect(complaints).toEqual([]);
+  });
+
+  test('a ban is of all identities, and a viewer is offered no change', async () => {
+    await using opened = await open('support');
+    const { page } = opened;
+    const dialog = page.getByRole('dialog');
+    await page.getByRole('button', { name: 'Ban…', exact: true }).click();
+    await dialog.getByText('None of the identities of a banned user can log in').waitFor();
+    await dialog.getByLabel('Reason').fill('spam');
+    await dialog.getByRole('button', { name: 'Ban 1 user' }).click();
+    await page.getByRole('button', { name: 'Change ban…' }).click();
+    expect(await dialog.getByLabel('Reason').inputValue()).toBe('spam');
+    await dialog.getByLabel('Reason').fill('fraud');
+    await dialog.getByRole('button', { name: 'Change' }).click();
+    await page.getByText('fraud').waitFor();
+    await page.getByRole('button', { name: 'Unban…' }).click();
+    await dialog.getByRole('button', { name: 'Unban 1 user' }).click();
+    await page.getByText('fraud').waitFor({ state: 'detached' });
+
+    await using viewing = await open('viewer');
+    await settle(viewing.page);
+    const offers = await viewing.page.getByRole('main').getByRole('button', { name: /…/ }).count();
+    expect(offers).toBe(0);
+  });
+});
