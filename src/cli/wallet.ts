@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { graphql, type ResultOf } from '../dashboard/documents.js';
-import { isStored, type Line, parseJson, splitLines, textOf } from '../domain/import-format.js';
+import { isStored } from '../domain/import-format.js';
+import { type Line, parseJson, splitLines, textOf } from '../domain/lines.js';
 import { parse } from '../domain/parse.js';
 import {
   MAX_WALLETS,

@@ -34,8 +34,19 @@ export interface Profile extends LoginFields {
   readonly accounts: readonly LinkedAccount[];
 }
 
+/** An identity beside the primary one, as an import writes it. Null for what is left to the database. */
+export interface LinkedIdentity
+  extends Identity,
+    Pick<LoginFields, 'loginEmail' | 'emailVerified'>,
+    Pick<HistoryFields, 'createdAt' | 'lastLogin'> {}
+
 /** A user as an import writes it. A null is left to the database, or in an update unchanged. */
-export interface UserRecord extends Profile, HistoryFields {}
+export interface UserRecord extends Profile, HistoryFields {
+  /** Since when the primary identity is the user's, and its last login. */
+  readonly identityAt?: Date | null;
+  readonly identityLogin?: Date | '-infinity' | null;
+  readonly linked?: readonly LinkedIdentity[];
+}
 
 /** A profile as it arrives. */
 export interface ProfileInput {
@@ -249,6 +260,10 @@ export function identityTaken(by: number | null = null): AppError {
 
 export function identityBanned(): AppError {
   return new AppError('BANNED', 'This identity is banned from the project: it cannot register, log in or be linked.');
+}
+
+export function tooManyIdentities(count: number): AppError {
+  return new AppError('BAD_USER_INPUT', `The user would have ${count} identities, expected at most ${MAX_IDENTITIES}.`);
 }
 
 const userOr = (id: number | null) => (id === null ? 'Another user' : `User ${id}`);

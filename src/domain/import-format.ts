@@ -4,16 +4,21 @@ import { type Ban, type BanRecord, parseBanReason } from './bans.js';
 import { protect } from './csv-cells.js';
 import {
   camelCase,
+  identityText,
+  type LinkedIdentity,
+  MAX_IDENTITIES,
   parseIdentity,
   parseProfile,
   requireFewAccounts,
   snakeCase,
+  tooManyIdentities,
   type UserRecord,
 } from './identities.js';
 import { isTooLong } from './input-limits.js';
-import { describeJsonFault } from './json-fault.js';
+import { type Line, parseJson, textOf } from './lines.js';
 import { dateForm, EARLIEST, LATEST, nameKeys, parse, parseDate, readableText, says } from './parse.js';
 import {
+  type ExportedIdentity,
   type ExportedUser,
   type GivenFields,
   type LineOf,
@@ -35,70 +40,6 @@ function formatCell(cell: Cell): string {
   if (typeof cell === 'number' || typeof cell === 'boolean') return String(cell);
   const safe = protect(typeof cell === 'string' ? cell : cell == null ? '' : JSON.stringify(cell));
   return /[",;|\t\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
-}
-
-/** Reads input line by line: NDJSON of commands and uploads. */
-
-const MAX_LINE_BYTES = 1_048_576;
-const TOO_LONG = Symbol('a line that is too long');
-const NEWLINE = 0x0a;
-
-export type Line = Buffer | typeof TOO_LONG;
-
-/** Lines as bytes without their newlines, as many at a time as a chunk completes. A line that is too long is not kept. */
-export async function* splitLines(input: AsyncIterable<Buffer>): AsyncGenerator<Line[]> {
-  let held: Buffer[] = [];
-  let heldBytes = 0;
-  for await (const chunk of input) {
-    const lines: Line[] = [];
-    let start = 0;
-    for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
-      hold(chunk.subarray(start, end));
-      lines.push(take());
-      start = end + 1;
-    }
-    hold(chunk.subarray(start));
-    yield lines;
-  }
-  if (heldBytes > 0) yield [take()];
-
-  function hold(part: Buffer) {
-    heldBytes += part.length;
-    if (heldBytes <= MAX_LINE_BYTES) held.push(part);
-    else held = [];
-  }
-
-  function take(): Line {
-    const line = heldBytes > MAX_LINE_BYTES ? TOO_LONG : held.length === 1 ? (held[0] as Buffer) : Buffer.concat(held);
-    held = [];
-    heldBytes = 0;
-    return line;
-  }
-}
-
-const utf8 = new TextDecoder('utf-8', { fatal: true });
-
-/** The text of a line without the space around it. BAD_USER_INPUT. */
-export function textOf(line: Line): string {
-  if (line === TOO_LONG) throw new AppError('BAD_USER_INPUT', `The line has more than ${MAX_LINE_BYTES} bytes.`);
-  try {
-    return utf8.decode(line).trim();
-  } catch (cause) {
-    throw new AppError('BAD_USER_INPUT', 'The line is not valid UTF-8.', { cause });
-  }
-}
-
-/** The value of a line. BAD_USER_INPUT. */
-export function parseJson(json: string): unknown {
-  try {
-    return JSON.parse(json);
-  } catch (cause) {
-    throw new AppError(
-      'BAD_USER_INPUT',
-      `The line is not valid JSON: ${describeJsonFault(json)?.replace('line 1, ', '')}.`,
-      { cause },
-    );
-  }
 }
 
 /* The import format, one JSON object a line: users, then bans as {"ban": {…}}. Export writes it, and users.ts has the fields. */
@@ -123,9 +64,11 @@ export const IMPORT_FIELDS: readonly ImportField[] = [
     isRequired: !isNullable && ifAbsent === undefined,
   })),
   { name: 'accounts', form: 'accounts', isRequired: false },
+  { name: 'identities', form: 'json', isRequired: false },
 ];
 
 const KNOWN_FIELDS = ['id', ...IMPORT_FIELDS.map(({ name }) => name)].join(', ');
+const KNOWN_IDENTITY_FIELDS = 'auth_method, auth_value, email, email_verified, created_at, last_login, primary';
 const KNOWN_BAN_FIELDS = 'auth_method, auth_value, created_at, reason, expires_at';
 const text = (name: string) => z.string({ error: says(name, 'text') });
 const count = (name: string) => {
@@ -202,7 +145,26 @@ const accounts = z
   )
   .nullish();
 
-type UserLine = LineOf<GivenFields> & { accounts?: z.output<typeof accounts> };
+const ofIdentity = (field: string) => `identities[].${field}`;
+const identityEntry = z.strictObject(
+  {
+    auth_method: text(ofIdentity('auth_method')),
+    auth_value: text(ofIdentity('auth_value')),
+    email: text(ofIdentity('email')).nullish(),
+    email_verified: truth(ofIdentity('email_verified')).nullish(),
+    created_at: pastInstant(ofIdentity('created_at')).nullish(),
+    last_login: pastInstant(ofIdentity('last_login')).nullish(),
+    primary: truth(ofIdentity('primary')).nullish(),
+  },
+  { error: unknownFields(KNOWN_IDENTITY_FIELDS, 'identities[]') },
+);
+const identities = z.array(identityEntry, { error: says('identities', 'a list of JSON objects') }).nullish();
+
+type IdentityEntry = z.output<typeof identityEntry>;
+type UserLine = LineOf<GivenFields> & {
+  accounts?: z.output<typeof accounts>;
+  identities?: z.output<typeof identities>;
+};
 
 const userLine = z.strictObject(
   {
@@ -210,6 +172,7 @@ const userLine = z.strictObject(
     id: z.int({ error: says('id', 'a whole number') }).nullish(),
     ...Object.fromEntries(LINE_COLUMNS.map((column) => [column.line, formOf(column)])),
     accounts,
+    identities,
   },
   { error: unknownFields(KNOWN_FIELDS, 'line') },
 ) as unknown as z.ZodType<UserLine>;
@@ -220,29 +183,41 @@ function formatAccount({ wallet_type, ...account }: ExportedUser['accounts'][num
   return follows ? account : { ...account, wallet_type };
 }
 
+/** The email of an email login is its auth_value. */
+function formatIdentity({ email, email_verified, created_at, last_login, primary, ...identity }: ExportedIdentity) {
+  return {
+    ...identity,
+    email: identity.auth_method === 'email' ? null : email,
+    ...(email_verified !== null && { email_verified }),
+    created_at: new Date(created_at),
+    last_login: last_login === null ? null : new Date(last_login),
+    ...(primary && { primary }),
+  };
+}
+
 /** A user as a line of the format, with its newline. */
-export function formatLine({ id, email_verified, metadata, ...user }: ExportedUser): string {
+export function formatLine({ id, email_verified, metadata, accounts, identities, ...user }: ExportedUser): string {
   const fields = {
     id,
     ...user,
     // Few users have them.
     ...(email_verified !== null && { email_verified }),
     ...(metadata !== null && { metadata }),
-    // The email of an email login is its auth_value.
     email: user.auth_method === 'email' ? null : user.email,
-    accounts: user.accounts.map((account) => formatAccount(account, user.wallet)),
+    accounts: accounts.map((account) => formatAccount(account, user.wallet)),
+    ...(identities !== null && { identities: identities.map(formatIdentity) }),
   };
   return `${JSON.stringify(fields)}\n`;
 }
 
-/** The columns of users as CSV: the user ID, those of the format, and the accounts as addresses. */
-const CSV_COLUMNS = ['id', ...LINE_COLUMNS.map(({ line }) => line)] as (keyof Omit<ExportedUser, 'accounts'>)[];
-export const CSV_HEAD: string = formatCsvLine([...CSV_COLUMNS, 'accounts']);
+/** The columns of users as CSV: the user ID, those of the format, the accounts as addresses, and the identities as JSON. */
+const CSV_COLUMNS = ['id', ...LINE_COLUMNS.map(({ line }) => line)] as (keyof LineOf<GivenFields>)[];
+export const CSV_HEAD: string = formatCsvLine([...CSV_COLUMNS, 'accounts', 'identities']);
 
 /** A user as a line of CSV. */
 export function formatCsvUser(user: ExportedUser): string {
   const accounts = user.accounts.map(({ public_key }) => public_key).join(' ');
-  return formatCsvLine([...CSV_COLUMNS.map((column) => user[column]), accounts]);
+  return formatCsvLine([...CSV_COLUMNS.map((column) => user[column]), accounts, user.identities?.map(formatIdentity)]);
 }
 
 /** A ban as a line of the format, with its newline. Absent terms are left out: 0.9.0 refuses fields that it does not know. */
@@ -287,12 +262,51 @@ function parseUser(value: unknown): UserRecord {
     walletType: account.wallet_type,
   }));
   const profile = parseProfile({ ...fields, accounts }, snakeCase);
-  requireFewAccounts(profile);
-  return {
+  const record = {
     ...profile,
     createdAt: createdAt ?? null,
     lastLogin: lastLogin ?? null,
     loginCount: loginCount ?? null,
+  };
+  const user = line.identities == null ? record : withIdentities(record, line.identities);
+  requireFewAccounts(user);
+  return user;
+}
+
+/** A user with the identities of a line. Those that are wallets are external accounts, as where they are linked. BAD_USER_INPUT. */
+function withIdentities(user: UserRecord, entries: readonly IdentityEntry[]): UserRecord {
+  const wrong = (fault: string) => new AppError('BAD_USER_INPUT', `identities: ${fault}.`);
+  if (entries.length > MAX_IDENTITIES) throw tooManyIdentities(entries.length);
+  if (entries.filter(({ primary }) => primary).length > 1) throw wrong('more than one is primary');
+  const own = identityText(user);
+  const linked = new Map<string, LinkedIdentity>();
+  let primary: IdentityEntry | undefined;
+  const accounts = new Map(user.accounts.map((account) => [account.addressKey, account]));
+  for (const entry of entries) {
+    const { auth_method: authMethod, auth_value: authValue, email, email_verified: emailVerified } = entry;
+    const profile = parseProfile({ authMethod, authValue, email, emailVerified }, ofIdentity);
+    const text = identityText(profile);
+    if (linked.has(text)) throw wrong('one is there twice');
+    if (entry.primary && text !== own) throw wrong('the primary one is not the auth_method and auth_value of the line');
+    if (text === own && (profile.saidEmail ?? user.saidEmail) !== user.saidEmail)
+      throw wrong('the email of the primary one is not that of the line');
+    if (text === own && (profile.emailVerified ?? user.emailVerified) !== user.emailVerified)
+      throw wrong('email_verified of the primary one is not that of the line');
+    if (text === own) primary = entry;
+    linked.set(text, { ...profile, createdAt: entry.created_at ?? null, lastLogin: entry.last_login ?? null });
+    for (const { addressKey, ...account } of profile.accounts)
+      accounts.set(addressKey, { addressKey, ...account, ...accounts.get(addressKey), walletType: 'external' });
+  }
+  linked.delete(own);
+  if (linked.size >= MAX_IDENTITIES) throw tooManyIdentities(linked.size + 1);
+  const hasOtherLogin = primary?.last_login === null && user.lastLogin !== null;
+  return {
+    ...user,
+    accounts: [...accounts.values()],
+    linked: [...linked.values()],
+    identityAt: primary?.created_at ?? null,
+    // Null is of a user who logs in by the others only. Where nothing is said, it is the last login of the user.
+    identityLogin: hasOtherLogin ? '-infinity' : (primary?.last_login ?? null),
   };
 }
 

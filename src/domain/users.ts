@@ -15,8 +15,8 @@ export interface UserColumn {
   readonly type: 'bigint' | 'boolean' | 'int' | 'jsonb' | 'text' | 'timestamptz' | 'login_method';
   /** Part of `User`, so that both interfaces can show it. */
   readonly isShown?: true;
-  /** A login and an import line give the value, or an import line alone. Absent where the database gives it. */
-  readonly from?: 'login' | 'import';
+  /** A login and an import line give the value, an import line alone, or the identities of one. Absent where the database gives it. */
+  readonly from?: 'login' | 'import' | 'identities';
   /** A login sets it once; a later login with another value fails. An import may replace it. */
   readonly isSetOnce?: true;
   /** Part of the unique key of current users, or what the key was made of. It never changes: another spelling is the same identity. */
@@ -36,6 +36,8 @@ export interface UserColumn {
   readonly ifAbsent?: string;
   /** Of the values of a user and of an import line, the one that an update keeps: an old file takes no login back. */
   readonly kept?: 'least' | 'greatest';
+  /** The column that says it where this one is null. */
+  readonly otherwise?: string;
 }
 
 /** A column may be null here where it may be null in the model, and nowhere else. */
@@ -65,8 +67,8 @@ export const USER_COLUMNS = {
   deletedAt: { name: 'deleted_at', type: 'timestamptz', isNullable: true },
   emailVerified: { name: 'email_verified', type: 'boolean', isNullable: true, from: 'login', line: 'email_verified', isOfEmail: true, isRare: true },
   metadata: { name: 'metadata', type: 'jsonb', isNullable: true, from: 'login', line: 'metadata', isRare: true },
-  identityAt: { name: 'identity_at', type: 'timestamptz', isNullable: true },
-  identityLogin: { name: 'identity_login', type: 'timestamptz', isNullable: true },
+  identityAt: { name: 'identity_at', type: 'timestamptz', isNullable: true, from: 'identities', kept: 'least', otherwise: 'created_at' },
+  identityLogin: { name: 'identity_login', type: 'timestamptz', isNullable: true, from: 'identities', kept: 'greatest', otherwise: 'last_login' },
   mergedInto: { name: 'merged_into', type: 'bigint', isNullable: true },
 } as const satisfies UserColumns;
 
@@ -165,9 +167,22 @@ export type LineOf<ValueOf extends Record<LineField, unknown>> = {
   [Field in LineField as Table[Field]['line']]: ValueOf[Field];
 };
 
+/** An identity in the form of the import format. */
+export interface ExportedIdentity {
+  auth_method: string;
+  auth_value: string;
+  email: string | null;
+  email_verified: boolean | null;
+  created_at: string;
+  last_login: string | null;
+  primary: boolean;
+}
+
 /** A user in the form of the import format, with the id. */
 export type ExportedUser = LineOf<AsRead<UserModel>> & {
   id: number;
+  /** The primary one first, then the oldest; null where there is no other. */
+  identities: ExportedIdentity[] | null;
   /** Oldest first. */
   accounts: { network: Network; public_key: string; wallet_type: WalletType }[];
 };

@@ -1,22 +1,22 @@
 import { hash } from 'node:crypto';
-import { identityText, type UserRecord } from '../domain/identities.js';
+import { type Identity, identityText } from '../domain/identities.js';
 
 /* Finds the lines of a file that are of one user: which of them is right, nothing tells. */
 
 /** The numbers of a slot: half of a digest in each of two, and the line; a slot without a line is free. */
 const WIDTH = 3;
 const FIRST_SLOTS = 2 ** 12;
-/** 96 MiB, for six million users: the memory of an import does not grow with its file. */
+/** 96 MiB, for six million identities: the memory of an import does not grow with its file. */
 const MOST_SLOTS = 2 ** 23;
 const FULLEST = 0.75;
 
 export type FirstLines = ReturnType<typeof createFirstLines>;
 
-/** Remembers the first line of each user. It compares digests of 64 bits, because identities are long. */
+/** Remembers the first line of each identity. It compares digests of 64 bits, because identities are long. */
 export function createFirstLines() {
   let slots = FIRST_SLOTS;
   let table = new Uint32Array(WIDTH * slots);
-  let users = 0;
+  let entries = 0;
 
   /** The place of the digest, or the one where it is to stand. */
   function placeOf(high: number, low: number): number {
@@ -37,23 +37,29 @@ export function createFirstLines() {
   }
 
   return {
-    /** The first line of the user of a line; null if it is this one. */
-    earlierThan(line: number, record: UserRecord): number | null {
-      const digest = hash('sha256', identityText(record), 'buffer');
-      const [high, low] = [digest.readUInt32LE(0), digest.readUInt32LE(4)];
-      const place = placeOf(high, low);
-      if (table[place + 2] !== 0) return table[place + 2] ?? null;
-      table.set([high, low, line], place);
-      users += 1;
-      if (users > FULLEST * slots && slots < MOST_SLOTS) grow();
+    /** An earlier line that has one of the identities of a line, and the place of that one; null if this line is the first with each of them. */
+    earlierThan(line: number, identities: readonly Identity[]): { line: number; place: number } | null {
+      const digests = identities.map((identity) => {
+        const digest = hash('sha256', identityText(identity), 'buffer');
+        return [digest.readUInt32LE(0), digest.readUInt32LE(4)] as const;
+      });
+      for (const [place, digest] of digests.entries()) {
+        const first = table[placeOf(...digest) + 2] ?? 0;
+        if (first !== 0) return { line: first, place };
+      }
+      for (const digest of digests) {
+        table.set([...digest, line], placeOf(...digest));
+        entries += 1;
+        if (entries > FULLEST * slots && slots < MOST_SLOTS) grow();
+      }
       return null;
     },
 
-    /** Begins anew where `more` users may fill it: the database alone tells users of lines so far apart. */
+    /** Begins anew where `more` identities may fill it: the database alone compares lines so far apart. */
     makeRoom(more: number): void {
-      if (users + more <= FULLEST * MOST_SLOTS) return;
+      if (entries + more <= FULLEST * MOST_SLOTS) return;
       table.fill(0);
-      users = 0;
+      entries = 0;
     },
   };
 }

@@ -8,10 +8,10 @@ import { banOf, isToBeLinked } from './user-columns.sql.js';
 /* The identities of a user: the primary one stands in `users`, and those that are linked in `identities`. Triggers keep two users from one identity. */
 
 /** The primary identity of user `u`, in the columns of `identities`. */
-const PRIMARY = Prisma.sql`
+export const PRIMARY = Prisma.sql`
   u.project_id, u.id AS user_id, u.auth_method, u.auth_value, u.auth_value_key, u.login_email, u.email_verified,
   coalesce(u.identity_at, u.created_at) AS created_at, nullif(coalesce(u.identity_login, u.last_login), '-infinity') AS last_login`;
-const COLUMNS = Prisma.raw(
+export const COLUMNS = Prisma.raw(
   'project_id, user_id, auth_method, auth_value, auth_value_key, login_email, email_verified, created_at, last_login',
 );
 const SHOWN = Prisma.sql`

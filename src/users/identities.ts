@@ -10,6 +10,7 @@ import {
   identityText,
   MAX_IDENTITIES,
   type Profile,
+  tooManyIdentities,
 } from '../domain/identities.js';
 import { LARGEST_ID } from '../domain/parse.js';
 import type { Actor, AuditAction, Permission, ProjectScope } from '../domain/projects.js';
@@ -260,10 +261,6 @@ function lastIdentity(id: bigint): AppError {
     'CONFLICT',
     `User ${id} has no other identity to log in with. Link another one before, or remove the user.`,
   );
-}
-
-function tooManyIdentities(count: number): AppError {
-  return new AppError('BAD_USER_INPUT', `The user would have ${count} identities, expected at most ${MAX_IDENTITIES}.`);
 }
 
 /** A profile as an identity to link. */

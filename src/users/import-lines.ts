@@ -1,6 +1,13 @@
 import type { Queryable } from '../db/statements.js';
 import type { BanRecord } from '../domain/bans.js';
-import { externalIdTaken, MAX_ACCOUNTS, tooManyAccounts, type UserRecord } from '../domain/identities.js';
+import {
+  externalIdTaken,
+  MAX_ACCOUNTS,
+  MAX_IDENTITIES,
+  tooManyAccounts,
+  tooManyIdentities,
+  type UserRecord,
+} from '../domain/identities.js';
 import type { LineRecord, OnConflict } from '../domain/import-format.js';
 import { show } from '../errors.js';
 import { type ImportedBans, importBans } from './bans.sql.js';
@@ -9,9 +16,12 @@ import {
   addUsers,
   type Difference,
   findDifferences,
+  findLinkStates,
   findOverfull,
   findTaken,
   type ImportRows,
+  type Link,
+  linkIdentities,
   toImportRows,
 } from './transfers.sql.js';
 import type { ImportChange } from './user-columns.sql.js';
@@ -161,11 +171,14 @@ function countBans(report: ImportReport, lines: number, { added, ended }: Import
 async function addLines(
   tx: Queryable,
   projectId: number,
-  { lines, rows }: PreparedUsers,
+  part: PreparedUsers,
   report: ImportReport,
   onConflict: 'skip' | 'fail',
 ): Promise<void> {
+  const { prepared, links } = await withLinks(tx, projectId, part, report, onConflict);
+  const { lines, rows } = prepared;
   const left = (await addUsers(tx, projectId, rows)).map((place) => lines[place - 1] as UserLine);
+  await linkIdentities(tx, projectId, without(left, links));
   report.imported += lines.length - left.length;
   report.created += lines.length - left.length;
   const records = left.map(({ record }) => record);
@@ -177,6 +190,50 @@ async function addLines(
     else fail(report, line, `A user with ${identity} exists already.`);
   }
 }
+
+const without = (lines: readonly { line: number }[], links: readonly Link[]) => {
+  const numbers = new Set(lines.map(lineOf));
+  return links.filter(({ line }) => !numbers.has(line));
+};
+
+/**
+ * The lines with the identities that they link, but for lines with an identity of another user, or that would give a user too many: these go
+ * into the report. Where users who exist are to stay as they are, nothing is said of theirs.
+ */
+async function withLinks(
+  tx: Queryable,
+  projectId: number,
+  part: PreparedUsers,
+  report: ImportReport,
+  onConflict: OnConflict,
+): Promise<{ readonly prepared: PreparedUsers; readonly links: readonly Link[] }> {
+  const links = part.lines.flatMap(({ line, record }) =>
+    (record.linked ?? []).map((identity) => ({ line, user: record, identity })),
+  );
+  if (links.length === 0) return { prepared: part, links };
+  const updates = onConflict === 'update' || onConflict === 'replace';
+  const present = new Set<Link>();
+  const failed = new Map<number, string>();
+  const counts = new Map<number, number>();
+  for (const { place, own, holder, count } of await findLinkStates(tx, projectId, links)) {
+    const link = links[place - 1] as Link;
+    if (own !== null && !updates) continue;
+    const total = (counts.get(link.line) ?? count) + (holder === null ? 1 : 0);
+    counts.set(link.line, total);
+    if (holder === own) present.add(link);
+    else if (holder !== null) failed.set(link.line, linkTaken(link));
+    else if (total > MAX_IDENTITIES) failed.set(link.line, tooManyIdentities(total).message);
+  }
+  for (const [line, reason] of failed) fail(report, line, reason);
+  const lines = part.lines.filter(({ line }) => !failed.has(line));
+  return {
+    prepared: failed.size === 0 ? part : prepareUsers(lines),
+    links: links.filter((link) => !present.has(link) && !failed.has(link.line)),
+  };
+}
+
+const linkTaken = ({ identity }: Link) =>
+  `identities: another user of this project has the one by ${show(identity.authMethod)}.`;
 
 function hasRepeatedExternalId({ lines }: PreparedUsers): boolean {
   const ids = lines.flatMap(({ record }) => record.externalId ?? []);
@@ -191,22 +248,32 @@ async function updateLines(
   report: ImportReport,
   how: ImportChange,
 ): Promise<readonly UserLine[]> {
-  const differences = await findDifferences(tx, projectId, part.rows, how);
-  const unchanged = part.lines.length - differences.length;
-  report.imported += unchanged;
-  report.unchanged += unchanged;
+  const { prepared, links } = await withLinks(tx, projectId, part, report, how);
+  const differences = await findDifferences(tx, projectId, prepared.rows, how);
   const different = differences.map((difference) => ({
-    ...(part.lines[difference.place - 1] as UserLine),
+    ...(prepared.lines[difference.place - 1] as UserLine),
     ...difference,
   }));
+  const onlyLinked = without(different, links);
+  await linkIdentities(tx, projectId, onlyLinked);
+  const updated = new Set(onlyLinked.map(lineOf)).size;
+  report.imported += prepared.lines.length - different.length;
+  report.updated += updated;
+  report.unchanged += prepared.lines.length - different.length - updated;
   const linked = different.filter(({ linkedTo }) => linkedTo !== null);
   for (const { line, linkedTo } of linked) fail(report, line, linkedElsewhere(linkedTo));
   const own = linked.length === 0 ? different : different.filter(({ linkedTo }) => linkedTo === null);
   const lines = await withoutOverfull(tx, projectId, own, report);
   if (lines.length === 0 || lines.some(({ isTaken }) => isTaken)) return lines;
-  const { rows } = lines.length === part.lines.length ? part : prepareUsers(lines);
+  const { rows } = lines.length === prepared.lines.length ? prepared : prepareUsers(lines);
   const complete = lines.map(({ id, addsAccounts }) => (addsAccounts ? 0 : (id ?? 0)));
   const created = await addOrUpdateUsers(tx, projectId, rows, complete, how);
+  const written = new Set(lines.map(lineOf));
+  await linkIdentities(
+    tx,
+    projectId,
+    links.filter(({ line }) => written.has(line)),
+  );
   report.imported += lines.length;
   report.created += created;
   report.updated += lines.length - created;

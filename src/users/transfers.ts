@@ -6,7 +6,7 @@ import { createTurns } from '../db/one-at-a-time.js';
 import type { Queryable } from '../db/statements.js';
 import type { Ban } from '../domain/bans.js';
 import { type UserFilter, userFilter } from '../domain/filters.js';
-import type { UserRecord } from '../domain/identities.js';
+import { MAX_IDENTITIES, type UserRecord } from '../domain/identities.js';
 import {
   CSV_HEAD,
   type ExportFormat,
@@ -14,14 +14,13 @@ import {
   formatCsvUser,
   formatLine,
   isStored,
-  type Line,
   type LineRecord,
   type OnConflict,
   parseLine,
   type SpoolFile,
   type Stored,
-  splitLines,
 } from '../domain/import-format.js';
+import { type Line, splitLines } from '../domain/lines.js';
 import type { AuditEntry, ProjectScope } from '../domain/projects.js';
 import { fromUnknown, unavailable } from '../errors.js';
 import { findSnapshotCursor } from '../feed/changes.js';
@@ -272,7 +271,7 @@ async function* parsedBatches(
       if (batch.length < BATCH_SIZE) continue;
       yield batch;
       batch = [];
-      firstLines.makeRoom(BATCH_SIZE);
+      firstLines.makeRoom(MAX_IDENTITIES * BATCH_SIZE);
     }
     progress(number, isStored(input) ? start + (share * bytes) / input.bytes : undefined);
     // Gives the socket time.
@@ -297,9 +296,12 @@ async function* preparedBatches(batches: AsyncIterable<ParsedLine[]>): AsyncGene
 function parseOrReport(bytes: Line, number: number, report: ImportReport, firstLines: FirstLines): LineRecord | null {
   try {
     const record = parseLine(bytes);
-    const first = record !== null && 'user' in record ? firstLines.earlierThan(number, record.user) : null;
-    if (first === null) return record;
-    fail(report, number, `Line ${first} has the same auth_method and auth_value.`);
+    if (record === null || 'ban' in record) return record;
+    const identities = [record.user, ...(record.user.linked ?? [])];
+    const earlier = firstLines.earlierThan(number, identities);
+    if (earlier === null) return record;
+    const same = earlier.place === 0 ? 'the same auth_method and auth_value' : 'one of these identities';
+    fail(report, number, `Line ${earlier.line} has ${same}.`);
     return null;
   } catch (error) {
     const fault = fromUnknown(error);

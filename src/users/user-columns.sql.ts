@@ -105,9 +105,9 @@ function givenBy(table: string, column: string): string {
 export function changesFields(record: string, how: ImportChange): Prisma.Sql {
   const columns = WRITTEN_COLUMNS.filter(({ isIdentity }) => !isIdentity);
   const after = columns.map((column) =>
-    valueAfter(column, `${record}.${column.saidIn ?? column.name}`, how, `${record}.login_email`),
+    orOtherwise(column, valueAfter(column, `${record}.${column.saidIn ?? column.name}`, how, `${record}.login_email`)),
   );
-  const before = columns.map(({ name }) => `existing.${name}`);
+  const before = columns.map((column) => orOtherwise(column, `existing.${column.name}`));
   return Prisma.raw(`ROW(${after.join(', ')}) IS DISTINCT FROM ROW(${before.join(', ')})`);
 }
 
@@ -120,14 +120,23 @@ function replace(column: UserColumn, value: string, how?: ImportChange, email?: 
   return `${column.name} = ${valueAfter(column, value, how, email)}`;
 }
 
+/** What a value of a column means: null may stand for that of another column of `existing`. */
+const orOtherwise = ({ otherwise }: UserColumn, value: string) =>
+  otherwise === undefined ? value : `coalesce(${value}, existing.${otherwise})`;
+
 /** The value of a column of `existing` after `value`: where it is null, or compares equal, the value stays as it is. */
 function valueAfter(
-  { name, isAddress, isOfEmail, kept }: UserColumn,
+  column: UserColumn,
   value: string,
   how: ImportChange = 'replace',
   email = 'excluded.login_email',
 ): string {
+  const { name, isAddress, isOfEmail, kept, otherwise } = column;
   const choose = how === 'update' && kept !== undefined ? kept : 'coalesce';
+  if (otherwise !== undefined) {
+    const chosen = `${choose}(${value}, ${orOtherwise(column, `existing.${name}`)})`;
+    return `CASE WHEN ${value} IS NULL THEN existing.${name} ELSE ${chosen} END`;
+  }
   const replaced = `${choose}(${value}, existing.${name})`;
   if (isOfEmail) return `CASE WHEN ${email} <> existing.login_email THEN ${value} ELSE ${replaced} END`;
   if (!isAddress) return replaced;

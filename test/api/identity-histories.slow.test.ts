@@ -45,7 +45,16 @@ const step = fc.oneof(
       user,
     }),
   },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant('import' as const), identity }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant('import' as const),
+      identity,
+      linked: fc.uniqueArray(identity, { maxLength: 2 }),
+      onConflict: fc.constantFrom('skip' as const, 'update' as const, 'replace' as const),
+      skipInvalid: fc.boolean(),
+    }),
+  },
   {
     weight: 1,
     arbitrary: fc.record({
@@ -90,8 +99,14 @@ async function run(project: TestProject, seen: string[], one: Step): Promise<voi
     });
   }
   if (one.kind === 'import') {
-    const { authMethod: auth_method, authValue: auth_value } = one.identity;
-    await project.importLines([{ auth_method, auth_value }], { onConflict: 'skip' });
+    const { onConflict, skipInvalid } = one;
+    const [own, ...identities] = [one.identity, ...one.linked].map(({ authMethod, authValue }) => ({
+      auth_method: authMethod,
+      auth_value: authValue,
+    }));
+    await project.importLines([{ ...own, identities }], { onConflict, skipInvalid }).catch((error) => {
+      if (!REFUSALS.has(error.code)) throw error;
+    });
     return;
   }
   const id = idOf(one.user);

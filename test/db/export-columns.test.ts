@@ -11,8 +11,12 @@ const MADE_ANEW: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     id: 'made anew',
     deleted_at: 'only current users are exported, of whom it is null',
     merged_into: 'only current users are exported, of whom it is null',
-    identity_at: 'of linked identities',
-    identity_login: 'of linked identities',
+  },
+  identities: {
+    project_id: 'the project that is imported into',
+    id: 'made anew',
+    user_id: 'made anew with its user',
+    removed: 'only current users are exported, of whom it is false',
   },
   accounts: { project_id: 'the project that is imported into', id: 'made anew', user_id: 'made anew with its user' },
   bans: {
@@ -32,6 +36,23 @@ const LINES: readonly Json[] = [
     last_login: '2025-02-03T04:05:06.789Z',
     login_count: 7,
     accounts: [{ network: 'stellar', public_key: stellarAddress(1) }],
+    identities: [
+      {
+        auth_method: 'email',
+        auth_value: 'ada@example.com',
+        created_at: '2025-01-03T03:04:05.678Z',
+        last_login: null,
+        primary: true,
+      },
+      {
+        auth_method: 'github',
+        auth_value: 'Ada-Hub',
+        email: 'ada@hub.example',
+        email_verified: true,
+        created_at: '2025-01-04T03:04:05.678Z',
+        last_login: '2025-02-03T04:05:06.789Z',
+      },
+    ],
   },
   {
     auth_method: 'google',
@@ -45,6 +66,16 @@ const LINES: readonly Json[] = [
     last_login: '2024-02-03T04:05:06.007Z',
     login_count: 3,
     accounts: [{ network: 'stellar', public_key: stellarAddress(2) }],
+    identities: [
+      {
+        auth_method: 'google',
+        auth_value: 'Google-1',
+        created_at: '2024-01-02T03:04:05.006Z',
+        last_login: '2024-02-02T04:05:06.007Z',
+        primary: true,
+      },
+      { auth_method: 'passkey', auth_value: 'Hub', created_at: '2024-01-05T03:04:05.006Z' },
+    ],
   },
   { auth_method: 'wallet', auth_value: stellarAddress(3), created_at: '2023-01-02' },
   {
@@ -84,7 +115,7 @@ async function transfer(to: TestProject, lines: string): Promise<string> {
   return exported;
 }
 
-test('every column of users, accounts and bans survives export and import', async () => {
+test('every column of users, identities, accounts and bans survives export and import', async () => {
   const [one, other] = [await app.createProject(), await app.createProject()];
   const exported = await transfer(one, LINES.map((line) => JSON.stringify(line)).join('\n'));
   await transfer(other, exported);

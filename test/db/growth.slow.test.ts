@@ -130,6 +130,14 @@ function userRecords(at: Where, count: number): UserRecord[] {
   });
 }
 
+/** Identities that lines link to users, of whom every other one exists; every third identity is one that somebody has linked. */
+const linksOf = (at: Where): transfers.Link[] =>
+  userRecords(at, 30).map((user, line) => {
+    const value = line % 3 === 0 ? `u${at.n === 1 ? 1 : line + 5}` : `free ${line}`;
+    const identity = { authMethod: 'linked', authValue: value, authValueKey: value, loginEmail: null };
+    return { line, user, identity: { ...identity, emailVerified: null, createdAt: null, lastLogin: null } };
+  });
+
 /** A statement of an import, which sets its transaction up. */
 const importing =
   (run: (db: Queryable, at: Where, rows: transfers.ImportRows) => Promise<unknown>): Run =>
@@ -340,6 +348,18 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
         each(['update', 'replace'] as const, (how) => transfers.findDifferences(db, at.projectId, rows, how)),
       ),
     ),
+    findLinkStates: about(150, async (db, at) => {
+      await transfers.tryToImportAlone(db, at.projectId);
+      return transfers.findLinkStates(db, at.projectId, linksOf(at));
+    }),
+    linkIdentities: about(150, async (db, at) => {
+      await transfers.tryToImportAlone(db, at.projectId);
+      return transfers.linkIdentities(
+        db,
+        at.projectId,
+        linksOf(at).filter((_, index) => index % 3 > 0),
+      );
+    }),
     findTaken: about(150, (db, at) => transfers.findTaken(db, at.projectId, userRecords(at, 30))),
     findOverfull: about(40, (db, at) => transfers.findOverfull(db, at.projectId, userRecords(at, 40), 0)),
     tryToImportAlone: (db, { projectId }) => transfers.tryToImportAlone(db, projectId),

@@ -66,6 +66,20 @@ const users: fc.Arbitrary<User> = fc.record({
   external_id: fc.option(text),
   email_verified: fc.option(fc.boolean()),
   metadata: fc.option(fc.dictionary(text, fc.oneof(fc.integer(), text), { maxKeys: 2 })),
+  identities: fc.option(
+    fc.array(
+      fc.record({
+        auth_method: fc.constantFrom('email', 'google'),
+        auth_value: text,
+        email: fc.option(text),
+        email_verified: fc.option(fc.boolean()),
+        created_at: instant,
+        last_login: fc.option(instant),
+        primary: fc.boolean(),
+      }),
+      { minLength: 1, maxLength: 3 },
+    ),
+  ),
   accounts: fc.array(
     fc.constantFrom(
       { network: 'stellar' as const, public_key: stellarAddress(2), wallet_type: 'custodial' as const },
@@ -161,7 +175,7 @@ const lineOf = (auth_value: string) =>
   formatCsvUser({
     ...{ id: 1, auth_method: 'google', auth_value, email: null, wallet: null, external_id: null, accounts: [] },
     ...{ created_at: '2026-01-31T12:00:00.000Z', last_login: null, login_count: 0 },
-    ...{ email_verified: null, metadata: null },
+    ...{ email_verified: null, metadata: null, identities: null },
   });
 
 describe('what a spreadsheet would change', () => {

@@ -94,6 +94,30 @@ BEGIN
     RETURN NEW;
 END $body$;
 
+-- New identities are claimed and recorded at once: an import links many with one statement.
+CREATE FUNCTION carry_removal() RETURNS trigger LANGUAGE plpgsql SET search_path = %1$I, pg_temp AS $body$
+BEGIN
+    NEW.removed := (SELECT deleted_at IS NOT NULL FROM users WHERE project_id = NEW.project_id AND id = NEW.user_id FOR NO KEY UPDATE);
+    RETURN NEW;
+END $body$;
+
+CREATE FUNCTION claim_new_identities() RETURNS trigger LANGUAGE plpgsql SET search_path = %1$I, pg_temp AS $body$
+DECLARE
+    places tid[];
+BEGIN
+    WITH claimed AS (
+        INSERT INTO users (project_id, id, auth_method, auth_value, auth_value_key)
+        SELECT project_id, -id, auth_method, '', auth_value_key FROM new_identities WHERE NOT removed ORDER BY id
+        RETURNING ctid
+    )
+    SELECT array_agg(ctid) INTO places FROM claimed;
+    DELETE FROM users WHERE ctid = ANY (places);
+    PERFORM cover_identity(project_id, user_id, auth_method, auth_value, auth_value_key) FROM new_identities WHERE NOT removed;
+    INSERT INTO changes (project_id, type, user_id, fields)
+    SELECT DISTINCT project_id, 'user.updated'::change_type, user_id, 'identities' FROM new_identities WHERE NOT removed;
+    RETURN NULL;
+END $body$;
+
 -- A change of the identities of a current user is a change of the user. Those of one who is removed, restored or erased go with the user.
 CREATE FUNCTION record_identities() RETURNS trigger LANGUAGE plpgsql SET search_path = %1$I, pg_temp AS $body$
 BEGIN
@@ -180,9 +204,12 @@ BEGIN
 END $body$;
     $create$, current_schema());
 END $do$;
-CREATE TRIGGER "identities_claim" BEFORE INSERT OR UPDATE OF "project_id", "user_id", "auth_method", "auth_value_key", "removed" ON "identities"
+CREATE TRIGGER "identities_removal" BEFORE INSERT ON "identities" FOR EACH ROW EXECUTE FUNCTION carry_removal();
+CREATE TRIGGER "identities_claim_new" AFTER INSERT ON "identities"
+    REFERENCING NEW TABLE AS new_identities FOR EACH STATEMENT EXECUTE FUNCTION claim_new_identities();
+CREATE TRIGGER "identities_claim" BEFORE UPDATE OF "project_id", "user_id", "auth_method", "auth_value_key", "removed" ON "identities"
     FOR EACH ROW EXECUTE FUNCTION claim_identity();
-CREATE TRIGGER "identities_changes" AFTER INSERT OR DELETE OR UPDATE OF "user_id", "auth_value", "login_email", "email_verified", "removed"
+CREATE TRIGGER "identities_changes" AFTER DELETE OR UPDATE OF "user_id", "auth_value", "login_email", "email_verified", "removed"
     ON "identities" FOR EACH ROW EXECUTE FUNCTION record_identities();
 CREATE TRIGGER "identities_changes_truncate" AFTER TRUNCATE ON "identities" FOR EACH STATEMENT EXECUTE FUNCTION forget_changes();
 

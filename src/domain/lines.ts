@@ -1,0 +1,66 @@
+import { AppError } from '../errors.js';
+import { describeJsonFault } from './json-fault.js';
+
+/* Reads input line by line: NDJSON of commands and uploads. */
+
+const MAX_LINE_BYTES = 1_048_576;
+const TOO_LONG = Symbol('a line that is too long');
+const NEWLINE = 0x0a;
+
+export type Line = Buffer | typeof TOO_LONG;
+
+/** Lines as bytes without their newlines, as many at a time as a chunk completes. A line that is too long is not kept. */
+export async function* splitLines(input: AsyncIterable<Buffer>): AsyncGenerator<Line[]> {
+  let held: Buffer[] = [];
+  let heldBytes = 0;
+  for await (const chunk of input) {
+    const lines: Line[] = [];
+    let start = 0;
+    for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
+      hold(chunk.subarray(start, end));
+      lines.push(take());
+      start = end + 1;
+    }
+    hold(chunk.subarray(start));
+    yield lines;
+  }
+  if (heldBytes > 0) yield [take()];
+
+  function hold(part: Buffer) {
+    heldBytes += part.length;
+    if (heldBytes <= MAX_LINE_BYTES) held.push(part);
+    else held = [];
+  }
+
+  function take(): Line {
+    const line = heldBytes > MAX_LINE_BYTES ? TOO_LONG : held.length === 1 ? (held[0] as Buffer) : Buffer.concat(held);
+    held = [];
+    heldBytes = 0;
+    return line;
+  }
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+/** The text of a line without the space around it. BAD_USER_INPUT. */
+export function textOf(line: Line): string {
+  if (line === TOO_LONG) throw new AppError('BAD_USER_INPUT', `The line has more than ${MAX_LINE_BYTES} bytes.`);
+  try {
+    return utf8.decode(line).trim();
+  } catch (cause) {
+    throw new AppError('BAD_USER_INPUT', 'The line is not valid UTF-8.', { cause });
+  }
+}
+
+/** The value of a line. BAD_USER_INPUT. */
+export function parseJson(json: string): unknown {
+  try {
+    return JSON.parse(json);
+  } catch (cause) {
+    throw new AppError(
+      'BAD_USER_INPUT',
+      `The line is not valid JSON: ${describeJsonFault(json)?.replace('line 1, ', '')}.`,
+      { cause },
+    );
+  }
+}
