@@ -83,12 +83,7 @@ export function createBans(db: Database) {
       return { bans: bans.slice(0, limit), hasMore: bans.length > limit };
     },
 
-    /** Lifts a ban. Idempotent. */
-    async unban(scope: ProjectScope, identity: Identity, requestId: string | null = null): Promise<void> {
-      await deleteBan(db, scope.actorFor('ban', requestId), identity);
-    },
-
-    /** Lifts the ban of an identity as a caller gives it. BAD_USER_INPUT; a method that is misspelt is refused unless the ban was stored with it. */
+    /** Lifts the ban of an identity as a caller gives it. Idempotent. BAD_USER_INPUT; a method that is misspelt is refused unless the ban was stored with it. */
     async unbanIdentity(
       scope: ProjectScope,
       input: GivenIdentity,

@@ -20,7 +20,11 @@ const ban = async (project: TestProject, authValue: string, reason?: string | nu
 };
 const identity = (authValue: string) => parseIdentity({ authMethod: 'email', authValue }, camelCase);
 const unban = async (project: TestProject, authValue: string) =>
-  app.context.services.bans.unban(await app.context.services.projects.getScope(project.appId), identity(authValue));
+  app.context.services.bans.unbanIdentity(
+    await app.context.services.projects.getScope(project.appId),
+    identity(authValue),
+    camelCase,
+  );
 /** Turns the clock to the end of a ban, for this ban. */
 const end = (authValue: string) =>
   app.context.db.pool.query('UPDATE bans SET expires_at = now() WHERE auth_value_key = $1', [authValue]);

@@ -101,7 +101,7 @@ describe('bans', () => {
     const scope = await projects.getScope(project.appId);
     await bans.ban(scope, identity('google', 'lifted'));
     const { nodes, edges } = await ask({ first: 3 });
-    await bans.unban(scope, identity('google', 'lifted'));
+    await bans.unbanIdentity(scope, identity('google', 'lifted'), camelCase);
     for (const at of [0, 1]) {
       const [, createdAt, id] = Buffer.from(edges[at].cursor, 'base64url').toString().split('.');
       const earlier = opaqueText(`${createdAt}.${id}`);

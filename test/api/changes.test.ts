@@ -35,10 +35,9 @@ const run = (sql: string, values: unknown[] = []) => app.context.db.pool.query(s
 /** Runs an operator's action on an identity. */
 async function setBan(project: TestProject, action: 'ban' | 'unban', auth_value: string): Promise<void> {
   const scope = await app.context.services.projects.getScope(project.appId);
-  await app.context.services.bans[action](
-    scope,
-    parseIdentity({ authMethod: 'email', authValue: auth_value }, snakeCase),
-  );
+  const { bans } = app.context.services;
+  const identity = parseIdentity({ authMethod: 'email', authValue: auth_value }, snakeCase);
+  await (action === 'ban' ? bans.ban(scope, identity) : bans.unbanIdentity(scope, identity, snakeCase));
 }
 
 test('every way to change a user is in the feed, in order and with the names of the fields; a login is not', async () => {

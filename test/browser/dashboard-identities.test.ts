@@ -128,6 +128,8 @@ describe.skipIf(!hasBrowser)('on the page of a user', () => {
     await page.getByRole('button', { name: 'Ban…', exact: true }).click();
     await dialog.getByText('None of the identities of a banned user can log in').waitFor();
     await dialog.getByLabel('Reason').fill('spam');
+    await dialog.getByText(/^The same with GraphQL, curl, userdir$/).click();
+    await dialog.getByText('banUser(id: $id, reason: $reason) { user { id } }').first().waitFor();
     await dialog.getByRole('button', { name: 'Ban 1 user' }).click();
     await page.getByRole('button', { name: 'Change ban…' }).click();
     expect(await dialog.getByLabel('Reason').inputValue()).toBe('spam');

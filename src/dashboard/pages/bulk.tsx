@@ -65,14 +65,14 @@ type Results = ReadonlyMap<string, ResultOf<typeof REMOVE>['results'][number]>;
 
 type Target = Pick<Row, 'id' | 'authMethod' | 'authValue' | 'email'>;
 
-/** Of many users, the lines for a shell: what removes one by GraphQL does not say more when it is repeated. */
+/** Of many users, the lines for a shell: what changes one by GraphQL does not say more when it is repeated. */
 function recipesFor(appId: string, action: BulkAction, users: readonly Target[], terms: GivenTerms): readonly Recipe[] {
   if (action === 'restore')
     return users.map(({ id }) => ({ userdir: command('user restore', { project: appId, userId: id }) }));
-  if (action !== 'remove')
-    return users.map(({ id }) => banUserRecipe(appId, action, id, action === 'ban' ? terms : {}));
-  const removals = users.map(({ id }) => removalRecipe(appId, id));
-  return users.length === 1 ? removals : removals.map(({ graphql: _one, ...lines }) => lines);
+  const recipes = users.map(({ id }) =>
+    action === 'remove' ? removalRecipe(appId, id) : banUserRecipe(appId, action, id, action === 'ban' ? terms : {}),
+  );
+  return users.length === 1 ? recipes : recipes.map(({ graphql: _one, ...lines }) => lines);
 }
 
 /** The most users of one request. */

@@ -143,6 +143,12 @@ const termsOf = ({ reason, expiresAt }: GivenTerms) => ({
 });
 
 export const banUserRecipe = (appId: string, change: 'ban' | 'unban', id: string, terms: GivenTerms): Recipe => ({
+  // An argument without a value is refused.
+  ...changeRecipe(
+    `${change}User`,
+    { id: 'ID!', ...Object.fromEntries(Object.keys(terms).map((term) => [term, 'String'])) },
+    { id, ...terms },
+  ),
   userdir: command(`user ${change}`, { ...{ project: appId, userId: id }, ...termsOf(terms) }),
 });
 
