@@ -19,7 +19,6 @@ import type { Address } from '../domain/wallets.js';
 import { AppError } from '../errors.js';
 import { recordAction } from '../projects/audit.sql.js';
 import { repeatAnswer, retryOf } from '../projects/idempotency.js';
-import { isKeyTaken } from '../projects/idempotency.sql.js';
 import { deleteUserBan, insertUserBan } from './bans.sql.js';
 import { describeUser } from './describe-users.sql.js';
 import { findUsersByIdentity } from './find-users.sql.js';
@@ -83,8 +82,8 @@ export function createIdentities(db: Database, totals: Totals) {
         if (details !== null) await recordAction(tx, actor, action, details, id);
         if (retry !== null) await sql.storeKey(tx, projectId, retry);
       });
-    // Another request with the key has its answer stored by then.
-    await once().catch((error) => (isKeyTaken(error) ? once() : throwLinkingError(error)));
+    // Another request has stored its answer to the key by then, or has ended what it does with the identity.
+    await once().catch((error) => (isUniqueViolation(error) ? once() : throwLinkingError(error)));
     const user = await (isOperator ? describeUser(db, projectId, id) : findRegistered(db, projectId, Number(id)));
     if (user === null) throw noUser(id);
     return user;

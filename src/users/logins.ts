@@ -1,5 +1,6 @@
 import { createBatchedWrite } from '../db/batched-write.js';
 import type { Database } from '../db/database.js';
+import { isConflict } from '../db/failures.js';
 import type { Queryable } from '../db/statements.js';
 import {
   externalIdKept,
@@ -56,6 +57,12 @@ const writeBy = (statement: typeof recordLogins) => async (db: Queryable, logins
 const LINK_IT =
   ' A login with linkByExternalId links an identity that is new to that user; mergeUsers makes two users one.';
 
+/** Null for a statement that was undone because the user or the identity was changed at this moment. */
+function orAgain(error: unknown): null {
+  if (isUserRemoved(error) || isLinked(error) || isConflict(error)) return null;
+  throw error;
+}
+
 /** What comes with a login beside the profile. */
 export interface LoginOptions {
   readonly linkByExternalId?: boolean;
@@ -89,7 +96,7 @@ export function createLogins(db: Database, totals: Totals, identities: Pick<Iden
   /** Null where another user has the external id. Between the two statements an identity may be linked or unlinked, and logins of one user take turns. */
   async function write(login: Login, until: number): Promise<LoginRow | null> {
     for (let tries = 0; tries <= MAX_IDENTITIES; tries += 1) {
-      const row = (await record(login, until)) ?? (await recordLinked(login, until));
+      const row = (await record(login, until).catch(orAgain)) ?? (await recordLinked(login, until).catch(orAgain));
       if (row !== null) return row.refusal === 'external id taken' && row.earlier === null ? null : row;
     }
     throw unavailable('The identity is being linked and unlinked at this moment. Nothing was recorded.');
@@ -135,7 +142,10 @@ export function createLogins(db: Database, totals: Totals, identities: Pick<Iden
       if (row === null) {
         const owner = await findOwner(login);
         if (owner === null || !linkByExternalId) throw externalIdTaken(owner, LINK_IT);
-        await identities.link(scope, BigInt(owner), profile, { requestId });
+        // A user who is removed meanwhile has set the external ID free.
+        await identities.link(scope, BigInt(owner), profile, { requestId }).catch((error) => {
+          if (error.code !== 'NOT_FOUND') throw error;
+        });
         row = await tryToWrite(login, until);
         if (row === null) throw externalIdTaken(owner);
       }
