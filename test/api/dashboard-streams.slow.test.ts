@@ -124,10 +124,10 @@ test('CSV has one line for each user, and no cell is a formula', async () => {
   expect(response.headers.get('content-type')).toBe('text/csv; charset=utf-8');
   const [head, ...lines] = (await response.text()).split('\r\n');
   expect(head).toBe(
-    'id,auth_method,auth_value,email,wallet,created_at,last_login,login_count,external_id,email_verified,metadata,accounts',
+    'id,auth_method,auth_value,email,wallet,created_at,last_login,login_count,external_id,email_verified,metadata,accounts,identities',
   );
   expect(lines.pop()).toBe('');
-  const cells = lines.map((line) => /^\d+,custom,(.*),,,2026-03-01T00:00:00\.000Z,,0,,,,$/.exec(line)?.[1]);
+  const cells = lines.map((line) => /^\d+,custom,(.*),,,2026-03-01T00:00:00\.000Z,,0,,,,,$/.exec(line)?.[1]);
   expect(cells).toEqual(["'=1+1", "'+1", "'-1", "'@SUM(A1)", '"a,""b"""', "it's", '<img src=x onerror=alert(1)>']);
 });
 

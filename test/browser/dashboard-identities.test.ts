@@ -135,9 +135,11 @@ describe.skipIf(!hasBrowser)('on the page of a user', () => {
     expect(await dialog.getByLabel('Reason').inputValue()).toBe('spam');
     await dialog.getByLabel('Reason').fill('fraud');
     await dialog.getByRole('button', { name: 'Change' }).click();
+    await dialog.waitFor({ state: 'detached' });
     await page.getByText('fraud').waitFor();
     await page.getByRole('button', { name: 'Unban…' }).click();
     await dialog.getByRole('button', { name: 'Unban 1 user' }).click();
+    await dialog.waitFor({ state: 'detached' });
     await page.getByText('fraud').waitFor({ state: 'detached' });
 
     await using viewing = await open('viewer');

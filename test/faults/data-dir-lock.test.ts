@@ -222,7 +222,10 @@ describe.runIf(inject('engine') === 'embedded')('a server and the lock of its da
     const { code, signal, stderr } = await server.outcome;
     expect({ code, signal }).toEqual({ code: 1, signal: null });
     expect(stderr).toMatch(
-      new RegExp(`^userdir: The lock file ${path} is gone or was changed by another process`, 'm'),
+      new RegExp(
+        `^\\{"error":\\{"code":"FAILED","message":"The lock file ${path} is gone or was changed by another process`,
+        'm',
+      ),
     );
     // There is not even a shutdown checkpoint; the next command writes one.
     expect(control()).toBe(before);

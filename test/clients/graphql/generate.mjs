@@ -17,6 +17,6 @@ await writeFile(
     documents: [{ location: 'operations.graphql', document: await read('operations.graphql') }],
     plugins: [{ types: {} }, { documents: {} }],
     pluginMap: { types, documents },
-    config: { useTypeImports: true, strictScalars: true, scalars: { DateTime: 'string' } },
+    config: { useTypeImports: true, strictScalars: true, scalars: { DateTime: 'string', JSON: 'object' } },
   }),
 );
