@@ -34,9 +34,10 @@ const EXCEPTIONS = {
     'error',
     {
       exceptions: {
-        types: `AddressReport Ban ChangeEvent PageInfo UserPage UsersByPrefix WalletVerdict WalletVerification`.split(
-          /\s+/,
-        ),
+        types:
+          `AddressReport Ban ChangeEvent Identity PageInfo UserPage UsersByPrefix WalletVerdict WalletVerification`.split(
+            /\s+/,
+          ),
         suffixes: ['Payload', 'Connection', 'Edge'],
       },
     },
