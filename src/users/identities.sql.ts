@@ -88,15 +88,8 @@ export type NewIdentity = Identity &
   Partial<Pick<UserIdentity, 'createdAt' | 'lastLogin'>>;
 
 export async function insertIdentity(tx: Queryable, projectId: number, userId: bigint, identity: NewIdentity) {
-  const {
-    authMethod,
-    authValue,
-    authValueKey,
-    loginEmail,
-    emailVerified,
-    createdAt = null,
-    lastLogin = null,
-  } = identity;
+  const { authMethod, authValue, authValueKey, loginEmail, emailVerified } = identity;
+  const { createdAt = null, lastLogin = null } = identity;
   await tx.query(Prisma.sql`
     INSERT INTO identities (${COLUMNS})
     VALUES (${projectId}::int, ${userId}::bigint, ${authMethod}, ${authValue}, ${authValueKey}, ${loginEmail}, ${emailVerified}::boolean,
@@ -121,11 +114,13 @@ export async function setEmail(
 }
 
 /** Writes an identity in the place of the primary one, whose wallet goes with it. */
-export async function setPrimary(tx: Queryable, projectId: number, userId: bigint, identity: IdentityRow) {
-  const { authMethod, authValue, authValueKey, loginEmail, emailVerified, createdAt, lastLogin } = identity;
+export async function setPrimary(tx: Queryable, projectId: number, userId: bigint, identity: NewIdentity) {
+  const { authMethod, authValue, authValueKey, loginEmail, emailVerified } = identity;
+  const { createdAt = null, lastLogin = null } = identity;
   await tx.query(Prisma.sql`
     UPDATE users SET auth_method = ${authMethod}, auth_value = ${authValue}, auth_value_key = ${authValueKey},
-      login_email = ${loginEmail}, email_verified = ${emailVerified}::boolean, identity_at = ${createdAt}::timestamptz,
+      login_email = ${loginEmail}, email_verified = ${emailVerified}::boolean,
+      identity_at = coalesce(${createdAt}::timestamptz, ${THIS_INSTANT}),
       identity_login = coalesce(${lastLogin}::timestamptz, '-infinity'),
       wallet = CASE WHEN ${authMethod} = 'wallet' THEN ${authValue} ELSE wallet END
     WHERE project_id = ${projectId}::int AND id = ${userId}::bigint`);
@@ -162,11 +157,21 @@ export async function deleteAccount(tx: Queryable, projectId: number, userId: bi
   return deleted.length > 0;
 }
 
+/** The user who goes in a merge, with the primary identity. */
+interface MergedUser {
+  readonly id: bigint;
+  readonly primary: IdentityRow;
+}
+
 /** What one user has goes to another one, in an order that leaves no identity with two; both are locked. The first is removed then. */
-export async function mergeUsers(tx: Queryable, projectId: number, from: bigint, into: bigint): Promise<void> {
+export async function mergeUsers(
+  tx: Queryable,
+  projectId: number,
+  { id: from, primary }: MergedUser,
+  into: bigint,
+): Promise<void> {
   const ofFrom = Prisma.sql`project_id = ${projectId}::int AND user_id = ${from}::bigint`;
   const ofInto = Prisma.sql`project_id = ${projectId}::int AND user_id = ${into}::bigint`;
-  const [primary] = await findIdentities(tx, [{ projectId, userId: Number(from) }]);
   await tx.query(Prisma.sql`
     UPDATE accounts has SET wallet_type = 'external'
     WHERE has.${ofInto} AND has.wallet_type = 'custodial' AND EXISTS (
@@ -180,7 +185,7 @@ export async function mergeUsers(tx: Queryable, projectId: number, from: bigint,
     UPDATE users SET deleted_at = ${THIS_INSTANT}, merged_into = ${into}::bigint
     WHERE project_id = ${projectId}::int AND id = ${from}::bigint`);
   await tx.query(Prisma.sql`UPDATE identities SET user_id = ${into}::bigint WHERE ${ofFrom}`);
-  await insertIdentity(tx, projectId, into, primary as IdentityRow);
+  await insertIdentity(tx, projectId, into, primary);
   await tx.query(Prisma.sql`
     UPDATE users u SET created_at = least(u.created_at, o.created_at), last_login = greatest(u.last_login, o.last_login),
       login_count = least(u.login_count::bigint + o.login_count, 2147483647), external_id = coalesce(u.external_id, o.external_id),

@@ -112,11 +112,8 @@ export function createIdentities(db: Database, totals: Totals) {
   ) {
     const next = rows.find((row) => row !== gone && row.id !== null);
     if (gone.id !== null) await sql.deleteIdentity(tx, projectId, gone.id);
-    else if (next?.id == null) throw lastIdentity(id);
-    else {
-      await sql.deleteIdentity(tx, projectId, next.id);
-      await sql.setPrimary(tx, projectId, id, next);
-    }
+    else if (next === undefined) throw lastIdentity(id);
+    else await replacePrimary(tx, projectId, id, next, next);
     if (gone.authMethod === 'wallet') await sql.deleteAccount(tx, projectId, id, gone.authValueKey);
     return { auth_method: gone.authMethod };
   }
@@ -141,27 +138,21 @@ export function createIdentities(db: Database, totals: Totals) {
       return act(scope, { action: 'link', ids: [id], asked }, options, async (tx, { projectId }) => {
         const before = await own(tx, projectId, id);
         const known = before.find((row) => identityText(row) === identityText(profile));
-        const isNew = known === undefined;
-        if (known !== undefined) {
-          const isChanged =
-            profile.saidEmail !== null &&
-            (profile.saidEmail !== known.loginEmail ||
-              (profile.emailVerified ?? known.emailVerified) !== known.emailVerified);
-          if (isChanged)
-            await sql.setEmail(tx, projectId, id, {
-              ...known,
-              loginEmail: profile.saidEmail,
-              emailVerified: profile.emailVerified,
-            });
-          if (!isChanged && (!isPrimary || known.id === null)) return null;
-        } else {
+        const isPromoted = isPrimary && known?.id !== null;
+        const identity = known === undefined ? asIdentity(profile) : withEmail(known, profile);
+        if (known === undefined) {
           if (before.length >= MAX_IDENTITIES) throw tooManyIdentities(before.length + 1);
           if (await sql.isBanned(tx, projectId, profile)) throw identityBanned();
-          await sql.insertIdentity(tx, projectId, id, asIdentity(profile));
-          await sql.addAccounts(tx, projectId, id, profile.accounts);
-        }
-        if (isPrimary && known?.id !== null) await makePrimary(tx, projectId, id, identityText(profile));
-        return { auth_method: profile.authMethod, ...(isNew && { linked: true }), ...(isPrimary && { primary: true }) };
+        } else if (known === identity && !isPromoted) return null;
+        if (isPromoted) await replacePrimary(tx, projectId, id, known, identity, before[0]);
+        else if (known === undefined) await sql.insertIdentity(tx, projectId, id, identity);
+        else await sql.setEmail(tx, projectId, id, { ...identity, id: known.id });
+        if (known === undefined) await sql.addAccounts(tx, projectId, id, profile.accounts);
+        return {
+          auth_method: profile.authMethod,
+          ...(known === undefined && { linked: true }),
+          ...(isPrimary && { primary: true }),
+        };
       }).catch(toTaken(scope, profile));
     },
 
@@ -228,7 +219,7 @@ export function createIdentities(db: Database, totals: Totals) {
             [from, into].map((id) => ({ projectId, userId: Number(id) })),
           );
           if (rows.length > MAX_IDENTITIES) throw tooManyIdentities(rows.length);
-          await sql.mergeUsers(tx, projectId, from, into);
+          await sql.mergeUsers(tx, projectId, { id: from, primary: rows[0] as sql.IdentityRow }, into);
           return { from: Number(from) };
         },
       );
@@ -236,15 +227,6 @@ export function createIdentities(db: Database, totals: Totals) {
       return user;
     },
   };
-
-  async function makePrimary(tx: Queryable, projectId: number, id: bigint, identity: string): Promise<void> {
-    const [primary, ...linked] = await own(tx, projectId, id);
-    const next = linked.find((row) => identityText(row) === identity);
-    if (primary === undefined || next?.id == null) return;
-    await sql.deleteIdentity(tx, projectId, next.id);
-    await sql.setPrimary(tx, projectId, id, next);
-    await sql.insertIdentity(tx, projectId, id, primary);
-  }
 }
 
 /** What is read of a user only where it is asked for. */
@@ -260,6 +242,26 @@ function lastIdentity(id: bigint): AppError {
     'CONFLICT',
     `User ${id} has no other identity to log in with. Link another one before, or remove the user.`,
   );
+}
+
+/** Puts an identity in the place of the primary one. `linked` is its row before, if it has one; `before` is linked then, or gone. */
+async function replacePrimary(
+  tx: Queryable,
+  projectId: number,
+  id: bigint,
+  linked: sql.IdentityRow | undefined,
+  identity: sql.NewIdentity,
+  before?: sql.IdentityRow,
+): Promise<void> {
+  if (linked?.id != null) await sql.deleteIdentity(tx, projectId, linked.id);
+  await sql.setPrimary(tx, projectId, id, identity);
+  if (before !== undefined) await sql.insertIdentity(tx, projectId, id, before);
+}
+
+/** An identity after what a profile says of the email: the same object where that is nothing new. */
+function withEmail(known: sql.IdentityRow, { saidEmail, emailVerified }: Profile): sql.IdentityRow {
+  const isSame = saidEmail === known.loginEmail && (emailVerified ?? known.emailVerified) === known.emailVerified;
+  return saidEmail === null || isSame ? known : { ...known, loginEmail: saidEmail, emailVerified };
 }
 
 /** A profile as an identity to link. */

@@ -57,11 +57,18 @@ const writeBy = (statement: typeof recordLogins) => async (db: Queryable, logins
 const LINK_IT =
   ' A login with linkByExternalId links an identity that is new to that user; mergeUsers makes two users one.';
 
-/** Null for a statement that was undone because the user or the identity was changed at this moment. */
-function orAgain(error: unknown): null {
-  if (isUserRemoved(error) || isLinked(error) || isConflict(error)) return null;
-  throw error;
-}
+/** True if a statement was undone, and undone again, because the user or the identity was changed at this moment. */
+const isCrossedTwice = (error: unknown) => isUserRemoved(error) || isLinked(error) || isConflict(error);
+
+/** The request as it was before a field was there, and before what was said counted, so that a retry across an upgrade is known. */
+const askedOf = (profile: Profile, linkByExternalId: boolean) => ({
+  ...profile,
+  saidEmail: undefined,
+  externalId: profile.externalId ?? undefined,
+  emailVerified: profile.emailVerified ?? undefined,
+  metadata: profile.metadata ?? undefined,
+  linkByExternalId: linkByExternalId || undefined,
+});
 
 /** What comes with a login beside the profile. */
 export interface LoginOptions {
@@ -96,17 +103,17 @@ export function createLogins(db: Database, totals: Totals, identities: Pick<Iden
   /** Null where another user has the external id. Between the two statements an identity may be linked or unlinked, and logins of one user take turns. */
   async function write(login: Login, until: number): Promise<LoginRow | null> {
     for (let tries = 0; tries <= MAX_IDENTITIES; tries += 1) {
-      const row = (await record(login, until).catch(orAgain)) ?? (await recordLinked(login, until).catch(orAgain));
-      if (row !== null) return row.refusal === 'external id taken' && row.earlier === null ? null : row;
+      // Every login goes through here, so there are no more promises than two statements need.
+      try {
+        const row = (await record(login, until)) ?? (await recordLinked(login, until));
+        if (row !== null) return row.refusal === 'external id taken' && row.earlier === null ? null : row;
+      } catch (error) {
+        // Of a lone login the database itself refuses the external id.
+        if (isExternalIdTaken(error)) return null;
+        if (!isCrossedTwice(error)) throwExternalIdError(error);
+      }
     }
     throw unavailable('The identity is being linked and unlinked at this moment. Nothing was recorded.');
-  }
-
-  /** As `write`, for a lone login, of which the database itself refuses the external id. */
-  async function tryToWrite(login: Login, until: number): Promise<LoginRow | null> {
-    return write(login, until)
-      .catch((error) => (isExternalIdTaken(error) ? null : throwExternalIdError(error)))
-      .catch(throwLinkingError);
   }
 
   async function findOwner({ projectId, profile: { externalId } }: Login): Promise<number | null> {
@@ -129,16 +136,9 @@ export function createLogins(db: Database, totals: Totals, identities: Pick<Iden
     ): Promise<{ user: User; created: boolean }> {
       const projectId = scope.projectIdFor('write');
       requireFewAccounts(profile);
-      // The request is what it was before a field was there, and before what was said counted, so that a retry across an upgrade is known.
-      const { externalId, emailVerified, metadata } = profile;
-      const later = {
-        externalId: externalId ?? undefined,
-        emailVerified: emailVerified ?? undefined,
-        metadata: metadata ?? undefined,
-      };
-      const asked = { ...profile, saidEmail: undefined, ...later, linkByExternalId: linkByExternalId || undefined };
-      const login = { projectId, profile, retry: key === null ? null : retryOf(key, ['login', asked]) };
-      let row = await tryToWrite(login, until);
+      const retry = key === null ? null : retryOf(key, ['login', askedOf(profile, linkByExternalId)]);
+      const login = { projectId, profile, retry };
+      let row = await write(login, until).catch(throwLinkingError);
       if (row === null) {
         const owner = await findOwner(login);
         if (owner === null || !linkByExternalId) throw externalIdTaken(owner, LINK_IT);
@@ -146,7 +146,7 @@ export function createLogins(db: Database, totals: Totals, identities: Pick<Iden
         await identities.link(scope, BigInt(owner), profile, { requestId }).catch((error) => {
           if (error.code !== 'NOT_FOUND') throw error;
         });
-        row = await tryToWrite(login, until);
+        row = await write(login, until).catch(throwLinkingError);
         if (row === null) throw externalIdTaken(owner);
       }
       if (row.earlier === null) {

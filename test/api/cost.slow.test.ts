@@ -85,7 +85,7 @@ describe('the exact number of statements per operation', () => {
     unlinkAccount: [8, `mutation { unlinkAccount(userId: 4, address: "${ethereumAddress(3)}") { user { id } } }`],
     banUser: [5, 'mutation { banUser(id: 4) { user { id } } }'],
     unbanUser: [5, 'mutation { unbanUser(id: 4) { user { id } } }'],
-    mergeUsers: [16, 'mutation { mergeUsers(from: 4, into: 5) { user { id } } }'],
+    mergeUsers: [15, 'mutation { mergeUsers(from: 4, into: 5) { user { id } } }'],
     deleteUser: [1, 'mutation { deleteUser(id: 3) { id } }'],
     recordLogin: [
       1,

@@ -322,11 +322,16 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
         identities.lockUsers(db, at.projectId, [BigInt(at.id), BigInt(at.id + 1)], removed),
       ),
     mergeUsers: about(10, (db, at) =>
-      identities.mergeUsers(db, at.projectId, BigInt(at.id), BigInt(at.projectId === 1 ? at.id + 1 : at.id)),
+      identities.mergeUsers(
+        db,
+        at.projectId,
+        { id: BigInt(at.id), primary: { ...LINKED, id: null } },
+        BigInt(at.projectId === 1 ? at.id + 1 : at.id),
+      ),
     ),
     setEmail: (db, at) =>
       each([null, at.id], (id) => identities.setEmail(db, at.projectId, BigInt(at.id), { ...LINKED, id })),
-    setPrimary: (db, at) => identities.setPrimary(db, at.projectId, BigInt(at.id), { ...LINKED, id: null }),
+    setPrimary: (db, at) => identities.setPrimary(db, at.projectId, BigInt(at.id), LINKED),
     storeKey: (db, at) => identities.storeKey(db, at.projectId, { key: 'of an act', requestHash: '00' }),
   },
   'import-users': {
