@@ -59,7 +59,7 @@ builder.prismaObjectFields('User', (t) => ({
     type: 'JSON',
     nullable: true,
     description:
-      'What your application keeps with the user: a JSON object of at most 4 KiB, set by `updateUser` or `recordLogin`. Nobody can be found by it.',
+      'What your application keeps with the user: a JSON object of at most 4 KiB, set by `updateUser` or `recordLogin`. No search reads it.',
     extensions: costs({ surcharge: SURCHARGES.id }),
     resolve: async (user, _args, { scope, services }) => (await services.identities.detailsOf(scope, user.id)).metadata,
   }),
@@ -87,6 +87,12 @@ const USER_ID = required('The user ID.');
 const key = { description: KEY_DESCRIPTION } as const;
 const extensions = costs({ surcharge: 2 * SURCHARGES.write });
 
+/** What the request says of each change. BAD_USER_INPUT for a key that is none. */
+const optionsOf = (requestId: string, idempotencyKey: string | null | undefined) => ({
+  requestId,
+  key: requireKey('idempotencyKey', idempotencyKey),
+});
+
 builder.mutationFields((t) => ({
   linkIdentity: t.field({
     type: userPayload,
@@ -103,9 +109,8 @@ builder.mutationFields((t) => ({
       { scope, services, requestId },
     ) => ({
       user: await services.identities.link(scope, parse(id, userId), parseProfile(input, camelCase), {
+        ...optionsOf(requestId, idempotencyKey),
         isPrimary: primary === true,
-        requestId,
-        key: requireKey('idempotencyKey', idempotencyKey),
       }),
     }),
   }),
@@ -120,10 +125,12 @@ builder.mutationFields((t) => ({
     },
     extensions,
     resolve: async (_root, { userId, identity, idempotencyKey }, { scope, services, requestId }) => ({
-      user: await services.identities.unlink(scope, parse(id, userId), parseIdentity(identity, camelCase), {
-        requestId,
-        key: requireKey('idempotencyKey', idempotencyKey),
-      }),
+      user: await services.identities.unlink(
+        scope,
+        parse(id, userId),
+        parseIdentity(identity, camelCase),
+        optionsOf(requestId, idempotencyKey),
+      ),
     }),
   }),
   unlinkAccount: t.field({
@@ -137,10 +144,12 @@ builder.mutationFields((t) => ({
     },
     extensions,
     resolve: async (_root, { userId, address, idempotencyKey }, { scope, services, requestId }) => ({
-      user: await services.identities.unlinkAccount(scope, parse(id, userId), requireAddress('address', address), {
-        requestId,
-        key: requireKey('idempotencyKey', idempotencyKey),
-      }),
+      user: await services.identities.unlinkAccount(
+        scope,
+        parse(id, userId),
+        requireAddress('address', address),
+        optionsOf(requestId, idempotencyKey),
+      ),
     }),
   }),
   banUser: t.field({
@@ -159,7 +168,7 @@ builder.mutationFields((t) => ({
     extensions,
     resolve: async (_root, { id, reason, expiresAt, idempotencyKey }, { scope, services, requestId }) => {
       const terms = parseBanTerms({ reason, end: expiresAt }, 'expiresAt');
-      const options = { requestId, key: requireKey('idempotencyKey', idempotencyKey) };
+      const options = optionsOf(requestId, idempotencyKey);
       return { user: await services.identities.ban(scope, parse(bannedId, id), terms, options) };
     },
   }),
@@ -169,10 +178,7 @@ builder.mutationFields((t) => ({
     args: { id: t.arg.id(USER_ID), idempotencyKey: t.arg.string(key) },
     extensions,
     resolve: async (_root, { id, idempotencyKey }, { scope, services, requestId }) => ({
-      user: await services.identities.unban(scope, parse(bannedId, id), {
-        requestId,
-        key: requireKey('idempotencyKey', idempotencyKey),
-      }),
+      user: await services.identities.unban(scope, parse(bannedId, id), optionsOf(requestId, idempotencyKey)),
     }),
   }),
   mergeUsers: t.field({
@@ -186,10 +192,12 @@ builder.mutationFields((t) => ({
     },
     extensions,
     resolve: async (_root, { from, into, idempotencyKey }, { scope, services, requestId }) => ({
-      user: await services.identities.merge(scope, parse(userId('from'), from), parse(userId('into'), into), {
-        requestId,
-        key: requireKey('idempotencyKey', idempotencyKey),
-      }),
+      user: await services.identities.merge(
+        scope,
+        parse(userId('from'), from),
+        parse(userId('into'), into),
+        optionsOf(requestId, idempotencyKey),
+      ),
     }),
   }),
 }));

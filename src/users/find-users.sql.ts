@@ -51,13 +51,19 @@ export function currentUserBy(name: 'auth_value_key' | 'external_id', others = P
 /** The current user with the identity of the key. */
 export const CURRENT_USER_OF_IDENTITY = currentUserBy('auth_value_key', Prisma.sql`AND u.auth_method = k.auth_method`);
 
-/** The identity of the key, where a current user has it linked. */
-export const LINKED_IDENTITY = Prisma.sql`
+/** The identity of a row, where a current user of the project has it linked. */
+export function linkedIdentity(row: 'k' | 'r', projectId: Prisma.Sql): Prisma.Sql {
+  const of = Prisma.raw(row);
+  return Prisma.sql`
       SELECT * FROM identities i
-      WHERE i.project_id = k.project_id AND i.auth_method = k.auth_method
-        AND i.auth_value_key >= k.auth_value_key AND i.auth_value_key <= k.auth_value_key AND NOT i.removed
+      WHERE i.project_id = ${projectId} AND i.auth_method = ${of}.auth_method
+        AND i.auth_value_key >= ${of}.auth_value_key AND i.auth_value_key <= ${of}.auth_value_key AND NOT i.removed
       ORDER BY i.auth_value_key
       LIMIT 1`;
+}
+
+/** The identity of the key, where a current user has it linked. */
+export const LINKED_IDENTITY = linkedIdentity('k', Prisma.sql`k.project_id`);
 
 /** Current users by an identity, primary or linked, at most one for each key. */
 export const findUsersByIdentity = findByKey<IdentityKey>(

@@ -3,7 +3,7 @@ import type { Identity, LinkedAccount } from '../domain/identities.js';
 import type { UserIdentity } from '../domain/users.js';
 import { EARLIER, type Earlier, type Retry, storeAnswers } from '../projects/idempotency.sql.js';
 import { userById } from './find-users.sql.js';
-import { banOf, isToBeLinked } from './user-columns.sql.js';
+import { banOf, isToBeLinked, OR_BECOMES_EXTERNAL } from './user-columns.sql.js';
 
 /* The identities of a user: the primary one stands in `users`, and those that are linked in `identities`. Triggers keep two users from one identity. */
 
@@ -143,8 +143,7 @@ export async function addAccounts(
     CROSS JOIN unnest(${column('network')}::text[], ${column('publicKey')}::text[], ${keys}, ${column('walletType')}::text[])
       AS a(network, public_key, address_key, wallet_type)
     WHERE ${isToBeLinked(Prisma.sql`false`, keys)}
-    ON CONFLICT (project_id, user_id, address_key) DO UPDATE SET wallet_type = 'external'
-      WHERE linked.wallet_type = 'custodial' AND excluded.wallet_type = 'external'`);
+      ${OR_BECOMES_EXTERNAL}`);
 }
 
 /** Unlinks an address of a user; false if it is none. */

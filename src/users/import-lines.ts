@@ -11,17 +11,15 @@ import {
 import type { LineRecord, OnConflict } from '../domain/import-format.js';
 import { show } from '../errors.js';
 import { type ImportedBans, importBans } from './bans.sql.js';
+import { findLinkStates, type Link, linkIdentities } from './import-links.sql.js';
 import {
   addOrUpdateUsers,
   addUsers,
   type Difference,
   findDifferences,
-  findLinkStates,
   findOverfull,
   findTaken,
   type ImportRows,
-  type Link,
-  linkIdentities,
   toImportRows,
 } from './transfers.sql.js';
 import type { ImportChange } from './user-columns.sql.js';

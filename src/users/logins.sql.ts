@@ -28,6 +28,7 @@ import {
   linkedAccount,
   loginUpdates,
   namesOf,
+  OR_BECOMES_EXTERNAL,
   PLAIN_COLUMNS,
   PRIMARY_LOGIN,
   SHOWN_COLUMNS,
@@ -168,8 +169,7 @@ const addedAccounts = (isUserOfKey: Prisma.Sql) => Prisma.sql`
         WITH ORDINALITY AS a(network, public_key, address_key, wallet_type, ordinal)
       WHERE ${isToBeLinked(Prisma.sql`u.created`, listOf('address_keys'))}
       ORDER BY u.project_id, u.id, a.ordinal
-      ON CONFLICT (project_id, user_id, address_key) DO UPDATE SET wallet_type = 'external'
-        WHERE linked.wallet_type = 'custodial' AND excluded.wallet_type = 'external'
+      ${OR_BECOMES_EXTERNAL}
     )`;
 
 const storedAnswers = (isUserOfKey: Prisma.Sql) => Prisma.sql`

@@ -1,11 +1,13 @@
-import { type ArrayItem, arrayText } from '../db/prepared-statement.js';
-import { Prisma, type Queryable, THIS_INSTANT } from '../db/statements.js';
+import { arrayText } from '../db/prepared-statement.js';
+import { Prisma, type Queryable } from '../db/statements.js';
 import type { UserFilter } from '../domain/filters.js';
-import type { LinkedIdentity, UserRecord } from '../domain/identities.js';
+import type { UserRecord } from '../domain/identities.js';
 import { projectDeleted } from '../domain/projects.js';
 import type { ExportedUser } from '../domain/users.js';
 import { AppError } from '../errors.js';
+import { linkedIdentity } from './find-users.sql.js';
 import { COLUMNS, PRIMARY } from './identities.sql.js';
+import { isLinked } from './logins.sql.js';
 import { isOpenAtEnd, isOpenAtStart, methodIs } from './totals.sql.js';
 import {
   changesFields,
@@ -16,6 +18,7 @@ import {
   importUpdates,
   isToBeLinked,
   linkedAccount,
+  OR_BECOMES_EXTERNAL,
   RECORD_COLUMN_NAMES,
   recordArrays,
   throwLinkingError,
@@ -73,7 +76,8 @@ export async function addOrUpdateUsers(
   return row?.created ?? 0;
 }
 
-function write<Row>(db: Queryable, statement: Prisma.Sql): Promise<Row[]> {
+/** Runs a statement of an import, whose refusals are errors of the caller. */
+export function write<Row>(db: Queryable, statement: Prisma.Sql): Promise<Row[]> {
   return db
     .query<Row>(statement)
     .catch(throwProjectError)
@@ -84,8 +88,7 @@ function write<Row>(db: Queryable, statement: Prisma.Sql): Promise<Row[]> {
 
 /** CONFLICT for an identity that was free when the lines were compared with the database. */
 function throwIdentityError(error: unknown): never {
-  const { constraint } = error as { constraint?: unknown };
-  if (constraint !== 'users_identity_key' && constraint !== 'identities_identity_key') throw error;
+  if (!isLinked(error) && (error as { constraint?: unknown }).constraint !== 'users_identity_key') throw error;
   throw new AppError(
     'CONFLICT',
     'While the file was imported, another user has got one of its identities. Import it again.',
@@ -116,19 +119,15 @@ const record = (users: Prisma.Sql) => Prisma.sql`
   )`;
 
 /** The current user who has the identity of row `r` linked, or null. */
-const linkedTo = (projectId: number) => Prisma.sql`(
-  SELECT i.user_id FROM identities i
-  WHERE i.project_id = ${projectId}::int AND i.auth_method = r.auth_method
-    AND i.auth_value_key >= r.auth_value_key AND i.auth_value_key <= r.auth_value_key AND NOT i.removed
-  ORDER BY i.auth_value_key
-  LIMIT 1)`;
+export const linkedTo = (projectId: number) => Prisma.sql`(
+  SELECT linked.user_id FROM (${linkedIdentity('r', Prisma.sql`${projectId}::int`)}) AS linked)`;
 
 const insertUsers = (projectId: number) => Prisma.sql`
   INSERT INTO users AS existing (project_id, id, ${IMPORTED_COLUMN_NAMES})
   SELECT ${projectId}::int, id, ${IMPORTED_VALUES} FROM record r WHERE ${linkedTo(projectId)} IS NULL`;
 
 /** Columns of the current user with the identity of row `r`, in the plan of findUsersByIdentity. */
-const withIdentity = (projectId: number, columns: string, lock = Prisma.empty) => Prisma.sql`(
+export const withIdentity = (projectId: number, columns: string, lock = Prisma.empty) => Prisma.sql`(
   SELECT ${Prisma.raw(columns)} FROM users u
   WHERE u.project_id = ${projectId}::int AND u.auth_method = r.auth_method
     AND u.auth_value_key >= r.auth_value_key AND u.auth_value_key <= r.auth_value_key AND u.deleted_at IS NULL
@@ -146,74 +145,6 @@ const withExternalId = (projectId: number, columns: string) => Prisma.sql`(
 function ofPlace(column: string): Prisma.Sql {
   return Prisma.raw(
     `(SELECT array_agg(${column} ORDER BY record.place) FROM record LEFT JOIN placed USING (place))[a.place]`,
-  );
-}
-
-/** An identity that a line links to its user. */
-export interface Link {
-  readonly line: number;
-  readonly user: UserRecord;
-  readonly identity: LinkedIdentity;
-}
-
-/** A link for which a user has the one or the other of its identities. */
-interface LinkState {
-  /** The place of the link, from 1. */
-  readonly place: number;
-  /** The user of the line, and how many identities they have; null and 0 where there is none. */
-  readonly own: number | null;
-  readonly count: number;
-  /** The user who has the identity that is to be linked. */
-  readonly holder: number | null;
-}
-
-/** Links as rows `r`, with the identity of the line and that which is to be linked. */
-function linkRows(links: readonly Link[]): Prisma.Sql {
-  const columns: readonly (readonly [type: string, of: (link: Link) => ArrayItem])[] = [
-    ['text', ({ user }) => user.authMethod],
-    ['text', ({ user }) => user.authValueKey],
-    ['text', ({ identity }) => identity.authMethod],
-    ['text', ({ identity }) => identity.authValue],
-    ['text', ({ identity }) => identity.authValueKey],
-    ['text', ({ identity }) => identity.loginEmail],
-    ['boolean', ({ identity }) => identity.emailVerified],
-    ['timestamptz', ({ identity }) => identity.createdAt],
-    ['timestamptz', ({ identity }) => identity.lastLogin],
-  ];
-  const arrays = columns.map(([type, of]) => Prisma.sql`${arrayText(links.map(of))}::${Prisma.raw(type)}[]`);
-  return Prisma.sql`unnest(${Prisma.join(arrays)}) WITH ORDINALITY AS
-    r(auth_method, auth_value_key, method, value, value_key, login_email, email_verified, created_at, last_login, place)`;
-}
-
-/** The states of links of which an identity is not new. */
-export function findLinkStates(db: Queryable, projectId: number, links: readonly Link[]): Promise<LinkState[]> {
-  const holder = Prisma.sql`coalesce(${withIdentity(projectId, 'u.id')}, ${linkedTo(projectId)})`;
-  return db.query<LinkState>(Prisma.sql`
-    SELECT r.place::int, own.id AS own, holder.id AS holder, CASE WHEN own.id IS NULL THEN 0 ELSE 1 + (
-      SELECT count(*) FROM (
-        SELECT i.id FROM identities i
-        WHERE i.project_id = ${projectId}::int AND i.user_id >= own.id AND i.user_id <= own.id
-        ORDER BY i.user_id
-        OFFSET 0
-      ) AS ordered
-    )::int END AS count
-    FROM ${linkRows(links)}
-    CROSS JOIN LATERAL (SELECT ${holder} AS id OFFSET 0) AS own
-    CROSS JOIN LATERAL (SELECT ${holder} AS id FROM (SELECT r.method AS auth_method, r.value_key AS auth_value_key) AS r OFFSET 0) AS holder
-    WHERE own.id IS NOT NULL OR holder.id IS NOT NULL`);
-}
-
-/** Links identities that were free to users who are there, in order. CONFLICT. */
-export async function linkIdentities(db: Queryable, projectId: number, links: readonly Link[]): Promise<void> {
-  if (links.length === 0) return;
-  await write(
-    db,
-    Prisma.sql`
-      INSERT INTO identities (${COLUMNS})
-      SELECT ${projectId}::int, u.id, r.method, r.value, r.value_key, r.login_email, r.email_verified,
-        coalesce(r.created_at, ${THIS_INSTANT}), r.last_login
-      FROM ${linkRows(links)}
-      CROSS JOIN LATERAL ${withIdentity(projectId, 'u.id')} AS u`,
   );
 }
 
@@ -279,8 +210,7 @@ function addOrUpdate(
         SELECT ${projectId}::int AS project_id, ${ofPlace('placed.id')} AS id, ${ofPlace('placed.is_new')} AS is_new OFFSET 0
       ) AS u
       WHERE u.id <> (${arrayText(complete)}::bigint[])[a.place] AND ${isToBeLinked(Prisma.sql`u.is_new`, keys)}
-      ON CONFLICT (project_id, user_id, address_key) DO UPDATE SET wallet_type = 'external'
-        WHERE linked.wallet_type = 'custodial' AND excluded.wallet_type = 'external'
+      ${OR_BECOMES_EXTERNAL}
     )
     SELECT count(*) FILTER (WHERE is_new)::int AS created FROM placed`;
 }

@@ -257,6 +257,11 @@ export function isToBeLinked(isNewUser: Prisma.Sql, addressKeys: Prisma.Sql): Pr
     END)`;
 }
 
+/** A login wallet that was linked as custodial becomes external, in an INSERT of accounts `linked`. */
+export const OR_BECOMES_EXTERNAL = Prisma.sql`
+      ON CONFLICT (project_id, user_id, address_key) DO UPDATE SET wallet_type = 'external'
+        WHERE linked.wallet_type = 'custodial' AND excluded.wallet_type = 'external'`;
+
 /** Throws the error of a statement that links accounts: BAD_USER_INPUT if `require_account_room` refused, else as it is. */
 export function throwLinkingError(error: unknown): never {
   const { constraint, detail } = error as { constraint?: unknown; detail?: unknown };

@@ -21,6 +21,7 @@ import * as tallies from '#dist/users/check-tallies.sql.js';
 import * as described from '#dist/users/describe-users.sql.js';
 import * as findUsers from '#dist/users/find-users.sql.js';
 import * as identities from '#dist/users/identities.sql.js';
+import * as links from '#dist/users/import-links.sql.js';
 import * as lists from '#dist/users/list-users.sql.js';
 import * as logins from '#dist/users/logins.sql.js';
 import * as signUps from '#dist/users/sign-ups.sql.js';
@@ -131,7 +132,7 @@ function userRecords(at: Where, count: number): UserRecord[] {
 }
 
 /** Identities that lines link to users, of whom every other one exists; every third identity is one that somebody has linked. */
-const linksOf = (at: Where): transfers.Link[] =>
+const linksOf = (at: Where): links.Link[] =>
   userRecords(at, 30).map((user, line) => {
     const value = line % 3 === 0 ? `u${at.n === 1 ? 1 : line + 5}` : `free ${line}`;
     const identity = { authMethod: 'linked', authValue: value, authValueKey: value, loginEmail: null };
@@ -355,11 +356,11 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     ),
     findLinkStates: about(150, async (db, at) => {
       await transfers.tryToImportAlone(db, at.projectId);
-      return transfers.findLinkStates(db, at.projectId, linksOf(at));
+      return links.findLinkStates(db, at.projectId, linksOf(at));
     }),
     linkIdentities: about(150, async (db, at) => {
       await transfers.tryToImportAlone(db, at.projectId);
-      return transfers.linkIdentities(
+      return links.linkIdentities(
         db,
         at.projectId,
         linksOf(at).filter((_, index) => index % 3 > 0),
@@ -659,9 +660,9 @@ function ownersOf(at: Where, find: (wanted: readonly owners.WalletKey[]) => Prom
 const NO_STATEMENTS: Record<string, readonly string[]> = {
   audit: ['insertAuditEntries'],
   'external-ids': ['isExternalIdTaken', 'throwExternalIdError'],
-  'find-users': ['currentUserBy', 'userById'],
+  'find-users': ['currentUserBy', 'linkedIdentity', 'userById'],
   'idempotency-keys': ['isKeyTaken', 'storeAnswers'],
-  'import-users': ['toImportRows'],
+  'import-users': ['linkedTo', 'toImportRows', 'withIdentity', 'write'],
   logins: ['isLinked', 'isUserRemoved'],
   'linked-accounts': ['isToBeLinked', 'linkedAccount', 'throwLinkingError', 'toAccounts'],
   'list-users': ['countGroupKey', 'pageGroupKey', 'slice', 'windowGroupKey'],

@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals';
 import { type GivenTerms, givenTerms, TermsFields, Until, useTerms } from './ban-terms.js';
-import { AuthMethodField, FilterForm, FilterInput, FormDialog, TextField } from './form.js';
+import { FilterForm, FilterInput, FormDialog, IdentityFields } from './form.js';
 import { graphql, may, send, useQuery } from './graphql.js';
 import { FIRST_PAGE, paths, useUrlState } from './location.js';
 import { Button, Empty, Time } from './parts.js';
@@ -118,14 +118,7 @@ function BanIdentity({ appId }: { appId: string }) {
         Also if it has no user in this project: it cannot log in or register. A ban that it has keeps what you leave
         empty.
       </p>
-      <AuthMethodField label="Method" text={authMethod} />
-      <TextField
-        label="Value"
-        hint="the login email, the address, or the ID at the provider"
-        text={authValue}
-        name="authValue"
-        required
-      />
+      <IdentityFields method={authMethod} value={authValue} />
       <TermsFields {...terms} />
     </FormDialog>
   );

@@ -228,6 +228,22 @@ export function AuthMethodField({ label, text }: Pick<TextFieldProps, 'label' | 
   );
 }
 
+/** The two fields of an identity. */
+export function IdentityFields({ method, value }: { readonly method: Signal<string>; readonly value: Signal<string> }) {
+  return (
+    <>
+      <AuthMethodField label="Method" text={method} />
+      <TextField
+        label="Value"
+        hint="the login email, the address, or the ID at the provider"
+        text={value}
+        name="authValue"
+        required
+      />
+    </>
+  );
+}
+
 interface SelectFieldProps<Value extends string> extends Omit<FieldProps, 'children'> {
   readonly value: Value;
   readonly options: readonly (readonly [value: Value, name: string, ...unknown[]])[];

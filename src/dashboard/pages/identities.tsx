@@ -1,6 +1,6 @@
 import { signal, useSignal } from '@preact/signals';
 import { useState } from 'preact/hooks';
-import { AuthMethodField, Choices, FormDialog, TextField, UndoOffer } from './form.js';
+import { Choices, FormDialog, IdentityFields, TextField, UndoOffer } from './form.js';
 import { graphql, may, type ResultOf, send } from './graphql.js';
 import { Badge, Button, CopyValue, Swatch, Time, Value } from './parts.js';
 import { Table } from './table.js';
@@ -173,14 +173,7 @@ function LinkIdentity(of: OfUser) {
         From then on it logs in as this user. Link only what the person has proved to be theirs: an equal email proves
         nothing.
       </p>
-      <AuthMethodField label="Method" text={authMethod} />
-      <TextField
-        label="Value"
-        hint="the login email, the address, or the ID at the provider"
-        text={authValue}
-        name="authValue"
-        required
-      />
+      <IdentityFields method={authMethod} value={authValue} />
       {method !== 'email' && (
         <TextField label="Email" hint="that the provider reported; may be empty" text={email} name="email" />
       )}

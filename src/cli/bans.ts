@@ -1,0 +1,118 @@
+import type { Command } from 'commander';
+import { graphql } from '../dashboard/documents.js';
+import { AppError, type ErrorCode } from '../errors.js';
+import { option, pageOptions, projectOption, userIdArgument } from './arguments.js';
+import type { CommandContext } from './rows.js';
+import { tellState } from './terminal.js';
+
+const whom = [
+  userIdArgument('a user, with all identities: those of now, and those that are linked later', '[USER_ID]'),
+  projectOption(),
+  option('--method <METHOD>', 'with --value, one identity: email, passkey, wallet, or the name of a social provider'),
+  option('--value <VALUE>', 'the login email, the address, or the ID at the provider'),
+];
+
+/** Whom to ban: a user, or an identity. */
+function whomOf(command: Command, userId: string | undefined, { method, value }: { method?: string; value?: string }) {
+  const isUser = userId !== undefined;
+  if (isUser === (method !== undefined) || (method === undefined) !== (value === undefined))
+    command.error('error: give either USER_ID, or --method and --value');
+  return { ids: isUser ? [userId] : [], isUser, method: method ?? '', value: value ?? '' };
+}
+
+/** The user whose ban has changed. */
+function resultOf(results: readonly (Record<'id', string> & Record<'code' | 'message', string | null>)[] = []) {
+  const [{ id, code, message } = { id: '', code: 'NOT_FOUND', message: '' }] = results;
+  if (code !== null) throw new AppError(code as ErrorCode, message ?? '');
+  return { user_id: Number(id) };
+}
+
+/** Adds the commands for the bans of a project, which are of identities. */
+export function addBanCommands(user: Command, { row, rows }: CommandContext): void {
+  row(user, {
+    name: 'user ban',
+    description: 'refuse logins and registrations of a user or an identity; again, to change the reason or end',
+    examples: [
+      'user ban --project app_1 42',
+      'user ban --project app_1 --method email --value eve@example.com --reason "spam" --until 2027-01-31',
+    ],
+    takes: [
+      ...whom,
+      option('--reason <TEXT>', 'why, on one line; "" takes it away'),
+      option(
+        '--until <TIME>',
+        'when it ends: 2027-01-31 (through that day, UTC), 2027-01-31T12:00:00Z; "" takes it away',
+      ),
+    ],
+    variables: (userId, { project, reason, until, ...identity }, command) => ({
+      ...{ project, reason, until: until === '' ? null : until },
+      ...whomOf(command, userId, identity),
+    }),
+    document: graphql(`mutation Ban(
+      $project: ID!, $ids: [ID!]!, $isUser: Boolean!, $method: String = "", $value: String = "", $reason: String, $until: String
+    ) {
+      banUsers(appId: $project, ids: $ids, reason: $reason, expiresAt: $until) @include(if: $isUser) { id code message }
+      banIdentity(appId: $project, authMethod: $method, authValue: $value, reason: $reason, expiresAt: $until) @skip(if: $isUser) {
+        auth_method: authMethod auth_value: authValue banned ban { reason expires_at: expiresAt } changed
+      }
+    }`),
+    pick(answer) {
+      if (answer === undefined || 'length' in answer) return { ...resultOf(answer), banned: true };
+      const { ban, changed, ...identity } = answer;
+      return { ...identity, reason: ban?.reason ?? null, expires_at: ban?.expires_at ?? null, changed };
+    },
+    print(banned) {
+      if ('user_id' in banned) return `User ${banned.user_id} is banned.`;
+      const { changed, auth_method, auth_value, expires_at } = banned;
+      const end = expires_at === null ? '' : ` until ${expires_at}`;
+      return tellState({ changed }, `${auth_method} ${auth_value} is banned${end}.`);
+    },
+  });
+  row(user, {
+    name: 'user unban',
+    description: 'lift the bans of a user, or of an identity',
+    examples: ['user unban --project app_1 42', 'user unban --project app_1 --method email --value eve@example.com'],
+    takes: whom,
+    variables: (userId, { project, ...identity }, command) => ({ project, ...whomOf(command, userId, identity) }),
+    document:
+      graphql(`mutation Unban($project: ID!, $ids: [ID!]!, $isUser: Boolean!, $method: String = "", $value: String = "") {
+      unbanUsers(appId: $project, ids: $ids) @include(if: $isUser) { id code message }
+      unbanIdentity(appId: $project, authMethod: $method, authValue: $value) @skip(if: $isUser) {
+        auth_method: authMethod auth_value: authValue banned changed
+      }
+    }`),
+    pick: (answer) => (answer === undefined || 'length' in answer ? { ...resultOf(answer), banned: false } : answer),
+    print(lifted) {
+      if ('user_id' in lifted) return `User ${lifted.user_id} is not banned.`;
+      const { changed, auth_method, auth_value } = lifted;
+      return tellState({ changed }, `${auth_method} ${auth_value} is ${changed ? 'unbanned' : 'not banned'}.`);
+    },
+  });
+  rows(user, {
+    name: 'user bans',
+    description: 'list banned identities, oldest ban first',
+    examples: ['user bans --project app_1 --search eve@', 'user bans --project app_1 --limit 100 --json'],
+    takes: [
+      projectOption(),
+      option('--search <TEXT>', 'only identities whose value contains this text'),
+      ...pageOptions(),
+    ],
+    document: graphql(`query Bans($project: ID!, $search: String, $first: Int!, $after: String) {
+      project(appId: $project) {
+        bans(search: $search, oldestFirst: true, first: $first, after: $after) {
+          nodes { auth_method: authMethod auth_value: authValue created_at: createdAt reason expires_at: expiresAt }
+          pageInfo { endCursor hasNextPage }
+        }
+      }
+    }`),
+    row: (ban) => ban,
+    things: 'bans',
+    head: ['Method', 'Value', 'Since', 'Until', 'Reason'],
+    cells: ({ auth_method, auth_value, created_at, expires_at, reason }) => [
+      ...[auth_method, auth_value, created_at],
+      expires_at ?? '',
+      reason ?? '',
+    ],
+    none: 'No identity is banned.',
+  });
+}
