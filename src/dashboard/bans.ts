@@ -107,8 +107,8 @@ builder.mutationFields((t) => ({
       scope.projectIdFor('ban');
       const identity = parseIdentity(given, spelling);
       const terms = parseBanTerms({ reason, end: expiresAt }, 'expiresAt');
-      const ban = await services.bans.ban(scope, identity, terms, requestId);
-      return { ...identity, ban, changed: ban.changed };
+      const ban = await services.bans.ban(scope, identity, terms, { requestId });
+      return { ...identity, ban, changed: ban?.changed ?? false };
     },
   }),
   unbanIdentity: t.field({
@@ -118,7 +118,7 @@ builder.mutationFields((t) => ({
     resolve: async (_root, { appId, ...given }, { services, scopeOf, spelling, requestId }) => {
       const scope = await scopeOf(appId);
       scope.projectIdFor('ban');
-      return { ...(await services.bans.unbanIdentity(scope, given, spelling, requestId)), ban: null };
+      return { ...(await services.bans.unbanIdentity(scope, given, spelling, { requestId })), ban: null };
     },
   }),
 }));

@@ -5,7 +5,7 @@ import type { Spelling } from '../domain/identities.js';
 import { requireNoNul } from '../domain/input-limits.js';
 import type { ActiveSession, Operator, OperatorRole } from '../domain/operators.js';
 import type { Site } from '../domain/passkeys.js';
-import type { ProjectScope, SecretScope } from '../domain/projects.js';
+import type { ProjectScope } from '../domain/projects.js';
 import { type WrapResolver, wrapResolvers } from '../engine/wrap-resolvers.js';
 import { AppError } from '../errors.js';
 import { addEnums, required, valuesOf } from '../graphql/shared.js';
@@ -150,19 +150,7 @@ export const roleEnum = builder.enumType('OperatorRole', {
   }),
 });
 
-export const { loginMethodEnum, networkEnum, walletTypeEnum, changeTypeEnum } = addEnums(builder);
-
-const meaningOf = (scope: SecretScope) => `The scope \`${scope}\`, as \`project add-secret --scope\` has it.`;
-
-export const secretScopeEnum = builder.enumType('SecretScope', {
-  description: 'What a secret is good for.',
-  values: valuesOf<SecretScope>({
-    read: meaningOf('read'),
-    write: meaningOf('write'),
-    verify: meaningOf('verify'),
-    changes: meaningOf('changes'),
-  }),
-});
+export const { loginMethodEnum, networkEnum, walletTypeEnum, changeTypeEnum, secretScopeEnum } = addEnums(builder);
 
 /** The cost of a field that may read all rows of a project or look at the whole database: a document of a page may have one. */
 export const WHOLE_COST = 10_000;

@@ -47,7 +47,7 @@ const ACTIONS = {
   restoreUsers: {
     permission: 'restore',
     description: 'Makes removed users current again.',
-    act: ({ services, requestId }, scope, id) => services.users.restoreUser(scope, id, requestId),
+    act: ({ services, requestId }, scope, id) => services.identities.restore(scope, id, { requestId }),
   },
   unbanUsers: {
     permission: 'ban',

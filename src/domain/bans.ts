@@ -16,7 +16,10 @@ export interface BanTerms {
 export type GivenBanTerms = Partial<BanTerms>;
 
 /** An identity that can neither log in nor register. */
-export interface Ban extends Identity, BanState {}
+export interface Ban extends Identity, BanState {
+  /** True where the whole user is banned, by each of their identities. */
+  readonly isOfUser: boolean;
+}
 
 /** A ban in a list, with the id of its place there. */
 export interface ListedBan extends Ban {

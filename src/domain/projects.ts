@@ -30,6 +30,11 @@ export interface Actor {
   readonly requestId: string | null;
 }
 
+/** The secret of a request, as its caller may see it. */
+export interface Caller extends Readonly<AsRead<Pick<models.AppSecret, 'scopes' | 'expiresAt'>>> {
+  readonly projectName: string;
+}
+
 declare const minted: unique symbol;
 
 /**
@@ -42,6 +47,8 @@ export interface ProjectScope {
   readonly actor: string;
   /** The project's own limit of requests in a minute; null where RATE_LIMIT holds. */
   readonly requestsPerMinute: number | null;
+  /** Null for an operator. */
+  readonly caller: Caller | null;
   /** The project's id, for a caller with the permission, or with the other one. FORBIDDEN. */
   projectIdFor(permission: Permission, orPermission?: Permission): number;
   /** The project's id with the name of the actor, for the audit trail. FORBIDDEN. */

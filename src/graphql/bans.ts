@@ -1,19 +1,28 @@
 import type { Services } from '../context.js';
-import type { ListedBan } from '../domain/bans.js';
+import { type Ban, type ListedBan, parseBanTerms } from '../domain/bans.js';
 import { banCursor, banCursorOf, cursorForm, PAGE_SIZE, type Position } from '../domain/filters.js';
-import { parse } from '../domain/parse.js';
+import { camelCase, type Identity, parseIdentity } from '../domain/identities.js';
+import { parse, userId } from '../domain/parse.js';
 import type { ProjectScope } from '../domain/projects.js';
 import type { User } from '../domain/users.js';
 import { costs } from '../engine/cost.js';
 import { selects } from '../engine/nodes.js';
 import { badInput } from '../errors.js';
-import { builder, SURCHARGES } from './builder.js';
+import { builder, type GraphQLContext, SURCHARGES } from './builder.js';
 import { connectionType } from './connections.js';
-import { instantOrNull, orNull, withDefault } from './shared.js';
-import { userType } from './users.js';
+import { KEY, optionsOf, USER_ID, userPayload, WRITE } from './identities.js';
+import { instantOrNull, orNull, required, withDefault } from './shared.js';
+import { identityInput, userType } from './users.js';
 
-/** A ban with its user, if that was asked for. */
-interface ShownBan extends ListedBan {
+const NEEDS_READ = 'The App Secret needs the scope `read`.';
+
+/** The current user with an identity. FORBIDDEN. */
+function holderOf(identity: Identity, { scope, services }: GraphQLContext): Promise<User | null> {
+  return services.users.findIdentity(scope, identity, { withAccounts: false });
+}
+
+/** A ban with its user, where they were read with it. */
+interface ShownBan extends Ban {
   readonly user?: User | null;
 }
 
@@ -29,17 +38,22 @@ const banType = builder.objectRef<ShownBan>('Ban').implement({
       'expiresAt',
       instantOrNull('When the ban ends by itself; null where it stays until it is lifted.'),
     ),
+    isOfUser: t.exposeBoolean('isOfUser', {
+      description:
+        'True where the whole user is banned (`banUser`), by each of their identities; false where this identity alone is.',
+    }),
     user: t.field({
       type: userType,
       nullable: true,
-      description: 'The current user with this identity; null where the project has none.',
+      description: `The current user with this identity; null where the project has none. ${NEEDS_READ}`,
       extensions: costs({ surcharge: SURCHARGES.id }),
-      resolve: ({ user = null }) => user,
+      resolve: ({ user, ...identity }, _args, context) => (user === undefined ? holderOf(identity, context) : user),
     }),
   }),
 });
 
-const banConnectionType = connectionType<ShownBan>(banType, banCursorOf, {
+// The bans of a list have a place in it.
+const banConnectionType = connectionType<ShownBan>(banType, (ban) => banCursorOf(ban as ListedBan), {
   connection: 'A page of bans, newest first (Relay).',
   edges: 'The bans of this page, each with a cursor.',
   nodes: 'The bans of this page, without cursors.',
@@ -91,3 +105,102 @@ builder.queryField('bans', (t) =>
     },
   }),
 );
+
+builder.prismaObjectField('User', 'ban', (t) =>
+  t.field({
+    type: banType,
+    nullable: true,
+    description:
+      'The ban of the user or, where only some of their identities are banned, of the first of these: then they still log in by the others, and `isOfUser` is false. Null where none is banned.',
+    extensions: costs({ surcharge: SURCHARGES.id }),
+    resolve: async (user, _args, { scope, services }) => {
+      const ban = await services.bans.banOfUser(scope, user.id);
+      return ban && { ...ban, user };
+    },
+  }),
+);
+
+const banPayload = builder.objectRef<{ ban: ShownBan | null }>('BanIdentityPayload').implement({
+  description: 'The result of `banIdentity`.',
+  fields: (t) => ({
+    ban: t.expose('ban', {
+      type: banType,
+      ...orNull('The ban; null only in the answer to a retry, where it was lifted since.'),
+    }),
+  }),
+});
+
+const unbanPayload = builder.objectRef<Identity>('UnbanIdentityPayload').implement({
+  description: 'The result of `unbanIdentity`.',
+  fields: (t) => ({
+    user: t.field({
+      type: userType,
+      nullable: true,
+      description: `The current user with this identity; null where the project has none. ${NEEDS_READ}`,
+      resolve: (identity, _args, context) => holderOf(identity, context),
+    }),
+  }),
+});
+
+const REASON = { description: 'Why, on one line of at most 500 characters.' } as const;
+const EXPIRES_AT = {
+  description:
+    'When the ban ends by itself: a date, through its last instant in UTC, or an RFC 3339 date-time. Without it, when it is lifted.',
+} as const;
+const bannedId = userId('id');
+const IDENTITY = { type: identityInput, ...required('The identity.') } as const;
+
+builder.mutationFields((t) => ({
+  banUser: t.field({
+    type: userPayload,
+    description:
+      'Bans a user: none of their identities can log in, nor any that is linked later, and a removed one cannot register again. Again, it changes the terms that are given. Fails with `NOT_FOUND` without the user.',
+    args: {
+      id: t.arg.id(USER_ID),
+      reason: t.arg.string(REASON),
+      expiresAt: t.arg.string(EXPIRES_AT),
+      idempotencyKey: t.arg.string(KEY),
+    },
+    extensions: WRITE,
+    resolve: async (_root, { id, reason, expiresAt, idempotencyKey }, { scope, services, requestId }) => {
+      const terms = parseBanTerms({ reason, end: expiresAt }, 'expiresAt');
+      const options = optionsOf(requestId, idempotencyKey);
+      return { user: await services.identities.ban(scope, parse(bannedId, id), terms, options) };
+    },
+  }),
+  unbanUser: t.field({
+    type: userPayload,
+    description: 'Lifts every ban of a user and of their identities. Fails with `NOT_FOUND` without the user.',
+    args: { id: t.arg.id(USER_ID), idempotencyKey: t.arg.string(KEY) },
+    extensions: WRITE,
+    resolve: async (_root, { id, idempotencyKey }, { scope, services, requestId }) => ({
+      user: await services.identities.unban(scope, parse(bannedId, id), optionsOf(requestId, idempotencyKey)),
+    }),
+  }),
+  banIdentity: t.field({
+    type: banPayload,
+    description:
+      'Bans an identity, also one that no user has: it can neither log in, register nor be linked. A user who has others still logs in by them: to ban a person, use `banUser`. Again, it changes the terms that are given.',
+    args: {
+      identity: t.arg(IDENTITY),
+      reason: t.arg.string(REASON),
+      expiresAt: t.arg.string(EXPIRES_AT),
+      idempotencyKey: t.arg.string(KEY),
+    },
+    extensions: WRITE,
+    resolve: async (_root, { identity, reason, expiresAt, idempotencyKey }, { scope, services, requestId }) => {
+      const terms = parseBanTerms({ reason, end: expiresAt }, 'expiresAt');
+      const options = optionsOf(requestId, idempotencyKey);
+      return { ban: await services.bans.ban(scope, parseIdentity(identity, camelCase), terms, options) };
+    },
+  }),
+  unbanIdentity: t.field({
+    type: unbanPayload,
+    description:
+      'Lifts the ban of an identity; of a user who is banned by all identities, only that of this one. Changes nothing where it is not banned.',
+    args: { identity: t.arg(IDENTITY), idempotencyKey: t.arg.string(KEY) },
+    extensions: WRITE,
+    resolve: (_root, { identity, idempotencyKey }, { scope, services, requestId }) =>
+      services.bans.unbanIdentity(scope, identity, camelCase, optionsOf(requestId, idempotencyKey)),
+  }),
+}));

@@ -103,7 +103,7 @@ builder.scalarType('JSON', {
   parseLiteral: (node, variables) => valueFromASTUntyped(node, variables),
 });
 
-export const { loginMethodEnum, networkEnum, walletTypeEnum, changeTypeEnum } = addEnums(builder);
+export const { loginMethodEnum, networkEnum, walletTypeEnum, changeTypeEnum, secretScopeEnum } = addEnums(builder);
 
 /** Costs of fields beyond the 1 that each costs. */
 export const SURCHARGES = {

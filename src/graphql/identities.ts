@@ -1,4 +1,3 @@
-import { parseBanTerms } from '../domain/bans.js';
 import { camelCase, MAX_IDENTITIES, parseIdentity, parseProfile } from '../domain/identities.js';
 import { requireKey } from '../domain/input-limits.js';
 import { parse, userId } from '../domain/parse.js';
@@ -65,7 +64,7 @@ builder.prismaObjectFields('User', (t) => ({
   }),
 }));
 
-const userPayload = builder.objectRef<{ user: User }>('UserPayload').implement({
+export const userPayload = builder.objectRef<{ user: User }>('UserPayload').implement({
   description: 'The result of a change of a user.',
   fields: (t) => ({ user: t.expose('user', { type: userType, description: 'The user after the change.' }) }),
 });
@@ -82,13 +81,14 @@ const linkInput = builder.inputType('LinkIdentityInput', {
 });
 
 const id = userId('userId');
-const bannedId = userId('id');
-const USER_ID = required('The user ID.');
-const key = { description: KEY_DESCRIPTION } as const;
-const extensions = costs({ surcharge: 2 * SURCHARGES.write });
+const ownId = userId('id');
+export const USER_ID = required('The user ID.');
+export const KEY = { description: KEY_DESCRIPTION } as const;
+/** Of a change in a transaction of several statements. */
+export const WRITE = costs({ surcharge: 2 * SURCHARGES.write });
 
 /** What the request says of each change. BAD_USER_INPUT for a key that is none. */
-const optionsOf = (requestId: string, idempotencyKey: string | null | undefined) => ({
+export const optionsOf = (requestId: string, idempotencyKey: string | null | undefined) => ({
   requestId,
   key: requireKey('idempotencyKey', idempotencyKey),
 });
@@ -100,9 +100,9 @@ builder.mutationFields((t) => ({
     args: {
       userId: t.arg.id(USER_ID),
       input: t.arg({ type: linkInput, ...required('The identity.') }),
-      idempotencyKey: t.arg.string(key),
+      idempotencyKey: t.arg.string(KEY),
     },
-    extensions,
+    extensions: WRITE,
     resolve: async (
       _root,
       { userId, input: { primary, ...input }, idempotencyKey },
@@ -121,9 +121,9 @@ builder.mutationFields((t) => ({
     args: {
       userId: t.arg.id(USER_ID),
       identity: t.arg({ type: identityInput, ...required('The identity.') }),
-      idempotencyKey: t.arg.string(key),
+      idempotencyKey: t.arg.string(KEY),
     },
-    extensions,
+    extensions: WRITE,
     resolve: async (_root, { userId, identity, idempotencyKey }, { scope, services, requestId }) => ({
       user: await services.identities.unlink(
         scope,
@@ -140,9 +140,9 @@ builder.mutationFields((t) => ({
     args: {
       userId: t.arg.id(USER_ID),
       address: t.arg.string(required('The address: Stellar (`G…`) or Ethereum (`0x…`).')),
-      idempotencyKey: t.arg.string(key),
+      idempotencyKey: t.arg.string(KEY),
     },
-    extensions,
+    extensions: WRITE,
     resolve: async (_root, { userId, address, idempotencyKey }, { scope, services, requestId }) => ({
       user: await services.identities.unlinkAccount(
         scope,
@@ -152,33 +152,14 @@ builder.mutationFields((t) => ({
       ),
     }),
   }),
-  banUser: t.field({
+  restoreUser: t.field({
     type: userPayload,
     description:
-      'Bans a user: none of their identities can log in, nor any that is linked later, and a removed one cannot register again. Again, it changes the terms that are given. Fails with `NOT_FOUND` without the user.',
-    args: {
-      id: t.arg.id(USER_ID),
-      reason: t.arg.string({ description: 'Why, on one line of at most 500 characters.' }),
-      expiresAt: t.arg.string({
-        description:
-          'When the ban ends by itself: a date, through its last instant in UTC, or an RFC 3339 date-time. Without it, when it is lifted.',
-      }),
-      idempotencyKey: t.arg.string(key),
-    },
-    extensions,
-    resolve: async (_root, { id, reason, expiresAt, idempotencyKey }, { scope, services, requestId }) => {
-      const terms = parseBanTerms({ reason, end: expiresAt }, 'expiresAt');
-      const options = optionsOf(requestId, idempotencyKey);
-      return { user: await services.identities.ban(scope, parse(bannedId, id), terms, options) };
-    },
-  }),
-  unbanUser: t.field({
-    type: userPayload,
-    description: 'Lifts every ban of a user and of their identities. Fails with `NOT_FOUND` without the user.',
-    args: { id: t.arg.id(USER_ID), idempotencyKey: t.arg.string(key) },
-    extensions,
+      'Makes a removed user current again, with the ID, the identities and the accounts that they had. It works until an operator erases removed users. Fails with `NOT_FOUND` where the project has no such user, and with `CONFLICT` where they are not removed, or another user has one of their identities or the external ID by now.',
+    args: { id: t.arg.id(USER_ID), idempotencyKey: t.arg.string(KEY) },
+    extensions: WRITE,
     resolve: async (_root, { id, idempotencyKey }, { scope, services, requestId }) => ({
-      user: await services.identities.unban(scope, parse(bannedId, id), optionsOf(requestId, idempotencyKey)),
+      user: await services.identities.restore(scope, parse(ownId, id), optionsOf(requestId, idempotencyKey)),
     }),
   }),
   mergeUsers: t.field({
@@ -188,9 +169,9 @@ builder.mutationFields((t) => ({
     args: {
       from: t.arg.id(required('The ID of the user who goes.')),
       into: t.arg.id(required('The ID of the user who stays.')),
-      idempotencyKey: t.arg.string(key),
+      idempotencyKey: t.arg.string(KEY),
     },
-    extensions,
+    extensions: WRITE,
     resolve: async (_root, { from, into, idempotencyKey }, { scope, services, requestId }) => ({
       user: await services.identities.merge(
         scope,

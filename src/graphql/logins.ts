@@ -10,7 +10,12 @@ const idArgument = userId('id');
 
 const deletePayload = builder.objectRef<{ id: string }>('DeleteUserPayload').implement({
   description: 'The result of `deleteUser`.',
-  fields: (t) => ({ id: t.exposeID('id', { description: 'The ID of the removed user.' }) }),
+  fields: (t) => ({
+    id: t.exposeID('id', { description: 'The ID of the removed user.' }),
+    deletedUserId: t.exposeID('id', {
+      description: 'The same, under the name by which Relay removes the user from its store.',
+    }),
+  }),
 });
 
 builder.mutationField('deleteUser', (t) =>

@@ -4,6 +4,7 @@ import { builder } from './builder.js';
 import { printSubgraph, withoutFederation } from './federation.js';
 import './users.js';
 import './bans.js';
+import './caller.js';
 import './changes.js';
 import './identities.js';
 import './logins.js';

@@ -1,5 +1,6 @@
 import type { SchemaTypes } from '@pothos/core';
 import { CHANGE_MEANINGS, type ChangeType } from '../domain/changes.js';
+import type { SecretScope } from '../domain/projects.js';
 import type { LoginMethod, Network, WalletType } from '../domain/users.js';
 
 /* The common part of the public schema and that of the operators. */
@@ -61,6 +62,15 @@ export function addEnums<Types extends SchemaTypes>(builder: PothosSchemaTypes.S
     changeTypeEnum: builder.enumType('ChangeType', {
       description: 'What has changed.',
       values: valuesOf<ChangeType>(CHANGE_MEANINGS),
+    }),
+    secretScopeEnum: builder.enumType('SecretScope', {
+      description: 'What a secret permits.',
+      values: valuesOf<SecretScope>({
+        read: 'To read users and bans.',
+        write: 'To record logins, and to change, remove, restore and ban users.',
+        verify: 'To verify wallets.',
+        changes: 'To read and to follow the feed of changes.',
+      }),
     }),
   };
 }

@@ -50,6 +50,22 @@ export function storeAnswers(answer: Prisma.Sql, source: Prisma.Sql): Prisma.Sql
       created_at = take_expired_key(known.${EXPIRED})`;
 }
 
+const keyOf = (projectId: number, { key, requestHash }: Retry) => Prisma.sql`
+  (SELECT ${projectId}::int AS project_id, ${key}::text AS idempotency_key, ${requestHash}::text AS request_hash) AS k`;
+
+/** An earlier change with the same key, which has no other answer. */
+export async function findEarlier(tx: Queryable, projectId: number, retry: Retry): Promise<Earlier<null> | null> {
+  const [row] = await tx.query<{ earlier: Earlier<null> | null }>(
+    Prisma.sql`SELECT ${EARLIER} AS earlier FROM ${keyOf(projectId, retry)}`,
+  );
+  return row?.earlier ?? null;
+}
+
+/** Stores that a change with a key was made. */
+export async function storeKey(tx: Queryable, projectId: number, retry: Retry): Promise<void> {
+  await tx.query(storeAnswers(Prisma.sql`'null'::jsonb`, keyOf(projectId, retry)));
+}
+
 /** True if a statement failed because another request has stored an answer to the same key at this moment. */
 export function isKeyTaken(error: unknown): boolean {
   return (error as { constraint?: unknown }).constraint === 'idempotency_key_is_taken';

@@ -1,27 +1,54 @@
 import { hash } from 'node:crypto';
+import type { Database } from '../db/database.js';
+import { isUniqueViolation } from '../db/failures.js';
 import { inBatches, type Queryable } from '../db/statements.js';
-import { AppError } from '../errors.js';
-import { deleteExpiredKeys, type Earlier, listProjectsWithExpiredKeys, type Retry } from './idempotency.sql.js';
+import { AppError, type ErrorCode } from '../errors.js';
+import * as sql from './idempotency.sql.js';
 
 /* Writes with a key for retries. Write and answer are one statement; simultaneous requests wait for one. A failure is not stored. */
 
 /** The request for which the caller's key stands. */
-export function retryOf(key: string, request: readonly unknown[]): Retry {
+export function retryOf(key: string, request: readonly unknown[]): sql.Retry {
   return { key, requestHash: hash('sha256', JSON.stringify(request)) };
 }
 
 /** The answer to the first request with the key. IDEMPOTENCY_KEY_REUSED if that was another request. */
-export function repeatAnswer<Answer>({ answer, isSame }: Earlier<Answer>): Answer {
+export function repeatAnswer<Answer>({ answer, isSame }: sql.Earlier<Answer>): Answer {
   if (isSame) return answer;
   throw new AppError('IDEMPOTENCY_KEY_REUSED', 'The idempotency key was used for another request.');
 }
 
+/** Makes a change in one transaction; null, having changed nothing, where one with the key was made. IDEMPOTENCY_KEY_REUSED. */
+export async function changeOnce<Result>(
+  db: Database,
+  projectId: number,
+  retry: sql.Retry | null,
+  change: (tx: Queryable) => Promise<Result>,
+): Promise<Result | null> {
+  const once = () =>
+    db.requestTransaction(async (tx) => {
+      const earlier = retry && (await sql.findEarlier(tx, projectId, retry));
+      if (earlier !== null) return repeatAnswer(earlier);
+      const result = await change(tx);
+      if (retry !== null) await sql.storeKey(tx, projectId, retry);
+      return result;
+    });
+  // Another request has changed the same rows meanwhile, perhaps with the same key: its answer is there now.
+  return once().catch((error) => {
+    if (isUniqueViolation(error) || (retry !== null && MAY_BE_DONE.includes(error.code))) return once();
+    throw error;
+  });
+}
+
+/** Codes of a change that another request has made. */
+const MAY_BE_DONE: readonly unknown[] = ['CONFLICT', 'NOT_FOUND'] satisfies ErrorCode[];
+
 /** Deletes the expired idempotency keys of a project. */
 export function deleteOldKeys(db: Queryable, projectId: number, signal?: AbortSignal): Promise<void> {
-  return inBatches((limit) => deleteExpiredKeys(db, projectId, limit), signal);
+  return inBatches((limit) => sql.deleteExpiredKeys(db, projectId, limit), signal);
 }
 
 /** Deletes the expired idempotency keys of all projects, in short statements. */
 export async function deleteOldKeysOfAll(db: Queryable, signal: AbortSignal): Promise<void> {
-  for (const projectId of await listProjectsWithExpiredKeys(db)) await deleteOldKeys(db, projectId, signal);
+  for (const projectId of await sql.listProjectsWithExpiredKeys(db)) await deleteOldKeys(db, projectId, signal);
 }

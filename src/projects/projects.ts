@@ -8,6 +8,7 @@ import { type Operator, PERMISSIONS_OF_ROLE, requirePermission, THE_OPERATOR } f
 import {
   type Actor,
   APP_ID,
+  type Caller,
   type Credentials,
   hashSecret,
   hashSecretAsText,
@@ -217,9 +218,10 @@ function keyOf(appId: string, presented: string): string {
   return `${appId} ${presented}`;
 }
 
-function secretScope(appId: string, { projectId, label, scopes, requestsPerMinute }: SecretRow): ProjectScope {
-  const permissions = scopes.split(' ') as SecretScope[];
-  return mintScope({ projectId, appId, actor: label, permissions, requestsPerMinute }, (...needed) => {
+function secretScope(appId: string, { projectId, label, requestsPerMinute, ...row }: SecretRow): ProjectScope {
+  const permissions = row.scopes.split(' ') as SecretScope[];
+  const caller = { projectName: row.projectName, scopes: permissions, expiresAt: row.expiresAt };
+  return mintScope({ projectId, appId, actor: label, permissions, requestsPerMinute, caller }, (...needed) => {
     const missing = SECRET_SCOPES.filter((scope) => needed.includes(scope)).join(' or ');
     const has = permissions.join(', ');
     const refusal =
@@ -238,7 +240,7 @@ function operatorScope(projectId: number, appId: string, operator: Operator): Pr
   if (operator.projects !== null && !operator.projects.includes(projectId)) return null;
   const permissions = PERMISSIONS_OF_ROLE[operator.role];
   return mintScope(
-    { projectId, appId, actor: actorNameOf(operator), permissions, requestsPerMinute: null },
+    { projectId, appId, actor: actorNameOf(operator), permissions, requestsPerMinute: null, caller: null },
     (...needed) => requirePermission(operator, ...needed),
   );
 }
@@ -249,10 +251,11 @@ interface Mint {
   readonly actor: string;
   readonly permissions: readonly Permission[];
   readonly requestsPerMinute: number | null;
+  readonly caller: Caller | null;
 }
 
 function mintScope(mint: Mint, refuse: (...needed: Permission[]) => void): ProjectScope {
-  const { projectId, appId, actor, permissions, requestsPerMinute } = mint;
+  const { projectId, appId, actor, permissions, requestsPerMinute, caller } = mint;
   const projectIdFor = (permission: Permission, orPermission: Permission = permission) => {
     if (!permissions.includes(permission) && !permissions.includes(orPermission)) refuse(permission, orPermission);
     return projectId;
@@ -263,7 +266,7 @@ function mintScope(mint: Mint, refuse: (...needed: Permission[]) => void): Proje
     requestId,
   });
   const permits = (permission: Permission) => permissions.includes(permission);
-  return { appId, actor, requestsPerMinute, projectIdFor, actorFor, permits } as ProjectScope;
+  return { appId, actor, requestsPerMinute, caller, projectIdFor, actorFor, permits } as ProjectScope;
 }
 
 interface CacheEntry {

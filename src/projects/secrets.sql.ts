@@ -1,10 +1,10 @@
 import { keyedStatement, Prisma, type Queryable } from '../db/statements.js';
-import type { Actor, NewSecret, ProjectScope, Rotation, Secret, SecretScope } from '../domain/projects.js';
+import type { Actor, Caller, NewSecret, ProjectScope, Rotation, Secret, SecretScope } from '../domain/projects.js';
 import { insertAuditEntries } from './audit.sql.js';
 
 /* The look-up of credentials is hot, and the clock of the database alone decides which secrets are live. So no statement here is a model's. */
 
-export interface SecretRow extends Pick<ProjectScope, 'requestsPerMinute'> {
+export interface SecretRow extends Pick<ProjectScope, 'requestsPerMinute'>, Pick<Caller, 'projectName' | 'expiresAt'> {
   projectId: number;
   id: number;
   /** SHA-256 of the secret. */
@@ -22,7 +22,7 @@ export interface SecretRow extends Pick<ProjectScope, 'requestsPerMinute'> {
 
 /** An App ID without secrets takes the same path as one with a secret, so that both take the same time. */
 type NoSecretRow = { [Column in Exclude<keyof SecretRow, ProjectColumn>]: null } & Pick<SecretRow, ProjectColumn>;
-type ProjectColumn = 'isDisabled' | 'requestsPerMinute';
+type ProjectColumn = 'isDisabled' | 'requestsPerMinute' | 'projectName';
 
 const IS_LIVE = Prisma.sql`(expires_at IS NULL OR expires_at > now())`;
 const NEW_SECRET = Prisma.sql`id, scopes::text[] AS scopes, expires_at AS "expiresAt"`;
@@ -35,7 +35,7 @@ export const findSecrets = keyedStatement<string, SecretRow | NoSecretRow>(
            array_to_string(s.scopes, ' ') AS scopes, s.last_used_at > now() - interval '1 minute' AS "isMarked",
            ((extract(epoch FROM s.expires_at) - extract(epoch FROM now())) * 1000)::float8 AS "leftMs",
            p.disabled_at IS NOT NULL AS "isDisabled",
-           p.requests_per_minute AS "requestsPerMinute"
+           s.expires_at AS "expiresAt", p.requests_per_minute AS "requestsPerMinute", p.name AS "projectName"
     FROM ${appIds}
     LEFT JOIN projects p ON p.app_id = k.app_id
     LEFT JOIN app_secrets s ON s.project_id = p.id AND (s.expires_at IS NULL OR s.expires_at > now())`,

@@ -3,15 +3,15 @@ import type { Ban, BanRecord, GivenBanTerms, ListedBan } from '../domain/bans.js
 import type { Position } from '../domain/filters.js';
 import type { Identity } from '../domain/identities.js';
 import type { Actor } from '../domain/projects.js';
-import type { BanState } from '../domain/users.js';
 import { insertAuditEntries } from '../projects/audit.sql.js';
 import { userById } from './find-users.sql.js';
-import { BAN_STATE, banOf, IN_FORCE } from './user-columns.sql.js';
+import { BAN_STATE, banOfUser, IN_FORCE } from './user-columns.sql.js';
 
 /* Bans are read in batches, searched for literal texts, and written in one statement with the entry that names their user. */
 
 const BAN = Prisma.sql`
-  b.auth_method AS "authMethod", b.auth_value AS "authValue", b.auth_value_key AS "authValueKey", ${BAN_STATE}`;
+  b.auth_method AS "authMethod", b.auth_value AS "authValue", b.auth_value_key AS "authValueKey", ${BAN_STATE},
+  b.user_id IS NOT NULL AS "isOfUser"`;
 
 /** Audit entries for the bans that a statement has `changed`, each with the current user of its identity, if there is one. */
 const CHANGED_BANS = Prisma.sql`
@@ -58,7 +58,25 @@ export async function insertBan(db: Queryable, actor: Actor, identity: Identity,
     WHERE b.project_id = ${actor.projectId} AND b.auth_method = ${authMethod} AND b.auth_value_key = ${authValueKey}`);
   // Nothing only if another request has inserted it at this moment.
   const createdAt = new Date().toISOString();
-  return written ?? { ...identity, createdAt, reason, expiresAt: expiresAt?.toISOString() ?? null, changed: false };
+  return (
+    written ?? {
+      ...identity,
+      createdAt,
+      reason,
+      expiresAt: expiresAt?.toISOString() ?? null,
+      isOfUser: false,
+      changed: false,
+    }
+  );
+}
+
+/** The ban of an identity; null where it is not banned. */
+export async function findBan(db: Queryable, projectId: number, identity: Identity): Promise<Ban | null> {
+  const { authMethod, authValueKey } = identity;
+  const [ban] = await db.query<Ban>(Prisma.sql`
+    SELECT ${BAN} FROM bans b
+    WHERE b.project_id = ${projectId}::int AND b.auth_method = ${authMethod} AND b.auth_value_key = ${authValueKey} AND ${IN_FORCE}`);
+  return ban ?? null;
 }
 
 /** Lifts the ban of an identity, with an audit entry. Changes nothing, and returns false, if there is none, or if it has ended. */
@@ -208,14 +226,14 @@ export interface BannedKey {
   readonly userId: number;
 }
 
-/** The ban of each user whose identity is banned. */
-export const findBanned = keyedStatement<BannedKey, BanState>(
+/** The ban of each user who is banned, or has an identity that is. */
+export const findBanned = keyedStatement<BannedKey, Ban>(
   { project_id: ['int', ({ projectId }) => projectId], id: ['bigint', ({ userId }) => userId] },
   (keys) => Prisma.sql`
-    SELECT k.key_index::int AS "keyIndex", ${BAN_STATE}
+    SELECT k.key_index::int AS "keyIndex", ${BAN}
     FROM ${keys}
     CROSS JOIN LATERAL (${userById('k', 'id')}) AS u
-    CROSS JOIN LATERAL (${banOf('u', Prisma.sql`b.*`)}) AS b`,
+    CROSS JOIN LATERAL (${banOfUser(Prisma.sql`b.*`)}) AS b`,
 );
 
 /** The projects that have bans which have ended. */

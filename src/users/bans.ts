@@ -1,10 +1,11 @@
 import { createBatchedRead } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
-import type { GivenBanTerms, ListedBan } from '../domain/bans.js';
+import type { Ban, GivenBanTerms, ListedBan } from '../domain/bans.js';
 import { cursor, cursorOf } from '../domain/filters.js';
 import {
   type GivenIdentity,
   type Identity,
+  identityText,
   parseIdentity,
   parsePrefix,
   parseStoredIdentity,
@@ -12,17 +13,19 @@ import {
 } from '../domain/identities.js';
 import { parse } from '../domain/parse.js';
 import type { ProjectScope } from '../domain/projects.js';
-import type { BanState } from '../domain/users.js';
+import { changeOnce, retryOf } from '../projects/idempotency.js';
 import {
   type BannedKey,
   type BanPageKey,
   type BanWindowKey,
   deleteBan,
+  findBan,
   findBanned,
   findBanWindows,
   insertBan,
   listBanPage,
 } from './bans.sql.js';
+import type { ActOptions } from './identities.js';
 
 /** A page of bans. The newest come first unless it says otherwise. */
 export interface BanPage extends Partial<Pick<BanPageKey, 'order'>> {
@@ -36,7 +39,7 @@ export function createBans(db: Database) {
   const banOf = createBatchedRead({
     name: 'bans of users',
     read: (keys: readonly BannedKey[]) => findBanned(db, keys),
-    answer: ([ban]): BanState | null => ban ?? null,
+    answer: ([ban]): Ban | null => ban ?? null,
   });
 
   const banWindows = createBatchedRead({
@@ -48,14 +51,24 @@ export function createBans(db: Database) {
   });
 
   return {
-    /** Bans an identity from logging in and registering, also after its user is removed. Absent terms of a banned one stay. Idempotent. */
-    async ban(scope: ProjectScope, identity: Identity, terms: GivenBanTerms = {}, requestId: string | null = null) {
-      return insertBan(db, scope.actorFor('ban', requestId), identity, terms);
+    /** Bans an identity from logging in and registering, also after its user is removed. Absent terms of a banned one stay. Null where a retry finds it lifted. */
+    async ban(
+      scope: ProjectScope,
+      identity: Identity,
+      terms: GivenBanTerms = {},
+      { requestId = null, key = null }: ActOptions = {},
+    ): Promise<(Ban & { readonly changed: boolean }) | null> {
+      const actor = scope.actorFor('write', requestId, 'ban');
+      const retry = key === null ? null : retryOf(key, ['ban identity', identityText(identity), terms]);
+      const ban = await changeOnce(db, actor.projectId, retry, (tx) => insertBan(tx, actor, identity, terms));
+      if (ban !== null) return ban;
+      const earlier = await findBan(db, actor.projectId, identity);
+      return earlier && { ...earlier, changed: false };
     },
 
-    /** The ban of the identity of a user; null where it is not banned. */
-    async banOfUser(scope: ProjectScope, userId: number): Promise<BanState | null> {
-      return banOf({ projectId: scope.projectIdFor('inspect'), userId });
+    /** The ban by which a user cannot log in: theirs, else that of an identity alone; null where all of their identities can. */
+    async banOfUser(scope: ProjectScope, userId: number): Promise<Ban | null> {
+      return banOf({ projectId: scope.projectIdFor('read', 'write'), userId });
     },
 
     /** A page of bans. `search` selects those whose value contains a text in any case. `next` is the next page's cursor or null. BAD_USER_INPUT. */
@@ -88,10 +101,12 @@ export function createBans(db: Database) {
       scope: ProjectScope,
       input: GivenIdentity,
       spelling: Spelling,
-      requestId: string | null = null,
+      { requestId = null, key = null }: ActOptions = {},
     ) {
+      const actor = scope.actorFor('write', requestId, 'ban');
       const identity = parseStoredIdentity(input, spelling);
-      const isLifted = await deleteBan(db, scope.actorFor('ban', requestId), identity);
+      const retry = key === null ? null : retryOf(key, ['unban identity', identityText(identity)]);
+      const isLifted = (await changeOnce(db, actor.projectId, retry, (tx) => deleteBan(tx, actor, identity))) ?? false;
       return { ...(isLifted ? identity : parseIdentity(input, spelling)), changed: isLifted };
     },
   };

@@ -4,7 +4,7 @@ import type { Identity } from '../domain/identities.js';
 import { LARGEST_ID } from '../domain/parse.js';
 import type { UserDetails } from '../domain/users.js';
 import { userById } from './find-users.sql.js';
-import { banOf, LINKED_ACCOUNTS, SHOWN_COLUMNS, toUser, type UserRow } from './user-columns.sql.js';
+import { banOfUser, LINKED_ACCOUNTS, SHOWN_COLUMNS, toUser, type UserRow } from './user-columns.sql.js';
 
 /* Users as operators see them, removed ones too, whom they look up by any mark. */
 
@@ -22,7 +22,7 @@ export async function describeUsers(db: Queryable, projectId: number, ids: reado
            u.merged_into AS "mergedInto", b.created_at AS "bannedAt", b.reason, b.expires_at AS "expiresAt"
     FROM (SELECT DISTINCT ${projectId}::int AS project_id, unnest(${ids}::bigint[]) AS id) AS k
     CROSS JOIN LATERAL (${userById('k', 'id')}) AS u
-    LEFT JOIN LATERAL (${banOf('u', Prisma.sql`b.*`)}) AS b ON true
+    LEFT JOIN LATERAL (${banOfUser(Prisma.sql`b.*`)}) AS b ON true
     ORDER BY u.created_at DESC, u.id DESC`);
   return rows.map((row) => {
     const { accounts = [], ...user } = toUser(row);

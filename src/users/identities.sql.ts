@@ -1,9 +1,8 @@
 import { keyedStatement, Prisma, type Queryable, THIS_INSTANT } from '../db/statements.js';
 import type { Identity, LinkedAccount } from '../domain/identities.js';
 import type { UserIdentity } from '../domain/users.js';
-import { EARLIER, type Earlier, type Retry, storeAnswers } from '../projects/idempotency.sql.js';
 import { userById } from './find-users.sql.js';
-import { banOf, isToBeLinked, OR_BECOMES_EXTERNAL } from './user-columns.sql.js';
+import { isToBeLinked, OR_BECOMES_EXTERNAL } from './user-columns.sql.js';
 
 /* The identities of a user: the primary one stands in `users`, and those that are linked in `identities`. Triggers keep two users from one identity. */
 
@@ -56,30 +55,6 @@ export async function lockUsers(tx: Queryable, projectId: number, ids: readonly 
     ORDER BY u.id
     FOR NO KEY UPDATE`);
   return rows.map(({ id }) => BigInt(id));
-}
-
-const keyOf = (projectId: number, { key, requestHash }: Retry) => Prisma.sql`
-  (SELECT ${projectId}::int AS project_id, ${key}::text AS idempotency_key, ${requestHash}::text AS request_hash) AS k`;
-
-/** An earlier act with the same key, which has no other answer. */
-export async function findEarlier(tx: Queryable, projectId: number, retry: Retry): Promise<Earlier<null> | null> {
-  const [row] = await tx.query<{ earlier: Earlier<null> | null }>(
-    Prisma.sql`SELECT ${EARLIER} AS earlier FROM ${keyOf(projectId, retry)}`,
-  );
-  return row?.earlier ?? null;
-}
-
-export async function storeKey(tx: Queryable, projectId: number, retry: Retry): Promise<void> {
-  await tx.query(storeAnswers(Prisma.sql`'null'::jsonb`, keyOf(projectId, retry)));
-}
-
-export async function isBanned(tx: Queryable, projectId: number, identity: Identity): Promise<boolean> {
-  const bans = await tx.query(Prisma.sql`
-    SELECT ban.* FROM (
-      SELECT ${projectId}::int AS project_id, ${identity.authMethod}::text AS auth_method, ${identity.authValueKey}::text AS auth_value_key
-    ) AS k
-    CROSS JOIN LATERAL (${banOf('k', Prisma.sql`b.id`)}) AS ban`);
-  return bans.length > 0;
 }
 
 /** An identity that is about to be linked, with what was known of it before, if anything was. */

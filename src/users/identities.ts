@@ -18,14 +18,15 @@ import { noUser, type User, type UserIdentity } from '../domain/users.js';
 import type { Address } from '../domain/wallets.js';
 import { AppError } from '../errors.js';
 import { recordAction } from '../projects/audit.sql.js';
-import { repeatAnswer, retryOf } from '../projects/idempotency.js';
-import { deleteUserBan, insertUserBan } from './bans.sql.js';
+import { changeOnce, retryOf } from '../projects/idempotency.js';
+import { deleteUserBan, findBan, insertUserBan } from './bans.sql.js';
 import { describeUser } from './describe-users.sql.js';
 import { findUsersByIdentity } from './find-users.sql.js';
 import * as sql from './identities.sql.js';
 import { findRegistered } from './logins.sql.js';
 import type { Totals } from './totals.js';
 import { throwLinkingError } from './user-columns.sql.js';
+import { type Restoration, restoreUser } from './write-users.sql.js';
 
 export type Identities = ReturnType<typeof createIdentities>;
 
@@ -42,6 +43,8 @@ interface Act {
   readonly ids: readonly bigint[];
   /** What an operator needs; a secret needs the scope `write`. */
   readonly permission?: Permission;
+  /** True if a user who was removed is as good. */
+  readonly ofRemoved?: boolean;
   /** The request, for the key. */
   readonly asked: readonly unknown[];
 }
@@ -58,32 +61,23 @@ export function createIdentities(db: Database, totals: Totals) {
   /** Does `work` in one transaction with its audit entry, but none where it returns null, having changed nothing or written its own. NOT_FOUND; CONFLICT for an identity of another user. */
   async function act(
     scope: ProjectScope,
-    { action, ids, asked, permission = 'edit' }: Act,
+    { action, ids, asked, permission = 'edit', ofRemoved = false }: Act,
     { requestId = null, key = null }: ActOptions,
     work: (tx: Queryable, actor: Actor) => Promise<Readonly<Record<string, unknown>> | null>,
   ): Promise<User> {
     const actor = scope.actorFor('write', requestId, permission);
     const { projectId } = actor;
     const id = ids.at(-1) as bigint;
-    // Operators see removed users, and may ban them.
+    // Operators see removed users.
     const isOperator = scope.permits('inspect');
     for (const each of ids) if (each > LARGEST_ID) throw noUser(each);
     const retry = key === null ? null : retryOf(key, asked);
-    const once = () =>
-      db.requestTransaction(async (tx) => {
-        const earlier = retry && (await sql.findEarlier(tx, projectId, retry));
-        if (earlier !== null) {
-          repeatAnswer(earlier);
-          return;
-        }
-        const locked = await sql.lockUsers(tx, projectId, ids, isOperator && permission === 'ban');
-        for (const wanted of ids) if (!locked.includes(wanted)) throw noUser(wanted);
-        const details = await work(tx, actor);
-        if (details !== null) await recordAction(tx, actor, action, details, id);
-        if (retry !== null) await sql.storeKey(tx, projectId, retry);
-      });
-    // Another request has stored its answer to the key by then, or has ended what it does with the identity.
-    await once().catch((error) => (isUniqueViolation(error) ? once() : throwLinkingError(error)));
+    await changeOnce(db, projectId, retry, async (tx) => {
+      const locked = await sql.lockUsers(tx, projectId, ids, ofRemoved);
+      for (const wanted of ids) if (!locked.includes(wanted)) throw noUser(wanted);
+      const details = await work(tx, actor);
+      if (details !== null) await recordAction(tx, actor, action, details, id);
+    }).catch(throwLinkingError);
     const user = await (isOperator ? describeUser(db, projectId, id) : findRegistered(db, projectId, Number(id)));
     if (user === null) throw noUser(id);
     return user;
@@ -142,7 +136,7 @@ export function createIdentities(db: Database, totals: Totals) {
         const identity = known === undefined ? asIdentity(profile) : withEmail(known, profile);
         if (known === undefined) {
           if (before.length >= MAX_IDENTITIES) throw tooManyIdentities(before.length + 1);
-          if (await sql.isBanned(tx, projectId, profile)) throw identityBanned();
+          if ((await findBan(tx, projectId, profile)) !== null) throw identityBanned();
         } else if (known === identity && !isPromoted) return null;
         if (isPromoted) await replacePrimary(tx, projectId, id, known, identity, before[0]);
         else if (known === undefined) await sql.insertIdentity(tx, projectId, id, identity);
@@ -187,7 +181,7 @@ export function createIdentities(db: Database, totals: Totals) {
     /** Bans a user, by each of their identities, also those linked later. Again, it changes the terms that are given. NOT_FOUND. */
     async ban(scope: ProjectScope, id: bigint, terms: GivenBanTerms, options: ActOptions = {}): Promise<User> {
       const asked = ['ban', String(id), terms];
-      return act(scope, { action: 'ban', ids: [id], permission: 'ban', asked }, options, async (tx, actor) => {
+      return act(scope, { ...banning(scope), action: 'ban', ids: [id], asked }, options, async (tx, actor) => {
         await insertUserBan(tx, actor, id, terms);
         return null;
       });
@@ -196,8 +190,18 @@ export function createIdentities(db: Database, totals: Totals) {
     /** Lifts every ban of a user and of their identities. NOT_FOUND. */
     async unban(scope: ProjectScope, id: bigint, options: ActOptions = {}): Promise<User> {
       const asked = ['unban', String(id)];
-      return act(scope, { action: 'unban', ids: [id], permission: 'ban', asked }, options, async (tx, actor) => {
+      return act(scope, { ...banning(scope), action: 'unban', ids: [id], asked }, options, async (tx, actor) => {
         await deleteUserBan(tx, actor, id);
+        return null;
+      });
+    },
+
+    /** Makes a removed user current again, until erased. NOT_FOUND; CONFLICT for a current user, or another with an identity or the external ID. */
+    async restore(scope: ProjectScope, id: bigint, options: ActOptions = {}): Promise<User> {
+      const restoring = { action: 'restore', ids: [id], permission: 'restore', ofRemoved: true } as const;
+      return act(scope, { ...restoring, asked: ['restore', String(id)] }, options, async (tx, actor) => {
+        const { outcome, ...taken } = await restoreUser(tx, actor, id);
+        if (outcome !== 'restored') throw notRestored(id, outcome, taken);
         return null;
       });
     },
@@ -235,7 +239,25 @@ export interface UserDetail {
   readonly metadata: object | null;
 }
 
+/** Operators may ban removed users. */
+const banning = (scope: ProjectScope) => ({ permission: 'ban', ofRemoved: scope.permits('inspect') }) as const;
+
 const shown = ({ id, ...row }: sql.IdentityRow): UserIdentity => ({ ...row, isPrimary: id === null });
+
+function notRestored(
+  id: bigint,
+  outcome: string,
+  { takenBy, method }: Pick<Restoration, 'takenBy' | 'method'>,
+): AppError {
+  if (outcome === 'unknown') return noUser(id);
+  if (outcome === 'current') return new AppError('CONFLICT', `User ${id} is not removed.`);
+  const other = takenBy === null ? 'another user' : `user ${takenBy}`;
+  const why =
+    outcome === 'identity taken'
+      ? `an identity${method === null ? '' : ` by ${method}`} is that of ${other} now`
+      : `${other} has the external ID now`;
+  return new AppError('CONFLICT', `User ${id} cannot be restored: ${why}. Remove that user first.`);
+}
 
 function lastIdentity(id: bigint): AppError {
   return new AppError(

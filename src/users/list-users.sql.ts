@@ -2,7 +2,7 @@ import { cacheKey, type KeyedRow } from '../db/batched-read.js';
 import { type KeyColumns, type KeyedRead, keyedStatement, Prisma, type Queryable } from '../db/statements.js';
 import type { Position, StateFilter, UserFilter } from '../domain/filters.js';
 import { bucketCoverOf, isOpenAtEnd, isOpenAtStart, startOfRank, type Total, totalOf } from './totals.sql.js';
-import { banOf, LINKED_ACCOUNTS, NO_ACCOUNTS, SHOWN_COLUMNS, type UserRow } from './user-columns.sql.js';
+import { banOfUser, LINKED_ACCOUNTS, NO_ACCOUNTS, SHOWN_COLUMNS, type UserRow } from './user-columns.sql.js';
 
 /* A statement answers keys `k` of one group in one snapshot; each has its own project, size and position. Rows have no order (`usersOf`). */
 
@@ -298,8 +298,7 @@ export function scanUserWindows(db: Queryable, keys: readonly ScanKey[]): Promis
 
 /** The conditions of a state on `u`, each with its AND. A user without a login counts from the registration on. */
 function stateIs({ lastLoginBefore, lastLoginAfter, banned }: StateFilter): Prisma.Sql {
-  // OFFSET 0, so that it is looked up for each user and the bans of all projects are not hashed.
-  const isBanned = Prisma.sql`EXISTS (${banOf('u', Prisma.empty)} OFFSET 0)`;
+  const isBanned = Prisma.sql`EXISTS (${banOfUser(Prisma.sql`1`)})`;
   return Prisma.sql`
     ${lastLoginBefore === null ? Prisma.empty : Prisma.sql`AND coalesce(u.last_login, u.created_at) < ${lastLoginBefore}::timestamptz`}
     ${lastLoginAfter === null ? Prisma.empty : Prisma.sql`AND u.last_login >= ${lastLoginAfter}::timestamptz`}

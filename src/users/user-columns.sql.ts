@@ -162,6 +162,23 @@ export function banOf(row: 'u' | 'k' | 'e', columns: Prisma.Sql): Prisma.Sql {
         AND ${IN_FORCE}`;
 }
 
+/** The ban of user `u` or else of an identity of theirs alone, first the primary one, then the oldest. So many identities are looked up as a user has. */
+export function banOfUser(columns: Prisma.Sql): Prisma.Sql {
+  return Prisma.sql`
+      SELECT ${columns} FROM (
+        SELECT u.project_id, u.auth_method, u.auth_value_key, 0 AS place
+        UNION ALL
+        SELECT * FROM (
+          SELECT i.project_id, i.auth_method, i.auth_value_key, i.id FROM identities i
+          WHERE i.project_id = u.project_id AND i.user_id >= u.id AND i.user_id <= u.id
+          ORDER BY i.user_id
+        ) AS linked
+      ) AS e
+      CROSS JOIN LATERAL (${banOf('e', Prisma.sql`b.*`)} OFFSET 0) AS b
+      ORDER BY b.user_id IS NULL, e.place
+      LIMIT 1`;
+}
+
 /** A user as a row has them, with LINKED_ACCOUNTS or NO_ACCOUNTS. */
 export type UserRow = Omit<User, 'accounts'> & { linked: string | null };
 

@@ -16,7 +16,6 @@ import { LARGEST_ID } from '../domain/parse.js';
 import type { ProjectScope } from '../domain/projects.js';
 import { type Account, noUser, type User, userWeight } from '../domain/users.js';
 import type { Address } from '../domain/wallets.js';
-import { AppError } from '../errors.js';
 import { deleteOldKeys, repeatAnswer, retryOf } from '../projects/idempotency.js';
 import { isKeyTaken } from '../projects/idempotency.sql.js';
 import { findUsersByExternalId, findUsersById, findUsersByIdentity } from './find-users.sql.js';
@@ -280,22 +279,6 @@ export function createUsers(db: Database, totals: Totals) {
       if (row.refusal === 'external id taken') throw externalIdTaken(row.takenBy);
       if (row.refusal === 'email banned') throw identityBanned();
       return pickUser(row);
-    },
-
-    /** Makes a removed user current again, until erased. NOT_FOUND; CONFLICT for a current user, or another with the identity or external id. */
-    async restoreUser(scope: ProjectScope, id: bigint, requestId: string | null = null): Promise<void> {
-      const actor = scope.actorFor('restore', requestId);
-      if (id > LARGEST_ID) throw noUser(id);
-      const { outcome, takenBy, method } = await writes.restoreUser(db, actor, id);
-      if (outcome === 'restored') return;
-      if (outcome === 'unknown') throw noUser(id);
-      if (outcome === 'current') throw new AppError('CONFLICT', `User ${id} is not removed.`);
-      const other = takenBy === null ? 'another user' : `user ${takenBy}`;
-      const why =
-        outcome === 'identity taken'
-          ? `an identity${method === null ? '' : ` by ${method}`} is that of ${other} now`
-          : `${other} has the external ID now`;
-      throw new AppError('CONFLICT', `User ${id} cannot be restored: ${why}. Remove that user first.`);
     },
 
     /** The number of users that `purgeRemoved` would erase. */

@@ -56,7 +56,7 @@ test('a ban has the reason and the end of the last time that each was given; the
   expect(first).toMatchObject({ reason: 'spam', expiresAt: anHour });
   expect(await ban(project, 'EVE@example.com', 'spam', anHour)).toEqual({ ...first, changed: false });
   expect(await ban(project, 'eve@example.com', 'fraud', aDay)).toMatchObject({
-    ...{ createdAt: first.createdAt, reason: 'fraud', expiresAt: aDay },
+    ...{ createdAt: first?.createdAt, reason: 'fraud', expiresAt: aDay },
   });
   expect((await read(project)).bans.nodes).toEqual([
     { authValue: 'eve@example.com', reason: 'fraud', expiresAt: aDay },

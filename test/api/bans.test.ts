@@ -109,3 +109,91 @@ describe('bans', () => {
     }
   });
 });
+
+describe('bans by a backend', () => {
+  const LOGIN = `mutation ($authMethod: String!, $authValue: String!) {
+    recordLogin(input: { authMethod: $authMethod, authValue: $authValue }) { user { id } }
+  }`;
+  const BAN = `mutation ($identity: IdentityInput!, $reason: String = null, $end: String = null, $key: String = null) {
+    banIdentity(identity: $identity, reason: $reason, expiresAt: $end, idempotencyKey: $key) {
+      ban { authMethod authValue reason expiresAt isOfUser user { id } }
+    }
+  }`;
+  const UNBAN = `mutation ($identity: IdentityInput!, $key: String = null) {
+    unbanIdentity(identity: $identity, idempotencyKey: $key) { user { id } }
+  }`;
+  const github = (authValue: string) => ({ authMethod: 'github', authValue });
+  const run = async (document: string, variables: Json): Promise<Json> => {
+    const { data, errors } = await project.graphql(document, variables);
+    return errors?.[0]?.extensions.code ?? Object.values(data as Json)[0];
+  };
+
+  test('are of one identity, whether a user has it or not, and end when they are lifted', async () => {
+    const { user } = await run(LOGIN, github('one'));
+    const end = '2099-01-31T12:00:00.000Z';
+    expect(await run(BAN, { identity: github('one'), reason: 'spam', end })).toEqual({
+      ban: { ...github('one'), reason: 'spam', expiresAt: end, isOfUser: false, user },
+    });
+    expect(await run(LOGIN, github('one'))).toBe('BANNED');
+    expect((await run(BAN, { identity: github('nobody') })).ban).toMatchObject({ reason: null, user: null });
+    expect(await run(LOGIN, github('nobody'))).toBe('BANNED');
+    expect(await run(UNBAN, { identity: github('nobody') })).toEqual({ user: null });
+    expect(await run(UNBAN, { identity: github('one') })).toEqual({ user });
+    expect(await run(UNBAN, { identity: github('one') })).toEqual({ user });
+    expect(await run(LOGIN, github('one'))).toEqual({ user });
+    const { audit, projects } = app.context.services;
+    const trail = await audit.listEntries(await projects.getScope(project.appId), null, 100);
+    const ofUser = trail.filter(({ userId }) => userId === Number(user.id));
+    expect(ofUser).toMatchObject([
+      { action: 'ban', actor: 'main' },
+      { action: 'unban', actor: 'main' },
+    ]);
+  });
+
+  test('happen once for a key, however often and at once they are sent', async () => {
+    const identity = github('retried');
+    const ban = { identity, reason: 'first', key: 'ban-1' };
+    const answers = await Promise.all(Array.from({ length: 6 }, () => run(BAN, ban)));
+    for (const answer of answers) expect(answer.ban.reason).toBe('first');
+    expect(await run(BAN, { ...ban, reason: 'second' })).toBe('IDEMPOTENCY_KEY_REUSED');
+    await run(UNBAN, { identity, key: 'ban-2' });
+    expect(await run(BAN, ban)).toEqual({ ban: null });
+    expect((await run(LOGIN, identity)).user.id).toBeDefined();
+    await run(BAN, { identity });
+    await run(UNBAN, { identity, key: 'ban-2' });
+    expect(await run(LOGIN, identity)).toBe('BANNED');
+  });
+
+  test('of a user are shown before that of an identity alone, and a page of them takes one more statement', async () => {
+    const ids: string[] = [];
+    for (const name of ['whole', 'primary', 'linked', 'free']) {
+      const { user } = await run(LOGIN, github(name));
+      ids.push(user.id);
+      const input = { authMethod: 'google', authValue: name };
+      await run(
+        'mutation ($id: ID!, $input: LinkIdentityInput!) { linkIdentity(userId: $id, input: $input) { user { id } } }',
+        {
+          ...{ id: user.id, input },
+        },
+      );
+    }
+    await run(BAN, { identity: { authMethod: 'google', authValue: 'whole' }, reason: 'alone' });
+    await run('mutation ($id: ID!) { banUser(id: $id, reason: "all") { user { id } } }', { id: ids[0] });
+    await run(BAN, { identity: github('primary') });
+    await run(BAN, { identity: { authMethod: 'google', authValue: 'linked' } });
+    const SHOWN = 'id ban { authMethod reason isOfUser user { id } }';
+    app.statements.length = 0;
+    const { data } = await project.graphql(`query ($ids: [ID!]!) { usersByIds(ids: $ids) { ${SHOWN} } }`, { ids });
+    expect(app.statements.filter((sql) => !/app_secrets/.test(sql))).toHaveLength(2);
+    const shown = (id: string | undefined, ban: Json) => ({ id, ban: ban && { reason: null, user: { id }, ...ban } });
+    expect(data.usersByIds).toEqual([
+      shown(ids[0], { authMethod: 'github', reason: 'all', isOfUser: true }),
+      shown(ids[1], { authMethod: 'github', isOfUser: false }),
+      shown(ids[2], { authMethod: 'google', isOfUser: false }),
+      shown(ids[3], null),
+    ]);
+    const { nodes } = await run('{ users(first: 100, filter: { banned: true }) { nodes { id } } }', {});
+    expect(nodes.map(({ id }: Json) => id)).toEqual(expect.arrayContaining(ids.slice(0, 3)));
+    expect(nodes.map(({ id }: Json) => id)).not.toContain(ids[3]);
+  });
+});

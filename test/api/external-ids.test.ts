@@ -192,13 +192,13 @@ test('the external id of a removed user is free, and a user is not restored whil
   expect(await find(project, 'A-1')).toBe(null);
   const other = (await recordLogin(project, { ...grace, externalId: 'A-1' })).data.recordLogin.user;
   expect((await find(project, 'A-1')).id).toBe(other.id);
-  await expect(users.restoreUser(scope, BigInt(user.id))).rejects.toMatchObject({
+  await expect(app.context.services.identities.restore(scope, BigInt(user.id))).rejects.toMatchObject({
     code: 'CONFLICT',
     message: `User ${user.id} cannot be restored: user ${other.id} has the external ID now. Remove that user first.`,
   });
   expect(await users.searchAny(scope, 'A-1', true)).toMatchObject([{ id: Number(user.id), externalId: 'A-1' }]);
   await remove(project, other.id);
-  await users.restoreUser(scope, BigInt(user.id));
+  await app.context.services.identities.restore(scope, BigInt(user.id));
   expect((await find(project, 'A-1')).id).toBe(user.id);
 });
 

@@ -162,16 +162,16 @@ describe('a removed user', () => {
   test('takes the identities along, and is restored with them unless one is taken', async () => {
     const { user } = await login('email', 'restored@example.com');
     await link(user.id, 'google', 'restored');
-    const { projects, users } = app.context.services;
+    const { projects, identities } = app.context.services;
     const scope = await projects.getScope(project.appId);
     await ask('mutation ($id: ID!) { deleteUser(id: $id) { id } }', { id: user.id });
     expect(await find('google', 'restored')).toBeNull();
-    await users.restoreUser(scope, BigInt(user.id));
+    await identities.restore(scope, BigInt(user.id));
     expect(await find('google', 'restored')).toBe(user.id);
     await ask('mutation ($id: ID!) { deleteUser(id: $id) { id } }', { id: user.id });
     const again = await login('google', 'restored');
     expect(again.created).toBe(true);
-    await expect(users.restoreUser(scope, BigInt(user.id))).rejects.toMatchObject({
+    await expect(identities.restore(scope, BigInt(user.id))).rejects.toMatchObject({
       code: 'CONFLICT',
       message: expect.stringContaining(`an identity by google is that of user ${again.user.id} now`),
     });
@@ -228,6 +228,10 @@ describe('identities and metadata', () => {
       expect(names((await ask(document, { id: user.id, input })).user)).toHaveLength(2);
     const other = await ask(document, { id: user.id, input: { ...input, authValue: 'other' } });
     expect(codeOf(other)).toBe('IDEMPOTENCY_KEY_REUSED');
+    const unlink = UNLINK.replace('identity: $identity)', 'identity: $identity, idempotencyKey: "unlink-1")');
+    const identity = { authMethod: 'google', authValue: 'retry' };
+    const all = await Promise.all(Array.from({ length: 5 }, () => ask(unlink, { id: user.id, identity })));
+    for (const answer of all) expect(names(answer.user)).toHaveLength(1);
   });
 });
 

@@ -7,7 +7,7 @@ import { type Json, type TestProject, useTestApp } from '../support/app.js';
 const app = useTestApp();
 const scopeOf = ({ appId }: TestProject) => app.context.services.projects.getScope(appId);
 const restore = async (project: TestProject, id: number) =>
-  app.context.services.users.restoreUser(await scopeOf(project), BigInt(id));
+  app.context.services.identities.restore(await scopeOf(project), BigInt(id));
 const remove = (project: TestProject, id: number) => project.rest(`/server/users/${id}`, { method: 'DELETE' });
 const ada = { auth_method: 'email', auth_value: 'Ada@example.com' };
 
@@ -99,4 +99,29 @@ test('of restorations and registrations at the same time, one identity remains o
     expect(login).toMatchObject({ value: { errors: undefined } });
     await requireExact(project, 1);
   }
+});
+
+test('a backend restores a user, once for a key', async () => {
+  const [project, user] = await createAda();
+  const document = `mutation ($id: ID!, $key: String = null) {
+    restoreUser(id: $id, idempotencyKey: $key) { user { id loginCount accounts { publicKey } } }
+  }`;
+  const run = (key: string | null, id = user.id) => project.graphql(document, { id, key });
+  const removed = await project.graphql(`mutation { deleteUser(id: ${user.id}) { id deletedUserId } }`);
+  expect(removed.data.deleteUser).toEqual({ id: String(user.id), deletedUserId: String(user.id) });
+  const answers = await Promise.all(Array.from({ length: 5 }, () => run('restore-1')));
+  const accounts = [{ publicKey: ethereumAddress(7) }];
+  for (const { data, errors } of answers)
+    expect({ data, errors }).toEqual({
+      data: { restoreUser: { user: { id: String(user.id), loginCount: 3, accounts } } },
+      errors: undefined,
+    });
+  expect((await run(null)).errors?.[0]).toMatchObject({
+    message: `User ${user.id} is not removed.`,
+    extensions: { code: 'CONFLICT' },
+  });
+  expect((await run(null, 999_999)).errors?.[0]?.extensions.code).toBe('NOT_FOUND');
+  expect((await run('restore-1', 999_999)).errors?.[0]?.extensions.code).toBe('IDEMPOTENCY_KEY_REUSED');
+  const trail = await app.context.services.audit.listEntries(await scopeOf(project), null, 10);
+  expect(trail.filter(({ action }) => action === 'restore')).toMatchObject([{ actor: 'main', userId: user.id }]);
 });

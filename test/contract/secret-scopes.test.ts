@@ -113,6 +113,13 @@ const FIELDS: readonly [needs: Scope, query: () => string][] = [
     }`,
   ],
   ['write', () => `mutation { banUser(id: ${userId}) { user { id } } unbanUser(id: ${userId}) { user { id } } }`],
+  [
+    'write',
+    () => `mutation {
+      banIdentity(identity: { authMethod: "google", authValue: "banned" }) { ban { reason } }
+      unbanIdentity(identity: { authMethod: "google", authValue: "banned" }) { __typename }
+    }`,
+  ],
   ['write', () => `mutation { updateUser(id: ${userId}, input: { externalId: "A-1" }) { user { id } } }`],
 ];
 
@@ -150,7 +157,14 @@ test('every field of Query and Mutation is tested above, or needs no scope', asy
   const asked = FIELDS.map(([, query]) => query()).join(' ');
   const left = all.filter((name) => !new RegExp(`\\b${name}\\b`).test(asked));
   // These have their own test, because they can succeed only once.
-  expect(left.toSorted()).toEqual(['deleteUser', 'mergeUsers', 'parseAddress', 'unlinkAccount']);
+  expect(left.toSorted()).toEqual([
+    'caller',
+    'deleteUser',
+    'mergeUsers',
+    'parseAddress',
+    'restoreUser',
+    'unlinkAccount',
+  ]);
 });
 
 test('a refused operation changes nothing, and an allowed operation is performed', async () => {
@@ -164,6 +178,16 @@ test('a refused operation changes nothing, and an allowed operation is performed
   expect((await project.rest(`/server/users/${user.id}`)).status).toBe(200);
   expect((await graphql('write', remove)).data).toEqual({ deleteUser: { id: user.id } });
   expect((await project.rest(`/server/users/${user.id}`)).status).toBe(404);
+  const restore = `mutation { restoreUser(id: ${user.id}) { user { id } } }`;
+  for (const scope of ['read', 'verify', 'changes'] as const)
+    expect((await graphql(scope, restore)).errors[0].extensions.code).toBe('FORBIDDEN');
+  expect((await graphql('write', restore)).data).toEqual({ restoreUser: { user: { id: user.id } } });
+});
+
+test.each(SCOPES)('a secret for %s may ask who it is', async (scope) => {
+  const { data } = await graphql(scope, '{ caller { projectName appId secretLabel scopes expiresAt } }');
+  const caller = { projectName: 'Test', appId: project.appId, secretLabel: scope, scopes: [scope.toUpperCase()] };
+  expect(data).toEqual({ caller: { ...caller, expiresAt: null } });
 });
 
 test.each(SCOPES)('a secret for %s may parse addresses and read the schema', async (scope) => {
@@ -190,7 +214,6 @@ test('operator actions are refused to every secret, with any scopes', async () =
   await expect(async () => audit.listEntries(scope, null, 1)).rejects.toMatchObject(isNotPermitted);
   await expect(async () => users.searchAny(scope, '1')).rejects.toMatchObject(isNotPermitted);
   await expect(async () => users.describeUser(scope, 1n)).rejects.toMatchObject(isNotPermitted);
-  await expect(async () => users.restoreUser(scope, 1n)).rejects.toMatchObject(isNotPermitted);
   await expect(async () => bans.listBans(scope, { limit: 1 })).rejects.toMatchObject(isNotPermitted);
   await expect(async () => lifecycle.disableProject(scope)).rejects.toMatchObject(isNotPermitted);
   await expect(async () => lifecycle.deleteProject(scope, deletion)).rejects.toMatchObject(isNotPermitted);

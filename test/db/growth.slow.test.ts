@@ -187,6 +187,7 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
         db,
         [at, SMALL].map(({ projectId }) => ({ projectId, after: POSITION, limit: 20 })),
       ),
+    findBan: (db, at) => bans.findBan(db, at.projectId, identity(at)),
     findBanned: (db, at) =>
       bans.findBanned(
         db,
@@ -299,6 +300,8 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     findOwnersOfBatch: about(80, (db, at) => ownersOf(at, (wanted) => owners.findOwnersOfBatch(db, wanted))),
   },
   'idempotency-keys': {
+    findEarlier: (db, at) => keys.findEarlier(db, at.projectId, { key: 'key 5', requestHash: '00' }),
+    storeKey: (db, at) => keys.storeKey(db, at.projectId, { key: 'of an act', requestHash: '00' }),
     deleteExpiredKeys: about(50, (db, { projectId }) => keys.deleteExpiredKeys(db, projectId, 50)),
     listProjectsWithExpiredKeys: about(PROJECTS, (db) => keys.listProjectsWithExpiredKeys(db)),
   },
@@ -308,7 +311,6 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     coverIdentities: (db, at) => identities.coverIdentities(db, at.projectId, BigInt(at.id)),
     deleteAccount: (db, at) => identities.deleteAccount(db, at.projectId, BigInt(at.id), `a${at.id}`),
     deleteIdentity: (db, at) => identities.deleteIdentity(db, at.projectId, at.id),
-    findEarlier: (db, at) => identities.findEarlier(db, at.projectId, { key: 'key 5', requestHash: '00' }),
     findIdentities: (db, at) =>
       each([[at], [at, LARGE, SMALL]], (users) =>
         identities.findIdentities(
@@ -317,7 +319,6 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
         ),
       ),
     insertIdentity: (db, at) => identities.insertIdentity(db, at.projectId, BigInt(at.id), LINKED),
-    isBanned: (db, at) => identities.isBanned(db, at.projectId, identity(at)),
     lockUsers: (db, at) =>
       each([true, false], (removed) =>
         identities.lockUsers(db, at.projectId, [BigInt(at.id), BigInt(at.id + 1)], removed),
@@ -333,7 +334,6 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     setEmail: (db, at) =>
       each([null, at.id], (id) => identities.setEmail(db, at.projectId, BigInt(at.id), { ...LINKED, id })),
     setPrimary: (db, at) => identities.setPrimary(db, at.projectId, BigInt(at.id), LINKED),
-    storeKey: (db, at) => identities.storeKey(db, at.projectId, { key: 'of an act', requestHash: '00' }),
   },
   'import-users': {
     addOrUpdateUsers: about(
@@ -673,6 +673,7 @@ const NO_STATEMENTS: Record<string, readonly string[]> = {
   'totals/totals': ['methodIs', 'startOfRank', 'totalOf'],
   'user-columns': [
     'banOf',
+    'banOfUser',
     'changesFields',
     'importUpdates',
     'loginUpdates',

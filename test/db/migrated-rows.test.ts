@@ -104,7 +104,7 @@ test('users and bans with a misspelt method can be read, banned, unbanned, remov
   await identities.ban(scope, google, {});
 
   await users.removeUser(scope, emial, null);
-  await users.restoreUser(scope, emial);
+  await identities.restore(scope, emial);
   const lines: string[] = [];
   await transfers.exportUsers(scope, {
     write: async (chunk) => void lines.push(...chunk.split('\n').filter((line) => line !== '')),
