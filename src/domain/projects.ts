@@ -1,4 +1,3 @@
-import { hash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import type * as models from '../db/generated/prisma/client.js';
 import { type AuditAction, SecretScope } from '../db/generated/prisma/enums.js';
@@ -177,28 +176,6 @@ export function faultInForm({ appId, appSecret }: Credentials): FaultInForm | nu
   if (/^app_/.test(appId) && !APP_ID.test(appId)) return ['malformed_app_id', 'The App ID looks cut or mistyped.'];
   if (!appSecret.startsWith('uds_') || isSecret(appSecret)) return null;
   return ['malformed_secret', 'The App Secret looks cut or mistyped.'];
-}
-
-/** SHA-256, the only form in which a secret is stored. It has 256 random bits, so no slow hash is needed. */
-export function hashSecret(secret: string): Buffer<ArrayBuffer> {
-  return hash('sha256', secret, 'buffer') as Buffer<ArrayBuffer>;
-}
-
-/** By secret: those that this turn of the event loop has read. Nothing is kept beyond the turn. */
-let hashesOfTurn = new Map<string, string>();
-
-/** The hash as text, which is faster to look up. Many requests of one turn have the same secret, which is hashed once for all. */
-export function hashSecretAsText(secret: string): string {
-  const cached = hashesOfTurn.get(secret);
-  if (cached !== undefined) return cached;
-  if (hashesOfTurn.size === 0) setImmediate(forgetHashes);
-  const hashed = hash('sha256', secret, 'base64');
-  hashesOfTurn.set(secret, hashed);
-  return hashed;
-}
-
-function forgetHashes(): void {
-  hashesOfTurn = new Map();
 }
 
 /** The CRC-32 of the text before it, in base62, the highest digit first. */

@@ -1,4 +1,4 @@
-import { timingSafeEqual } from 'node:crypto';
+import { hash, timingSafeEqual } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { createBackground, type OnFailure } from '../db/background.js';
 import { createBatchedRead } from '../db/batched-read.js';
@@ -10,8 +10,6 @@ import {
   APP_ID,
   type Caller,
   type Credentials,
-  hashSecret,
-  hashSecretAsText,
   makeSecret,
   noProject,
   OPERATOR,
@@ -211,6 +209,28 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
 function projectDisabled(): AppError {
   const message = 'The project is disabled. Its data is kept, and its operator can enable it.';
   return new RefusedCredentials('project_disabled', message, 'PROJECT_DISABLED');
+}
+
+/** SHA-256, the only form in which a secret is stored. It has 256 random bits, so no slow hash is needed. */
+export function hashSecret(secret: string): Buffer<ArrayBuffer> {
+  return hash('sha256', secret, 'buffer') as Buffer<ArrayBuffer>;
+}
+
+/** By secret: those that this turn of the event loop has read. Nothing is kept beyond the turn. */
+let hashesOfTurn = new Map<string, string>();
+
+/** The hash as text, which is faster to look up. Many requests of one turn have the same secret, which is hashed once for all. */
+function hashSecretAsText(secret: string): string {
+  const cached = hashesOfTurn.get(secret);
+  if (cached !== undefined) return cached;
+  if (hashesOfTurn.size === 0) setImmediate(forgetHashes);
+  const hashed = hash('sha256', secret, 'base64');
+  hashesOfTurn.set(secret, hashed);
+  return hashed;
+}
+
+function forgetHashes(): void {
+  hashesOfTurn = new Map();
 }
 
 /** The cache has the hash of a secret, never the secret. */

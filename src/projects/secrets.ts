@@ -2,7 +2,6 @@ import type { Database } from '../db/database.js';
 import type { Queryable } from '../db/statements.js';
 import { isTooLong } from '../domain/input-limits.js';
 import {
-  hashSecret,
   MAIN_LABEL,
   makeSecret,
   type NewSecret,
@@ -12,6 +11,7 @@ import {
   type Secret,
 } from '../domain/projects.js';
 import { AppError, badInput, show } from '../errors.js';
+import { hashSecret } from './projects.js';
 import { lockProject } from './projects.sql.js';
 import {
   type AddedSecret,
