@@ -1,4 +1,3 @@
-import { PrismaPg } from '@prisma/adapter-pg';
 import pg from 'pg';
 import { closeAll } from '../closers.js';
 import type { DatabaseConfig } from '../config/config.js';
@@ -27,7 +26,6 @@ export interface Database extends Queryable {
   start(): Promise<void>;
   /** Stops the embedded engine at once (embedded.ts). Does nothing on PostgreSQL. */
   abandon(): void;
-  readonly prisma: PrismaClient;
   /** Reads by the models of Prisma, for what is cold. UNAVAILABLE while the database is away. */
   models<Result>(work: (models: PrismaClient) => Promise<Result>): Promise<Result>;
   /** Changes rows by the models of Prisma in one transaction, and again after a conflict. */
@@ -194,8 +192,8 @@ function fromPool(
   { openReplica, ...engine }: Engine,
 ): Database {
   pool.on('error', (error) => options.onIdleError?.(error));
-  const adapterOptions: AdapterOptions = { statementNameGenerator: ({ sql }) => statementName(sql) };
-  const prisma = createPrisma(pool, adapterOptions, options);
+  // Most commands need no models, and to load them takes longer than their statements.
+  let loading: Promise<PrismaClient> | null = null;
   // The statement that waits reports a broken connection. Without a listener the process would end.
   pool.on('connect', (connection) => connection.on('error', () => undefined));
   const readMs = limitMs + QUERY_TIMEOUT_MARGIN_MS;
@@ -212,8 +210,11 @@ function fromPool(
   const replica = openReplica(primary);
   const models: Database['models'] = (work) =>
     withRetries(async () => {
-      // Prisma names the schema in its statements; all others leave that to search_path.
-      adapterOptions.schema ??= await readValue<string>(single, Prisma.sql`SELECT current_schema()::text`);
+      loading ??= loadPrisma(pool, single, options);
+      const prisma = await loading.catch((error) => {
+        loading = null;
+        throw error;
+      });
       return work(prisma).catch((error) => {
         throw fromPrisma(error);
       });
@@ -221,7 +222,6 @@ function fromPool(
 
   return {
     ...engine,
-    prisma,
     withdrawable: (mayBegin) => retried(statementsOn(pool, limit, mayBegin)),
     statementMs: limitMs === 0 ? 0 : readMs,
     models,
@@ -249,7 +249,13 @@ function fromPool(
       // To truncate would lock the table for a moment, and the next deltas need its space anyway.
       await engine.direct.query('VACUUM (TRUNCATE off) tally_deltas');
     },
-    close: () => closeAll([() => engine.close(), () => pool.end(), () => prisma.$disconnect(), () => replica?.close()]),
+    close: () =>
+      closeAll([
+        () => engine.close(),
+        () => pool.end(),
+        async () => (await loading)?.$disconnect(),
+        () => replica?.close(),
+      ]),
   };
 }
 
@@ -282,11 +288,12 @@ function keepSession(
   return keepConnection(connection, runIn, (error) => onFailure(error as Error));
 }
 
-type AdapterOptions = NonNullable<ConstructorParameters<typeof PrismaPg>[1]>;
-
-function createPrisma(pool: pg.Pool, adapterOptions: AdapterOptions, { onStatement }: DatabaseOptions): PrismaClient {
+async function loadPrisma(pool: pg.Pool, db: Queryable, { onStatement }: DatabaseOptions): Promise<PrismaClient> {
+  // Prisma names the schema in its statements; all others leave that to search_path.
+  const schema = await readValue<string>(db, Prisma.sql`SELECT current_schema()::text`);
+  const { PrismaPg } = await import('@prisma/adapter-pg');
   const prisma = new PrismaClient({
-    adapter: new PrismaPg(pool, adapterOptions),
+    adapter: new PrismaPg(pool, { schema, statementNameGenerator: ({ sql }) => statementName(sql) }),
     transactionOptions: { maxWait: EMBEDDED_CONNECT_TIMEOUT_MS, timeout: 30_000 },
     ...(onStatement && { log: [{ emit: 'event', level: 'query' }] as const }),
   });

@@ -64,7 +64,7 @@ describe('an address that thousands of users have linked', () => {
   const address = stellarAddress(2);
   let ids: string[];
   beforeAll(async () => {
-    await app.context.db.prisma.$executeRaw(Prisma.sql`
+    await app.context.db.query(Prisma.sql`
       WITH made AS (
         INSERT INTO users (project_id, auth_method, auth_value, auth_value_key)
         SELECT ${projectId}::int, 'passkey', 'crowd' || n, 'crowd' || n FROM generate_series(1, 5000) AS n
@@ -77,7 +77,7 @@ describe('an address that thousands of users have linked', () => {
     ids = linked.map(({ id }) => String(id));
   });
   const removeFirst = (count: number) =>
-    app.context.db.prisma.$executeRaw(Prisma.sql`
+    app.context.db.query(Prisma.sql`
       UPDATE users SET deleted_at = now()
       WHERE project_id = ${projectId} AND id = ANY (${ids.slice(0, count).map(BigInt)}::bigint[])`);
   const statements = async (work: () => Promise<unknown>) => {

@@ -21,12 +21,12 @@ const idOf = async (of: TestProject) => (await scopeOf(of)).projectIdFor('operat
 /** Adds users with one login email by plain SQL. Every third user has the same instant as the next one. */
 async function addUsers(email: string, count: number, options: { accounts?: number; valueBytes?: number } = {}) {
   const { accounts = 0, valueBytes = 0 } = options;
-  const { prisma } = app.context.db;
-  await prisma.$executeRaw(Prisma.sql`
+  const { db } = app.context;
+  await db.query(Prisma.sql`
     INSERT INTO users (project_id, auth_method, auth_value, auth_value_key, login_email, created_at)
     SELECT ${projectId}::int, 'google', v || repeat('x', ${valueBytes}::int), v, ${email}, '2026-01-01T00:00:00Z'::timestamptz + n / 2 * interval '1 second'
     FROM generate_series(1, ${count}::int) AS n, LATERAL (SELECT ${email} || n AS v) AS each`);
-  await prisma.$executeRaw(Prisma.sql`
+  await db.query(Prisma.sql`
     INSERT INTO accounts (project_id, user_id, network, public_key, address_key, wallet_type)
     SELECT u.project_id, u.id, 'ethereum', key, key, 'custodial'
     FROM users u, generate_series(1, ${accounts}::int) AS n, LATERAL (SELECT '0x' || lpad(n::text, 40, '0') AS key) AS each
@@ -74,7 +74,7 @@ describe('every match is returned, newest first', () => {
     expect(ids).toHaveLength(30);
     // A search reads the links of the first users first.
     for (const left of [12, 8, 1, 0]) {
-      await app.context.db.prisma.$executeRaw(Prisma.sql`
+      await app.context.db.query(Prisma.sql`
         UPDATE users SET deleted_at = now()
         WHERE project_id = ${projectId} AND id = ANY (${ids.slice(left).map(BigInt)}::bigint[])`);
       expect(await idsByRest()).toEqual(ids.slice(0, left));
@@ -87,7 +87,7 @@ describe('every match is returned, newest first', () => {
 test('a search by address finds the few users left of thousands with that address', async () => {
   const address = stellarAddress(3);
   const { db } = app.context;
-  await db.prisma.$executeRaw(Prisma.sql`
+  await db.query(Prisma.sql`
     WITH made AS (
       INSERT INTO users (project_id, auth_method, auth_value, auth_value_key, created_at, deleted_at)
       SELECT ${projectId}::int, 'passkey', 'had' || n, 'had' || n, '2026-01-01T00:00:00Z'::timestamptz + hashint4(n) % 100 * interval '1 second',
@@ -174,9 +174,9 @@ describe('a result that is too large for one answer is refused, not truncated', 
     // Ids with the maximum number of digits.
     const { db } = app.context;
     const largest = 9_007_199_254_740_000n;
-    await db.prisma.$executeRaw(Prisma.sql`
+    await db.query(Prisma.sql`
       UPDATE users SET id = ${largest} WHERE project_id = ${projectId} AND login_email = 'large@example.com'`);
-    await db.prisma.$executeRaw(Prisma.sql`
+    await db.query(Prisma.sql`
       UPDATE accounts SET id = ${largest} + id WHERE project_id = ${projectId} AND user_id = ${largest}`);
     const key = { projectId, value: 'large@example.com', withAccounts: true };
     const [measured] = await measureByEmail(db, key, 10);

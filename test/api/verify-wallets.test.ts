@@ -174,7 +174,7 @@ describe('an address that many removed users have had', () => {
   const DESERTED = stellarAddress(71);
   beforeAll(async () => {
     const addLinks = (name: string, address: string, count: number) =>
-      app.context.db.prisma.$executeRaw(Prisma.sql`
+      app.context.db.query(Prisma.sql`
         WITH made AS (
           INSERT INTO users (project_id, auth_method, auth_value, auth_value_key, deleted_at)
           SELECT ${projectId}::int, 'passkey', ${name} || n, ${name} || n, now() FROM generate_series(1, ${count}::int) AS n

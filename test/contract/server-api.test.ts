@@ -268,16 +268,16 @@ describe('Errors', () => {
 
   test('500: the service could not complete the request', async () => {
     const project = await app.createProject();
-    const { prisma } = app.context.db;
+    const { pool } = app.context.db;
     // A count reads the tallies, not the users.
     const tables = ['users', 'tallies'];
-    for (const table of tables) await prisma.$executeRawUnsafe(`ALTER TABLE ${table} RENAME TO ${table}_elsewhere`);
+    for (const table of tables) await pool.query(`ALTER TABLE ${table} RENAME TO ${table}_elsewhere`);
     try {
       const answers = await Promise.all(SIX_ROUTES.map(({ path, init }) => project.rest(path, init)));
       for (const answer of answers)
         expect(expectError(answer, 500)).toBe('The service could not complete the request.');
     } finally {
-      for (const table of tables) await prisma.$executeRawUnsafe(`ALTER TABLE ${table}_elsewhere RENAME TO ${table}`);
+      for (const table of tables) await pool.query(`ALTER TABLE ${table}_elsewhere RENAME TO ${table}`);
     }
   });
 });

@@ -12,7 +12,7 @@ const METHODS = ['email', 'passkey', 'wallet', 'socials'] as const;
 
 /** Inserts `count` users with the same creation time by plain SQL. */
 async function insertUsers(project: TestProject, createdAt: string, count: number, method: string): Promise<void> {
-  await app.context.db.prisma.$executeRaw(Prisma.sql`
+  await app.context.db.query(Prisma.sql`
     INSERT INTO users (project_id, auth_method, auth_value, auth_value_key, created_at)
     SELECT p.id, ${method}, v, v, ${createdAt}::timestamptz
     FROM projects p, generate_series(1, ${count}::int) AS n, LATERAL (SELECT gen_random_uuid()::text || n AS v) AS each
@@ -101,16 +101,16 @@ const change = fc.oneof(
 type Change = typeof change extends fc.Arbitrary<infer Step> ? Step : never;
 
 async function apply(project: TestProject, step: Change): Promise<void> {
-  const { prisma } = app.context.db;
+  const { db } = app.context;
   const mine = Prisma.sql`project_id = (SELECT id FROM projects WHERE app_id = ${project.appId})`;
   if (step.kind === 'insert') await insertUsers(project, step.at.toISOString(), step.count, step.method);
   else if (step.kind === 'fold') await fold(project);
   else if (step.kind === 'erase') {
-    await prisma.$executeRaw(Prisma.sql`DELETE FROM users WHERE ${mine} AND id % ${step.share} = 0`);
+    await db.query(Prisma.sql`DELETE FROM users WHERE ${mine} AND id % ${step.share} = 0`);
   } else if (step.kind === 'remove') {
-    await prisma.$executeRaw(Prisma.sql`UPDATE users SET deleted_at = now() WHERE ${mine} AND id % ${step.share} = 0`);
+    await db.query(Prisma.sql`UPDATE users SET deleted_at = now() WHERE ${mine} AND id % ${step.share} = 0`);
   } else {
-    await prisma.$executeRaw(
+    await db.query(
       Prisma.sql`UPDATE users SET created_at = ${step.at}, auth_method = 'github' WHERE ${mine} AND id % ${step.share} = 0`,
     );
   }
@@ -138,7 +138,7 @@ test('a day with many users of one instant is cut into slices, and its deep page
   await insertUsers(project, '2025-01-15T12:00:00Z', 12_000, 'email');
   await insertUsers(project, '2025-01-15T18:00:00Z', 500, 'google');
   await fold(project);
-  const slices = await app.context.db.prisma.$queryRaw<{ users: number }[]>(Prisma.sql`
+  const slices = await app.context.db.query<{ users: number }>(Prisma.sql`
     SELECT sum(s.users)::int AS users FROM tally_slices s JOIN projects p ON p.id = s.project_id
     WHERE p.app_id = ${project.appId} GROUP BY s.starts_at, s.starts_id`);
   expect(slices.reduce((sum, { users }) => sum + users, 0)).toBe(12_500);
@@ -195,7 +195,7 @@ test('filters by instants of a crowded day are exact on every page, before and a
       async (changes, questions, ranges, seed) => {
         const project = await app.createProject();
         // The users are spread over half a day, so that slices start at instants that no filter uses.
-        await app.context.db.prisma.$executeRaw(Prisma.sql`
+        await app.context.db.query(Prisma.sql`
           INSERT INTO users (project_id, auth_method, auth_value, auth_value_key, created_at)
           SELECT p.id, CASE n % 3 WHEN 0 THEN 'email' ELSE 'google' END, 'base' || n, 'base' || n,
                  to_timestamp(${DAY / 1_000}::float8 + hashint8(n + ${seed}::bigint)::bigint % 43200 + 43200)
@@ -212,11 +212,11 @@ test('filters by instants of a crowded day are exact on every page, before and a
         await fold(project);
         await expectTruth(project, asked);
         // At the start of a slice, a wrong bound would include or exclude the whole slice.
-        const starts = await app.context.db.prisma.$queryRaw<{ at: Date }[]>(Prisma.sql`
+        const starts = await app.context.db.query<{ at: string }>(Prisma.sql`
           SELECT DISTINCT s.starts_at AS at FROM tally_slices s JOIN projects p ON p.id = s.project_id
           WHERE p.app_id = ${project.appId} ORDER BY 1`);
         expect(starts.length).toBeGreaterThan(3);
-        const [second, last] = [starts[1]?.at as Date, starts.at(-1)?.at as Date];
+        const [second, last] = [starts[1], starts.at(-1)].map((row) => new Date(row?.at ?? '')) as [Date, Date];
         const every = { methods: [], limit: 100, depth: 0.7 };
         await expectTruth(project, [
           { ...every, from: second, to: new Date(last.getTime() - 1) },
@@ -232,7 +232,7 @@ test('filters by instants of a crowded day are exact on every page, before and a
 
 test('a filter within a crowded day reads only the users of the slices at its ends', async () => {
   const project = await app.createProject();
-  await app.context.db.prisma.$executeRaw(Prisma.sql`
+  await app.context.db.query(Prisma.sql`
     INSERT INTO users (project_id, auth_method, auth_value, auth_value_key, created_at)
     SELECT p.id, 'google', 'v' || n, 'v' || n, to_timestamp(${DAY / 1_000}::float8 + n * 2)
     FROM projects p, generate_series(1, 20000) AS n
@@ -261,10 +261,10 @@ test('a check finds wrong tallies, and a repair corrects them', async () => {
   const scope = await projects.getScope(project.appId);
   expect(await totals.check(scope)).toEqual([]);
 
-  await app.context.db.prisma.$executeRaw(
+  await app.context.db.query(
     Prisma.sql`UPDATE tallies SET users = users + 7 WHERE project_id = ${scope.projectIdFor('operate')} AND span <> 'month'`,
   );
-  await app.context.db.prisma.$executeRaw(
+  await app.context.db.query(
     Prisma.sql`UPDATE tally_slices SET users = users - 1 WHERE project_id = ${scope.projectIdFor('operate')} AND starts_id > 0`,
   );
   const differences = await totals.check(scope);
@@ -309,9 +309,9 @@ test('totals are exact after concurrent logins, removals, imports, rollbacks, pu
         })),
       ),
     (worker, round) =>
-      db.prisma
-        .$transaction(async (tx) => {
-          await tx.$executeRaw(Prisma.sql`
+      db
+        .requestTransaction(async (tx) => {
+          await tx.query(Prisma.sql`
             INSERT INTO users (project_id, auth_method, auth_value, auth_value_key)
             VALUES (${scope.projectIdFor('operate')}, 'passkey', ${`${worker}-${round}`}, ${`${worker}-${round}`})`);
           throw new Error('rolled back');
