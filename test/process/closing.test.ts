@@ -1,6 +1,4 @@
-import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
-import { connect } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { CLI, type Command, outcomeOf, spawnUserdir, startServer, userdirJson } from '../support/command.js';
@@ -20,20 +18,6 @@ test('a server runs all close handlers, reports the first failure, and exits bef
   expect(stderr).not.toContain('The pool failed to close.');
   expect(readdirSync(dataDir).filter((name) => name.startsWith('lock') || name === 'command.json')).toEqual([]);
   expect(await userdirJson(database.env, ['totals', 'check'])).toMatchObject({ differences: [] });
-  await database.drop();
-});
-
-test('a server does not wait for a connection on which nothing has arrived', async () => {
-  const database = await copyTemplate();
-  // It would wait for longer than this.
-  const server = await startServer({ ...database.env, DEMO: 'off', REQUEST_TIMEOUT_MS: '600000' });
-  const { port, hostname } = new URL(server.url);
-  const silent = connect(Number(port), hostname).on('error', () => undefined);
-  await once(silent, 'connect');
-  // Its connection is accepted by the time a later one is answered.
-  await fetch(`${server.url}/livez`);
-  expect(await server.stop()).toMatchObject({ code: 0, signal: null });
-  silent.destroy();
   await database.drop();
 });
 

@@ -33,8 +33,15 @@ describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
 
   const lockFiles = () => readdirSync(dataDir).filter((name) => name.startsWith('lock'));
 
-  test('a server that stops ends the commands that follow changes', async () => {
+  test('refuses a second server with an error that names the holder, which ends the commands that follow it', async () => {
     const server = await startServer(database.env);
+    const second = await userdir({ ...database.env, PORT: '0' }, ['serve']);
+    expect(second).toMatchObject({ code: 1, stdout: '' });
+    expect(second.stderr).toMatch(/^[^\n]+\n$/);
+    expect(second.stderr).toContain(`The data directory ${dataDir} is in use by "userdir serve"`);
+    expect(second.stderr).toContain(`(pid ${server.process.pid} on ${hostname()}, since `);
+    expect(second.stderr).toContain('Stop that process first, or set DATA_DIR to another directory.');
+    expect((await fetch(`${server.url}/readyz`)).status).toBe(200);
     const { app_id } = server.demo as Credentials;
     const follower = spawnUserdir(database.env, ['changes', '--project', app_id, '--follow']);
     const outcome = outcomeOf(follower);
@@ -44,18 +51,6 @@ describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
       code: 1,
       stderr: expect.stringMatching(/^userdir: Following after \S+\.\nuserdir: The running server closes\.\n$/),
     });
-  });
-
-  test('refuses a second server with an error that names the holder', async () => {
-    const server = await startServer({ ...database.env, DEMO: 'off' });
-    const second = await userdir({ ...database.env, PORT: '0' }, ['serve']);
-    expect(second).toMatchObject({ code: 1, stdout: '' });
-    expect(second.stderr).toMatch(/^[^\n]+\n$/);
-    expect(second.stderr).toContain(`The data directory ${dataDir} is in use by "userdir serve"`);
-    expect(second.stderr).toContain(`(pid ${server.process.pid} on ${hostname()}, since `);
-    expect(second.stderr).toContain('Stop that process first, or set DATA_DIR to another directory.');
-    expect((await fetch(`${server.url}/readyz`)).status).toBe(200);
-    await server.stop();
     expect(lockFiles()).toEqual([]);
   });
 

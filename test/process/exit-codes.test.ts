@@ -107,6 +107,7 @@ test.each([
 });
 
 const IDENTITY = '--method email --value x';
+const NO_ID = 'Expected decimal digits, 1 and up.';
 
 test.each([
   ['', 'Usage: userdir'],
@@ -130,11 +131,8 @@ test.each([
   ['user import app_1 --replace', '--replace needs --on-conflict update'],
   ['user inactive app_1 --since yesterday', '--since'],
   ['user remove app_1', "missing required argument 'USER_ID'"],
-  ...['get', 'remove', 'restore'].map((name) => [
-    `user ${name} --project app_1 -- 1.5`,
-    'Expected decimal digits, 1 and up.',
-  ]),
-  ...['0', 'x', '-1'].map((id) => [`user remove --project app_1 -- 1 ${id}`, 'Expected decimal digits, 1 and up.']),
+  ...['get', 'remove', 'restore'].map((name) => [`user ${name} --project app_1 -- 1.5`, NO_ID]),
+  ...['0', 'x', '-1'].map((id) => [`user remove --project app_1 -- 1 ${id}`, NO_ID]),
   ...['', `x ${IDENTITY}`, '--method email', 'x --value x', 'x --prefix x', `${IDENTITY} --prefix x`].map((args) => [
     `user search app_1 ${args}`,
     '--',
@@ -211,30 +209,22 @@ describe('a command without --project', () => {
   });
 });
 
+const SECRET_AS_ID = `command-argument value "[secret]" is invalid for argument 'USER_ID'. ${NO_ID}`;
+
 test.each([
-  ['project show --project app_1', 1, { code: 'NOT_FOUND', message: 'There is no project with the App ID "app_1".' }],
+  ['project show --project app_1', 1, 'NOT_FOUND', 'There is no project with the App ID "app_1".'],
   [
     'project limit --rate 0',
     2,
-    {
-      code: 'BAD_USER_INPUT',
-      message: '--rate: got 0, expected a whole number from 1 to 100000000.',
-      argument: '--rate',
-    },
+    'BAD_USER_INPUT',
+    '--rate: got 0, expected a whole number from 1 to 100000000.',
+    '--rate',
   ],
-  [
-    'user get uds_Zm9yIGEgdGVzdCBvbmx5',
-    2,
-    {
-      code: 'BAD_USER_INPUT',
-      message:
-        'command-argument value "[secret]" is invalid for argument \'USER_ID\'. Expected decimal digits, 1 and up.',
-    },
-  ],
-])('with --json, userdir %s tells its error as JSON', async (line, code, error) => {
+  ['user get uds_Zm9yIGEgdGVzdCBvbmx5', 2, 'BAD_USER_INPUT', SECRET_AS_ID],
+])('with --json, userdir %s tells its error as JSON', async (line, exitCode, code, message, argument = undefined) => {
   const told = { ...settings(), USERDIR_PROJECT: project.app_id };
   expect(await userdir(told, [...line.split(' '), '--json'])).toEqual({
-    ...{ code, signal: null, stdout: '' },
-    stderr: `${JSON.stringify({ error })}\n`,
+    ...{ code: exitCode, signal: null, stdout: '' },
+    stderr: `${JSON.stringify({ error: { code, message, argument } })}\n`,
   });
 });

@@ -78,50 +78,41 @@ describe('beside a running server,', () => {
     const project = await createProject();
     const good = (name: string) => JSON.stringify(email(name));
     const bad = (more: Json) => JSON.stringify({ auth_method: 'google', auth_value: '1', ...more });
+    const invalid: [line: string | Buffer, reason: string | RegExp][] = [
+      [Buffer.from('{"auth_method":"email","auth_value":"\xff\xfe"}', 'latin1'), 'The line is not valid UTF-8.'],
+      ['{"auth_method":', /^The line is not valid JSON: /],
+      ['[]', 'line: got [], expected a JSON object.'],
+      [good('x'.repeat(1_048_576)), 'The line has more than 1048576 bytes.'],
+      [bad({ role: 'admin' }), /^Unknown field "role"; known are id, auth_method, auth_value, /],
+      ['{"auth_value":1}', 'auth_method: got nothing, expected text. auth_value: got 1, expected text.'],
+      [bad({ created_at: '2025-02-30' }), 'created_at: got "2025-02-30", expected a date that exists.'],
+      [
+        bad({ last_login: '1969-12-31T23:59:59Z' }),
+        /^last_login: got "1969-12-31T23:59:59Z", expected a date or .* to now\.$/,
+      ],
+      [bad({ login_count: -1 }), /^login_count: got -1, expected a whole number/],
+      [bad({ email: 'nobody' }), 'email: got "nobody", expected an email address.'],
+      [bad({ wallet: 'GABC' }), /^wallet: got "GABC", expected a Stellar address/],
+      [
+        bad({ accounts: [{ network: 'bitcoin', public_key: 'x' }] }),
+        'accounts[].network: got "bitcoin", expected stellar or ethereum.',
+      ],
+      [
+        bad({ accounts: [{ network: 'stellar', public_key: ethereumAddress(1) }] }),
+        /^accounts\[0\]\.public_key: got .*, expected a Stellar address \(G and 55 more characters\), as its network says\.$/,
+      ],
+      [bad({ auth_method: 'E-Mail' }), /^auth_method: got "E-Mail", expected email, passkey, wallet or /],
+      [JSON.stringify(email('a\u0000')), /^auth_value: got "\[email\]", expected text/],
+    ];
+    const lines = [`\uFEFF${good('bom')}\n\n   \t\n${good('crlf')}\r\n\r`, ...invalid.map(([line]) => line)];
     const input = Buffer.concat([
-      Buffer.from(`\uFEFF${good('bom')}\n\n   \t\n${good('crlf')}\r\n\r\n`),
-      Buffer.concat([
-        Buffer.from('{"auth_method":"email","auth_value":"'),
-        Buffer.from([0xff, 0xfe]),
-        Buffer.from('"}\n'),
-      ]),
-      Buffer.from(`{"auth_method":\n`),
-      Buffer.from(`[]\n`),
-      Buffer.from(`{"auth_method":"email","auth_value":"${'x'.repeat(1_048_576)}@example.com"}\n`),
-      Buffer.from(`${bad({ role: 'admin' })}\n`),
-      Buffer.from(`{"auth_value":1}\n`),
-      Buffer.from(`${bad({ created_at: '2025-02-30' })}\n`),
-      Buffer.from(`${bad({ last_login: '1969-12-31T23:59:59Z' })}\n`),
-      Buffer.from(`${bad({ login_count: -1 })}\n`),
-      Buffer.from(`${bad({ email: 'nobody' })}\n`),
-      Buffer.from(`${bad({ wallet: 'GABC' })}\n`),
-      Buffer.from(`${bad({ accounts: [{ network: 'bitcoin', public_key: 'x' }] })}\n`),
-      Buffer.from(`${bad({ accounts: [{ network: 'stellar', public_key: ethereumAddress(1) }] })}\n`),
-      Buffer.from(`${JSON.stringify({ auth_method: 'E-Mail', auth_value: 'x' })}\n`),
-      Buffer.from(`${JSON.stringify({ auth_method: 'email', auth_value: 'a\u0000@example.com' })}\n`),
+      ...lines.flatMap((line) => [Buffer.from(line as string), Buffer.from('\n')]),
       Buffer.from(good('no-final-newline')),
     ]);
     const { code, report } = await importLines(project, input, '--skip-invalid');
     expect([code, report]).toMatchObject([0, { imported: 3, created: 3, skipped: 0, failed: 15 }]);
-    const reasons = [
-      'The line is not valid UTF-8.',
-      /^The line is not valid JSON: /,
-      'line: got [], expected a JSON object.',
-      'The line has more than 1048576 bytes.',
-      /^Unknown field "role"; known are id, auth_method, auth_value, /,
-      'auth_method: got nothing, expected text. auth_value: got 1, expected text.',
-      'created_at: got "2025-02-30", expected a date that exists.',
-      'last_login: got "1969-12-31T23:59:59Z", expected a date or an RFC 3339 date-time, from 1970 to now.',
-      /^login_count: got -1, expected a whole number/,
-      'email: got "nobody", expected an email address.',
-      /^wallet: got "GABC", expected a Stellar address/,
-      'accounts[].network: got "bitcoin", expected stellar or ethereum.',
-      /^accounts\[0\]\.public_key: got .*, expected a Stellar address \(G and 55 more characters\), as its network says\.$/,
-      /^auth_method: got "E-Mail", expected email, passkey, wallet or /,
-      /^auth_value: got "\[email\]", expected text/,
-    ];
     expect(report.errors).toEqual(
-      reasons.map((error, index) => ({
+      invalid.map(([, error], index) => ({
         line: 6 + index,
         error: typeof error === 'string' ? error : expect.stringMatching(error),
       })),

@@ -26,18 +26,18 @@ describe('150,000 bans', () => {
   const BANS = 150_000;
   /** A value on a later page is longer than its column. */
   const LONG = 'x'.repeat(100);
-  const valueAt = (n: number) => `user-${n}${n === 120_000 ? LONG : ''}`;
+  const valueAt = (n: number) => `user-${n}${n === 12_000 ? LONG : ''}`;
   const { appId, settings, run, runJson } = useFilled([
     withoutTriggers(`
       INSERT INTO bans (project_id, auth_method, auth_value, auth_value_key, created_at)
       SELECT 1, 'google', value, value, TIMESTAMPTZ '2026-01-01Z' + n / 7 * interval '1 second'
-      FROM ${series(BANS)}, LATERAL (SELECT 'user-' || n || CASE n WHEN 120000 THEN '${LONG}' ELSE '' END) AS named(value)`),
+      FROM ${series(BANS)}, LATERAL (SELECT 'user-' || n || CASE n WHEN 12000 THEN '${LONG}' ELSE '' END) AS named(value)`),
   ]);
   const bansOf = () => ['user', 'bans', '--project', appId()];
 
   test('are printed as lines, oldest first', async () => {
-    const { code, stdout, stderr } = await run(...bansOf());
-    expect([code, stderr]).toEqual([0, '']);
+    const { code, stdout, stderr } = await run(...bansOf(), '--limit', '15000');
+    expect([code, stderr]).toEqual([0, expect.stringContaining('There are more bans.')]);
     const [head, ...lines] = stdout.trimEnd().split('\n');
     expect(head).toBe('Method  Value      Since');
     expect(lines.slice(0, 2)).toEqual([
@@ -45,7 +45,7 @@ describe('150,000 bans', () => {
       'google  user-2     2026-01-01T00:00:00.000Z',
     ]);
     expect(lines.map((line) => line.split(/ +/)[1])).toEqual(lines.map((_, index) => valueAt(index + 1)));
-    expect(lines).toHaveLength(BANS);
+    expect(lines).toHaveLength(15_000);
   });
 
   test('are one JSON array, in memory that does not grow with it', async () => {
@@ -61,11 +61,11 @@ describe('150,000 bans', () => {
   test('come in pages of --limit, with --after and the notice', async () => {
     const first = await run(...bansOf(), '--limit', '2500', '--json');
     const [, cursor] = /^userdir: There are more bans\. The next page: --after (\S+)\n$/.exec(first.stderr) ?? [];
-    const rest = await run(...bansOf(), '--after', `${cursor}`, '--json');
-    expect([rest.code, rest.stderr]).toEqual([0, '']);
-    const values = [first, rest].map(({ stdout }) => JSON.parse(stdout).map(({ auth_value }: Json) => auth_value));
-    expect(values.map(({ length }) => length)).toEqual([2_500, BANS - 2_500]);
-    expect(values[1][0]).toBe('user-2501');
+    const second = await run(...bansOf(), '--after', `${cursor}`, '--limit', '2500', '--json');
+    const values = [first, second].flatMap(({ stdout }) =>
+      JSON.parse(stdout).map(({ auth_value }: Json) => auth_value),
+    );
+    expect(values).toEqual(Array.from({ length: 5_000 }, (_, index) => valueAt(index + 1)));
     expect(await runJson(...bansOf(), '--search', 'user-14999')).toHaveLength(11);
   });
 
@@ -123,16 +123,16 @@ describe('many entries', () => {
   });
 });
 
-describe('2,500 projects', () => {
+describe('1,200 projects', () => {
   const { run, runJson } = useFilled([
     `INSERT INTO projects (name, app_id, disabled_at, requests_per_minute)
-     SELECT 'Project ' || n, 'app_' || lpad(to_hex(n), 24, '0'), CASE n WHEN 2400 THEN now() END, CASE n WHEN 2400 THEN 60 END
-     FROM generate_series(2, 2500) AS n`,
+     SELECT 'Project ' || n, 'app_' || lpad(to_hex(n), 24, '0'), CASE n WHEN 1180 THEN now() END, CASE n WHEN 1180 THEN 60 END
+     FROM generate_series(2, 1200) AS n`,
     // The project n has n % 4 users, of which the last was removed if n is a multiple of 100 and one more.
     `INSERT INTO users (project_id, auth_method, auth_value, auth_value_key)
-     SELECT n, 'google', place, place FROM ${series(2_500)}, generate_series(1, n % 4) AS place`,
+     SELECT n, 'google', place, place FROM ${series(1_200)}, generate_series(1, n % 4) AS place`,
     // Some are in tallies, the others are pending.
-    `SELECT fold_tallies(n, 1000) FROM generate_series(1, 2500, 2) AS n`,
+    `SELECT fold_tallies(n, 1000) FROM generate_series(1, 1200, 2) AS n`,
     `UPDATE users SET deleted_at = now() - interval '40 days' WHERE auth_value = '1' AND project_id % 100 = 1`,
   ]);
   const isRemoved = (n: number) => n % 100 === 1;
@@ -140,13 +140,13 @@ describe('2,500 projects', () => {
   test('are listed with exact totals, and what is disabled with its state', async () => {
     const projects = await runJson('project', 'list');
     expect(projects.map(({ id, total_user }: Json) => [id, total_user])).toEqual(
-      Array.from({ length: 2_500 }, (_, index) => [index + 1, ((index + 1) % 4) - (isRemoved(index + 1) ? 1 : 0)]),
+      Array.from({ length: 1_200 }, (_, index) => [index + 1, ((index + 1) % 4) - (isRemoved(index + 1) ? 1 : 0)]),
     );
     const { stdout } = await run('project', 'list');
     const lines = stdout.split('\n');
     expect(lines[0]).toMatch(/^ {2}ID {2}Name +App ID +Created +Users$/);
-    expect(lines[2_400]).toMatch(/^2400 {2}Project 2400 .* 0 {2}disabled, 60 requests a minute$/);
-    expect(lines[2_500]).toMatch(/^2500 {2}Project 2500 .*Z +0$/);
+    expect(lines[1_180]).toMatch(/^1180 {2}Project 1180 .* 0 {2}disabled, 60 requests a minute$/);
+    expect(lines[1_200]).toMatch(/^1200 {2}Project 1200 .*Z +0$/);
   });
 
   test('are a sample to doctor, and all of them to totals check', async () => {
@@ -154,17 +154,17 @@ describe('2,500 projects', () => {
     expect(findings.find(({ id }: Json) => id === 'totals')).toMatchObject({
       status: 'passed',
       found: expect.stringMatching(
-        /^exact for \d+ users of 100 projects; 2400 others were not checked: npm run -s userdir -- totals check counts all$/,
+        /^exact for \d+ users of 100 projects; 1100 others were not checked: npm run -s userdir -- totals check counts all$/,
       ),
     });
-    expect(await runJson('totals', 'check')).toEqual({ projects: 2_500, differences: [], repaired: false });
+    expect(await runJson('totals', 'check')).toEqual({ projects: 1_200, differences: [], repaired: false });
   });
 
   test('have their removed users erased by one purge', async () => {
     const purge = (...args: string[]) => runJson('user', 'purge', '--older-than', '30d', ...args);
-    expect(await purge('--dry-run')).toEqual({ purged: 0, would_purge: 25 });
+    expect(await purge('--dry-run')).toEqual({ purged: 0, would_purge: 12 });
     expect(await runJson('user', 'purge', '--older-than', '50d', '--dry-run')).toEqual({ purged: 0, would_purge: 0 });
-    expect(await purge()).toEqual({ purged: 25 });
+    expect(await purge()).toEqual({ purged: 12 });
     expect(await purge('--dry-run')).toEqual({ purged: 0, would_purge: 0 });
   });
 });

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startCollector } from '../support/collector.js';
-import { CLI, call, startServer, userdir } from '../support/command.js';
+import { CLI, call, startServer } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
 
 /** Where a process serves metrics and sends traces, that neither delays its exit, and that its log is whole. */
@@ -20,14 +20,8 @@ const settings = (env: Record<string, string>) => ({ ...database.env, REQUEST_TI
 test('metrics are served from start to exit, and traces are sent before exit', async () => {
   const collector = await startCollector();
   // Without a flush, ended spans would be sent a minute later.
-  const server = await startServer(
-    settings({
-      METRICS_PORT: '0',
-      OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
-      OTEL_BSP_SCHEDULE_DELAY: '60000',
-      DEMO: 'on',
-    }),
-  );
+  const traces = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_BSP_SCHEDULE_DELAY: '60000' };
+  const server = await startServer(settings({ METRICS_PORT: '0', DEMO: 'on', ...traces }));
   const { metricsUrl: url } = server;
   if (server.demo === null) throw new Error('There is no demo project.');
   expect((await call(server.url, server.demo, '/server/users?limit=1')).status).toBe(200);
@@ -54,39 +48,21 @@ test('a collector that never answers does not delay the exit', async () => {
   silent.close();
 });
 
-test('a metrics port in use is a clear error', async () => {
-  const other = createServer();
-  await once(other.listen(0, '127.0.0.1'), 'listening');
-  const { port } = other.address() as AddressInfo;
-  const { code, stderr } = await userdir(settings({ PORT: '0', METRICS_PORT: String(port), LOG_LEVEL: 'fatal' }), [
-    'serve',
-  ]);
-  expect([code, stderr]).toEqual([
-    1,
-    `userdir: Port ${port} on 127.0.0.1 is in use by another process; set METRICS_PORT to a free one.\n`,
-  ]);
-  other.close();
-});
-
 /** The numbers `n` of the lines that a process logs by `script`. */
 function loggedBy(script: string): number[] {
-  const source = `import { createLogger } from '#dist/telemetry/logger.js'; const log = createLogger('info'); ${script}`;
+  const source = `import { createLogger } from '#dist/telemetry/logger.js'; const log = createLogger('info');
+    const line = (n) => log.info({ n }, 'line'), kill = () => process.kill(process.pid, 'SIGKILL');
+    ${script}`;
   const { stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', source], { encoding: 'utf8' });
   const lines = stderr.split('\n').filter((line) => line.startsWith('{'));
   return lines.map((line) => JSON.parse(line).n);
 }
 
 test.each([
-  ['exits', "for (const n of [1, 2, 3]) log.info({ n }, 'line'); process.exit(0);"],
-  [
-    'is killed right after a warning',
-    "log.info({ n: 1 }, 'line'); log.info({ n: 2 }, 'line'); log.warn({ n: 3 }, 'line'); process.kill(process.pid, 'SIGKILL');",
-  ],
-  [
-    'is killed a tick later',
-    "for (const n of [1, 2, 3]) log.info({ n }, 'line'); setImmediate(() => process.kill(process.pid, 'SIGKILL'));",
-  ],
-  ['throws', "for (const n of [1, 2, 3]) log.info({ n }, 'line'); throw new Error('The end.');"],
+  ['exits', '[1, 2, 3].map(line); process.exit(0);'],
+  ['is killed right after a warning', "[1, 2].map(line); log.warn({ n: 3 }, 'line'); kill();"],
+  ['is killed a tick later', '[1, 2, 3].map(line); setImmediate(kill);'],
+  ['throws', "[1, 2, 3].map(line); throw new Error('The end.');"],
 ])('no log line is lost or out of order when a process %s', (_, end) => {
   expect(loggedBy(end)).toEqual([1, 2, 3]);
 });
@@ -94,20 +70,14 @@ test.each([
 test('long log lines are written whole, without waiting for the next tick', () => {
   const numbers = loggedBy(`
     for (let n = 0; n < 50; n += 1) log.info({ n, text: 'x'.repeat(5000) }, 'line');
-    process.kill(process.pid, 'SIGKILL');`);
+    kill();`);
   expect(numbers.length).toBeGreaterThan(30);
   expect(numbers).toEqual([...numbers.keys()]);
 });
 
 test('a full disk under the log costs log lines, and not the service', async () => {
-  const server = await startServer(settings({ DEMO: 'on' }), [
-    '/bin/sh',
-    '-c',
-    'exec "$@" 2>/dev/full',
-    'sh',
-    process.execPath,
-    CLI,
-  ]);
+  const withFullDisk = ['/bin/sh', '-c', 'exec "$@" 2>/dev/full', 'sh', process.execPath, CLI] as const;
+  const server = await startServer(settings({ DEMO: 'on' }), withFullDisk);
   if (server.demo === null) throw new Error('There is no demo project.');
   for (let n = 0; n < 20; n += 1) {
     expect((await call(server.url, server.demo, '/server/users?limit=1')).status).toBe(200);

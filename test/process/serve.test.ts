@@ -270,15 +270,15 @@ describe.runIf(isOnce)('a start is refused', () => {
     return outcome;
   }
 
-  test('by a port in use, in one line that names the port', async () => {
+  test.each(['PORT', 'METRICS_PORT'])('by a %s in use, in one line that names the port', async (setting) => {
     const other = createServer().listen(0, '127.0.0.1');
     await once(other, 'listening');
     const { port } = other.address() as AddressInfo;
-    expect(await refusal({ PORT: String(port) })).toEqual({
+    expect(await refusal({ [setting]: String(port) })).toEqual({
       code: 1,
       signal: null,
       stdout: '',
-      stderr: `userdir: Port ${port} on 127.0.0.1 is in use by another process; set PORT to a free one.\n`,
+      stderr: `userdir: Port ${port} on 127.0.0.1 is in use by another process; set ${setting} to a free one.\n`,
     });
     other.close();
   });

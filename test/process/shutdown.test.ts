@@ -74,7 +74,10 @@ async function openConnection({ url }: RunningServer) {
 }
 
 test('a request on a kept connection is answered when the service does not listen any more, and ends the connection; a silent one is ended and not reset', async () => {
-  const server = await start();
+  // For a connection on which nothing has arrived it would wait for longer than this.
+  const server = await start({ REQUEST_TIMEOUT_MS: '600000' });
+  const untouched = connect(Number(new URL(server.url).port), '127.0.0.1').on('error', () => undefined);
+  await once(untouched, 'connect');
   const connection = await openConnection(server);
   const { socket: silent } = await openConnection(server);
   const errors: Error[] = [];
@@ -92,6 +95,7 @@ test('a request on a kept connection is answered when the service does not liste
   await silentEnded;
   expect(errors).toEqual([]);
   expect(await server.outcome).toMatchObject({ code: 0, signal: null });
+  untouched.destroy();
 });
 
 test('the same signal again within a second counts as one, later it ends the service at once', async () => {
