@@ -19,7 +19,12 @@ const EVERY_ENGINE: readonly Engine[] = process.env['TEST_DATABASE_URL'] ? ['emb
 const ONE_ENGINE = EVERY_ENGINE.slice(-1);
 const SLOW = { testTimeout: 240_000, hookTimeout: 240_000 };
 /** What they test is the same on every engine. The handlers of `closing` are more where the database is embedded. */
-const OF_NO_ENGINE = ['test/unit/**', 'test/process/closing.test.ts'];
+const OF_NO_ENGINE = [
+  'test/unit/**',
+  'test/process/closing.test.ts',
+  'test/api/{arrived-bodies,compression,graphql-cost,graphql-http,graphql-refusals,malformed-http,pages}.test.ts',
+  'test/contract/{compatibility,graphql-over-http,limits,openapi,schema}.test.ts',
+];
 /**
  * Commands answer the same on both engines: process/commands.test.ts tries each on both, and these look closer on one, PostgreSQL if it is there,
  * where a process starts sooner. The service as a program of an operating system, its terminal, its log and its shutdown have no engine.
