@@ -30,6 +30,7 @@ import { limitRates } from '../http/rate-limit.js';
 import { type LoggedOperation, logRequests, requestIdOf, traceRequests, withoutChildren } from '../http/request-log.js';
 import * as eventLoop from '../http/turns.js';
 import { changesPlugin } from '../rest/changes.js';
+import { copiesPlugin } from '../rest/copies.js';
 import { serveOpenApi } from '../rest/openapi.js';
 import { restPlugin } from '../rest/plugin.js';
 import { verdictsPlugin } from '../rest/wallets.js';
@@ -113,6 +114,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   const { graphiql, dashboard, documentsDir } = config;
   await serveOpenApi(app, VERSION, demoCredentials);
   await app.register(restPlugin, { prefix: '/server', services, authenticate });
+  await app.register(copiesPlugin, { services, authenticate });
   await app.register(changesPlugin, { changes: services.changes, authenticate, streams });
   await app.register(verdictsPlugin, { services, authenticate, runWithAdmission });
   await app.register(graphqlPlugin, {

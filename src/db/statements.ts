@@ -43,6 +43,11 @@ export async function execute(tx: Queryable | ModelTransaction, statement: Prism
   await ('$executeRaw' in tx ? tx.$executeRaw(statement) : tx.query(statement));
 }
 
+/** The rows of a statement as part of a transaction of either kind. */
+export function rowsOf<Row>(tx: Queryable | ModelTransaction, statement: Prisma.Sql): Promise<Row[]> {
+  return '$queryRaw' in tx ? tx.$queryRaw<Row[]>(statement) : tx.query<Row>(statement);
+}
+
 export type Connection = pg.Pool | pg.PoolClient | pg.Client;
 
 /** The one way by which a statement reaches a connection: tests count it, and traces have a span for it. */

@@ -1,8 +1,20 @@
 import { crc32 } from 'node:zlib';
 import { z } from 'zod';
-import { badInput } from '../errors.js';
-import { INPUT_LIMITS, isTooLong } from './input-limits.js';
-import { dateForm, decimal, EARLIEST, integerMeta, LATEST, parse, parseDate, readableText, says } from './parse.js';
+import { AppError, badInput } from '../errors.js';
+import { requireMethodName } from './identities.js';
+import { INPUT_LIMITS, type InputKind, isTooLong } from './input-limits.js';
+import {
+  dateForm,
+  decimal,
+  EARLIEST,
+  integerMeta,
+  LATEST,
+  parse,
+  parseDate,
+  parseEachId,
+  readableText,
+  says,
+} from './parse.js';
 import type { AuditEntry } from './projects.js';
 import { LoginMethod } from './users.js';
 
@@ -15,8 +27,9 @@ export interface UserFilter {
   readonly loginMethods: readonly LoginMethod[] | null;
 }
 
-/** Selects users by their last login (from `lastLoginAfter` to before `lastLoginBefore`) and by whether they are banned; null: any. */
+/** Selects users by what the tallies do not know: the last login (from `lastLoginAfter` to before `lastLoginBefore`), a ban, the exact method; null: any. */
 export interface StateFilter {
+  readonly authMethods: readonly string[] | null;
   readonly lastLoginBefore: Date | null;
   readonly lastLoginAfter: Date | null;
   readonly banned: boolean | null;
@@ -32,6 +45,20 @@ export const PAGE_SIZE = { default: 10, max: 100 } as const;
 /** Bounds of a search by the beginning of a text: users that it finds, and login methods in which it looks at identities. */
 export const MOST_BY_PREFIX = 50;
 export const METHODS_BY_PREFIX = 10;
+
+/** The most users who are asked for one by one. */
+export const MAX_IDS = 100;
+
+/** Each item of a list of a caller; `read` gets its name for errors. BAD_USER_INPUT if they are too many. */
+export function readEach<Item, Value>(
+  list: string,
+  items: readonly Item[],
+  read: (name: string, item: Item) => Value,
+): Value[] {
+  if (items.length > MAX_IDS)
+    throw new AppError('BAD_USER_INPUT', `${list}: got ${items.length}, expected at most ${MAX_IDS}.`);
+  return items.map((item, place) => read(`${list}[${place}]`, item));
+}
 
 const LOGIN_METHODS = Object.values(LoginMethod);
 const DATE_FORM = 'a date (2026-01-31) or an RFC 3339 date-time (2026-01-31T12:00:00Z)';
@@ -63,14 +90,19 @@ export function dateBound(name: string, edge: 'first' | 'last') {
   });
 }
 
-/** Login methods separated by commas, by repetition, or both; duplicates are harmless. */
-export const loginMethods = (name: string) => {
-  const error = says(name, LOGIN_METHOD_FORM);
+/** Texts of a parameter, separated by commas, by repetition, or both. */
+function commaSeparated(kind: InputKind, error: ReturnType<typeof says>) {
   return z
     .union([z.string(), z.array(z.string())], { error })
     .transform((texts) => [texts].flat().join(','))
-    .refine((whole) => !isTooLong('loginMethods', whole), { error, abort: true })
-    .transform((whole) => whole.split(','))
+    .refine((whole) => !isTooLong(kind, whole), { error, abort: true })
+    .transform((whole) => whole.split(','));
+}
+
+/** Login methods; duplicates are harmless. */
+export const loginMethods = (name: string) => {
+  const error = says(name, LOGIN_METHOD_FORM);
+  return commaSeparated('loginMethods', error)
     .pipe(z.array(z.enum(LoginMethod, { error })))
     .meta({
       description: `Users who sign in by ${LOGIN_METHOD_FORM}; the parameter may also be repeated.`,
@@ -79,6 +111,16 @@ export const loginMethods = (name: string) => {
       example: 'wallet,socials',
     });
 };
+
+/** User ids. */
+export const userIds = (name: string) =>
+  commaSeparated('ids', says(name, `at most ${MAX_IDS} user IDs, separated by commas`))
+    .transform((ids) => readEach(name, ids, parseEachId))
+    .meta({
+      description: `At most ${MAX_IDS} user IDs, separated by commas; the parameter may also be repeated.`,
+      maxLength: INPUT_LIMITS.ids.max,
+      example: '42,43',
+    });
 
 /** A filter from its parsed parts. An absent part does not restrict the users. */
 export function userFilter(parts: { [Part in keyof UserFilter]?: UserFilter[Part] | null | undefined }): UserFilter {
@@ -94,17 +136,43 @@ export function userFilter(parts: { [Part in keyof UserFilter]?: UserFilter[Part
 const startDate = dateBound('startDate', 'first').nullish();
 const endDate = dateBound('endDate', 'last').nullish();
 
-/** A filter as GraphQL gives it. BAD_USER_INPUT. */
-export function readUserFilter(
-  input: { startDate?: unknown; endDate?: unknown; loginMethods?: LoginMethod[] | null | undefined } | null | undefined,
-): UserFilter {
-  if (input?.loginMethods?.length === 0)
-    throw badInput('loginMethods', [], 'at least one login method, or null for all');
+/** A filter as GraphQL gives it. */
+export interface FilterInput {
+  readonly startDate?: string | null | undefined;
+  readonly endDate?: string | null | undefined;
+  readonly loginMethods?: readonly LoginMethod[] | null | undefined;
+  readonly authMethods?: readonly string[] | null | undefined;
+  readonly lastLoginBefore?: string | null | undefined;
+  readonly lastLoginAfter?: string | null | undefined;
+  readonly banned?: boolean | null | undefined;
+}
+
+/** A filter for the tallies: of the name of a provider they know the kind. BAD_USER_INPUT. */
+export function readUserFilter(input: FilterInput | null | undefined): UserFilter {
+  const { startDate: from, endDate: to, loginMethods: kinds } = input ?? {};
+  if (kinds?.length === 0) throw badInput('loginMethods', [], 'at least one login method, or null for all');
+  const ofNames = readAuthMethods(input)?.map(kindOf);
   return userFilter({
-    createdFrom: parse(startDate, input?.startDate),
-    createdTo: parse(endDate, input?.endDate),
-    loginMethods: input?.loginMethods,
+    createdFrom: parse(startDate, from),
+    createdTo: parse(endDate, to),
+    loginMethods: kinds && ofNames ? kinds.filter((kind) => ofNames.includes(kind)) : (kinds ?? ofNames),
   });
+}
+
+const KINDS: ReadonlyMap<string, LoginMethod> = new Map(LOGIN_METHODS.map((method) => [method, method]));
+/** The name of a provider is the name of no kind (identities.ts). */
+const kindOf = (authMethod: string): LoginMethod => KINDS.get(authMethod) ?? LoginMethod.socials;
+
+/** The most names of login methods in a filter. */
+export const MAX_AUTH_METHODS = 20;
+
+function readAuthMethods(input: FilterInput | null | undefined): string[] | null {
+  const names = input?.authMethods;
+  if (names == null) return null;
+  if (names.length === 0) throw badInput('authMethods', [], 'at least one login method, or null for all');
+  if (names.length > MAX_AUTH_METHODS)
+    throw new AppError('BAD_USER_INPUT', `authMethods: got ${names.length}, expected at most ${MAX_AUTH_METHODS}.`);
+  return names.map((name, place) => requireMethodName(`authMethods[${place}]`, name));
 }
 
 const lastLogin = {
@@ -112,14 +180,11 @@ const lastLogin = {
   after: dateBound('lastLoginAfter', 'first').nullish(),
 };
 
-/** The conditions on the state of a user as GraphQL gives them; null where there is none. BAD_USER_INPUT. */
-export function readStateFilter(
-  input:
-    | { lastLoginBefore?: unknown; lastLoginAfter?: unknown; banned?: boolean | null | undefined }
-    | null
-    | undefined,
-): StateFilter | null {
+/** The conditions of a filter that the tallies do not know; null where there is none. BAD_USER_INPUT. */
+export function readStateFilter(input: FilterInput | null | undefined): StateFilter | null {
+  const names = readAuthMethods(input);
   const state = {
+    authMethods: names?.some((name) => !KINDS.has(name)) ? names : null,
     lastLoginBefore: parse(lastLogin.before, input?.lastLoginBefore) ?? null,
     lastLoginAfter: parse(lastLogin.after, input?.lastLoginAfter) ?? null,
     banned: input?.banned ?? null,

@@ -145,24 +145,33 @@ function hintOf(text: string, aboutBlanks: string): string {
  * A value that is an email or an address is compared as one, any other as it is: ids of providers are case-sensitive.
  */
 export function parseIdentity(input: GivenIdentity, spelling: Spelling): Identity {
-  const { authMethod } = input;
-  if (isTooLong('authMethod', authMethod)) throw badInput(spelling('auth_method'), authMethod, AUTH_METHOD_FORM);
+  requireMethodName(spelling('auth_method'), input.authMethod);
+  return parseStoredIdentity(input, spelling);
+}
+
+/** The name of a method in its one spelling, or BAD_USER_INPUT. */
+export function requireMethodName(name: string, authMethod: string): string {
+  if (isTooLong('authMethod', authMethod)) throw badInput(name, authMethod, AUTH_METHOD_FORM);
   const meant = methodMeant(authMethod);
-  if (meant === null) return parseStoredIdentity(input, spelling);
+  if (meant === null) return requireStoredName(name, authMethod);
   const what = meant === 'socials' ? 'the name of the provider, such as "google"' : `"${meant}"`;
   throw new AppError(
     'BAD_USER_INPUT',
-    `${spelling('auth_method')}: got ${show(authMethod)}, expected ${AUTH_METHOD_FORM}; did you mean ${what}? Another provider needs a name that is less alike, such as "acme-login".`,
+    `${name}: got ${show(authMethod)}, expected ${AUTH_METHOD_FORM}; did you mean ${what}? Another provider needs a name that is less alike, such as "acme-login".`,
   );
 }
 
 /** Checks an identity that an earlier release may have stored, which accepted other spellings of a method. */
 export function parseStoredIdentity({ authMethod, authValue: text }: GivenIdentity, spelling: Spelling): Identity {
-  if (isTooLong('authMethod', authMethod) || !AUTH_METHOD.test(authMethod))
-    throw badInput(spelling('auth_method'), authMethod, AUTH_METHOD_FORM);
+  requireStoredName(spelling('auth_method'), authMethod);
   const name = spelling('auth_value');
   const authValue = requireAuthValue(name, text);
   return { authMethod, authValue, authValueKey: foldAuthValue(authMethod, authValue, name) };
+}
+
+function requireStoredName(name: string, authMethod: string): string {
+  if (!isTooLong('authMethod', authMethod) && AUTH_METHOD.test(authMethod)) return authMethod;
+  throw badInput(name, authMethod, AUTH_METHOD_FORM);
 }
 
 function requireAuthValue(name: string, text: string): string {

@@ -16,6 +16,8 @@ export const INPUT_LIMITS = {
   address: { max: 128, unit: 'characters' },
   /** A longer row of digits is still an id, of a user who cannot exist; it is never converted to a number. */
   id: { max: 20, unit: 'digits' },
+  /** A whole list of ids in one parameter. */
+  ids: { max: 2_100, unit: 'characters' },
   /** Of a page number or a page size. */
   number: { max: 16, unit: 'digits' },
   date: { max: 64, unit: 'characters' },

@@ -1,12 +1,13 @@
 import type { DirectiveList } from '@pothos/plugin-directives';
 import { GraphQLObjectType, GraphQLSchema, lexicographicSortSchema, printSchema } from 'graphql';
+import { MAX_IDS, readEach } from '../domain/filters.js';
 import { parseEachId } from '../domain/parse.js';
 import type { User } from '../domain/users.js';
 import { costs } from '../engine/cost.js';
 import { selects } from '../engine/nodes.js';
-import { AppError, badInput } from '../errors.js';
+import { type AppError, badInput } from '../errors.js';
 import { builder, SURCHARGES } from './builder.js';
-import { MAX_IDS, userType } from './users.js';
+import { userType } from './users.js';
 
 /* Makes the schema a subgraph of Apollo Federation 2: `_service` tells the schema, `_entities` finds users that other subgraphs name. */
 
@@ -64,21 +65,16 @@ builder.queryFields((t) => ({
       items: { of: ['representations'], each: SURCHARGES.id },
     }),
     resolve: (_root, { representations }, { scope, services }, info) => {
-      if (representations.length > MAX_IDS) {
-        const message = `representations: got ${representations.length}, expected at most ${MAX_IDS}.`;
-        throw new AppError('BAD_USER_INPUT', message);
-      }
       const parts = { withAccounts: selects(info, 'User.accounts') };
       const read = (id: bigint | AppError) => (typeof id === 'bigint' ? services.users.findUser(scope, id, parts) : id);
       // GraphQL.js answers an error in a list as the error of its item. Pothos does not know that.
-      return Promise.all(representations.map(readId).map(read)) as Promise<(User | null)[]>;
+      return Promise.all(readEach('representations', representations, readId).map(read)) as Promise<(User | null)[]>;
     },
   }),
 }));
 
 /** The id of a represented user; an error in its place does not keep the others from their answer. */
-function readId(representation: unknown, place: number): bigint | AppError {
-  const name = `representations[${place}]`;
+function readId(name: string, representation: unknown): bigint | AppError {
   if (typeof representation !== 'object' || representation === null || Array.isArray(representation))
     return badInput(name, representation, 'an object with __typename and id');
   const { __typename: type, id } = representation as Record<string, unknown>;

@@ -3,6 +3,7 @@ import {
   cursor,
   cursorOf,
   encodeCursor,
+  MAX_AUTH_METHODS,
   PAGE_SIZE,
   type Position,
   readStateFilter,
@@ -22,8 +23,8 @@ import { userType } from './users.js';
 /* Users in lists: by cursor, by page number, and their number. */
 
 const cursors = { after: cursor('after', 'users'), before: cursor('before', 'users') };
-/** The fields of a filter that only `users` knows, and without a total. */
-const STATE_FIELDS = ['lastLoginBefore', 'lastLoginAfter', 'banned'] as const;
+/** The fields of a filter that the tallies may not know. */
+const STATE_FIELDS = ['authMethods', 'lastLoginBefore', 'lastLoginAfter', 'banned'] as const;
 const ONLY_USERS = 'Only in `users`, and without `totalCount`: such users are not counted.';
 
 const filterInput = builder.inputType('UserFilter', {
@@ -41,6 +42,9 @@ const filterInput = builder.inputType('UserFilter', {
       type: [loginMethodEnum],
       description: 'With one of these kinds of login. An empty list is refused.',
     }),
+    authMethods: t.stringList({
+      description: `With one of these methods as \`User.authMethod\`: \`email\`, \`passkey\`, \`wallet\` or names of providers, at most ${MAX_AUTH_METHODS}. An empty list is refused. Only kinds of login are counted: with the name of a provider, only in \`users\`, and without \`totalCount\`.`,
+    }),
     lastLoginBefore: t.string({
       description: `Last logged in before this, a date (its first instant in UTC) or an RFC 3339 date-time; a user who never logged in counts by the registration. ${ONLY_USERS}`,
     }),
@@ -48,7 +52,7 @@ const filterInput = builder.inputType('UserFilter', {
       description: `Last logged in on or after this, a date (its first instant in UTC) or an RFC 3339 date-time. ${ONLY_USERS}`,
     }),
     banned: t.boolean({
-      description: `Whether the identity of the user is banned. ${ONLY_USERS} To list the banned, ask for \`bans\`, which need not look at all users.`,
+      description: `Whether the user, or one of their identities, is banned (\`User.ban\`). ${ONLY_USERS} To list the banned, ask for \`bans\`, which need not look at all users.`,
     }),
   }),
 });
@@ -57,16 +61,12 @@ const filterArgument = { type: filterInput, description: 'Which users to select;
 
 type FilterInput = typeof filterInput.$inferInput | null | undefined;
 
-function hasState(input: FilterInput): boolean {
-  return STATE_FIELDS.some((field) => input?.[field] != null);
-}
-
 /** The filter of a total, which the tallies have to know. */
 function toCountedFilter(what: string, input: FilterInput): UserFilter {
-  if (!hasState(input)) return readUserFilter(input);
+  if (readStateFilter(input) === null) return readUserFilter(input);
   throw new AppError(
     'BAD_USER_INPUT',
-    `filter: ${what} cannot select by lastLoginBefore, lastLoginAfter or banned, because such users are not counted; ask for users without totalCount.`,
+    `filter: ${what} cannot select by lastLoginBefore, lastLoginAfter, banned or the name of a provider in authMethods, because such users are not counted; ask for users without totalCount.`,
   );
 }
 
@@ -104,7 +104,7 @@ const userConnectionType = connectionType<User, UserPageByCursor>(userType, curs
 builder.objectField(userConnectionType, 'totalCount', (t) =>
   t.int({
     description:
-      'The exact number of users that the filter selects, on all pages together, of the same instant as the users of this page. Refused where the filter has `lastLoginBefore`, `lastLoginAfter` or `banned`.',
+      'The exact number of users that the filter selects, on all pages together, of the same instant as the users of this page. Refused where the filter has `lastLoginBefore`, `lastLoginAfter`, `banned` or the name of a provider.',
     extensions: costs({ surcharge: SURCHARGES.total }),
     // Counted with the rows, in one statement, because `selects` has found this field.
     resolve: ({ total }) => total as number,
@@ -170,7 +170,7 @@ builder.queryFields((t) => ({
   users: t.field({
     type: userConnectionType,
     description:
-      'Users, newest first, by cursor. Page towards older users with `first` and `after: endCursor`, towards newer ones with `last` and `before: startCursor`. Users who register or are removed meanwhile never make others appear twice or go missing. Without `first` and `last` it is the first 10; both together are refused. A filter with `lastLoginBefore`, `lastLoginAfter` or `banned` looks at 1,000 users a page: a page may have fewer users than `first`, even none, although `hasNextPage` is true.',
+      'Users, newest first, by cursor. Page towards older users with `first` and `after: endCursor`, towards newer ones with `last` and `before: startCursor`. Users who register or are removed meanwhile never make others appear twice or go missing. Without `first` and `last` it is the first 10; both together are refused. A filter with `lastLoginBefore`, `lastLoginAfter`, `banned` or the name of a provider looks at 1,000 users a page: a page may have fewer users than `first`, even none, although `hasNextPage` is true.',
     args: {
       filter: t.arg(filterArgument),
       first: t.arg.int({

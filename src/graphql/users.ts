@@ -1,12 +1,12 @@
 import type { GraphQLResolveInfo } from 'graphql';
-import { METHODS_BY_PREFIX, MOST_BY_PREFIX, PAGE_SIZE } from '../domain/filters.js';
+import { MAX_IDS, METHODS_BY_PREFIX, MOST_BY_PREFIX, PAGE_SIZE, readEach } from '../domain/filters.js';
 import { camelCase, MAX_ACCOUNTS, parseIdentity, requireEmail, requireExternalId } from '../domain/identities.js';
 import { parse, parseEachId, userId } from '../domain/parse.js';
 import type { Beginning, User } from '../domain/users.js';
 import { requireAddress } from '../domain/wallets.js';
 import { costs, type Rows } from '../engine/cost.js';
 import { selects } from '../engine/nodes.js';
-import { AppError, badInput } from '../errors.js';
+import { badInput } from '../errors.js';
 import { builder, loginMethodEnum, networkEnum, SURCHARGES, walletTypeEnum } from './builder.js';
 import { instantOrNull, orNull, required, withDefault } from './shared.js';
 
@@ -15,8 +15,6 @@ const ACCOUNTS_PER_USER: Rows = { otherwise: 3, atMost: MAX_ACCOUNTS };
 /** An email or an address nearly always belongs to one user. */
 const USERS_PER_SEARCH: Rows = { otherwise: 3, atMost: Number.POSITIVE_INFINITY };
 
-/** The most users of `usersByIds` and its like, and for a gateway (federation.ts). */
-export const MAX_IDS = 100;
 const firstId = userId('id');
 
 /** The parts of the users to read for a field. */
@@ -29,17 +27,6 @@ function costOfEach(list: string, atMost = MAX_IDS) {
     rows: { of: [list], otherwise: 0, atMost },
     items: { of: [list], each: SURCHARGES.id },
   });
-}
-
-/** Each item of a list that is an argument; `read` gets its name for errors. BAD_USER_INPUT if they are too many. */
-function readEach<Item, Value>(
-  list: string,
-  items: readonly Item[],
-  read: (name: string, item: Item) => Value,
-): Value[] {
-  if (items.length > MAX_IDS)
-    throw new AppError('BAD_USER_INPUT', `${list}: got ${items.length}, expected at most ${MAX_IDS}.`);
-  return items.map((item, place) => read(`${list}[${place}]`, item));
 }
 
 export const userType = builder.prismaObject('User', {

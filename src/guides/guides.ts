@@ -28,16 +28,19 @@ const TYPES: Record<string, string> = {
   css: 'text/css; charset=utf-8',
   js: 'text/javascript; charset=utf-8',
   json: 'application/json; charset=utf-8',
+  graphql: 'text/plain; charset=utf-8',
 };
 const POLICY = pagePolicy({ script: "'self'", style: "'self'" });
 const MISSING = '404';
+/** The file of the checkout, from which callers generate code. */
+const SCHEMA = 'schema.graphql';
 
-/** The documentation for callers, below /docs, as make-guides.js makes it. Its start is also the front page. */
+/** The documentation for callers, below /docs, as make-guides.js makes it. Its start is also the front page; /schema.graphql is beside it. */
 export const guidesPlugin: FastifyPluginAsync<GuidesOptions> = async (app, { demoCredentials, ...parts }) => {
   const find = createFinder(parts);
-  for (const url of ['/', '/docs', '/docs/*']) {
+  for (const url of ['/', '/docs', '/docs/*', `/${SCHEMA}`]) {
     app.get(url, { schema: { hide: true } }, async (request, reply) => {
-      const { '*': name = '' } = request.params as { '*'?: string };
+      const { '*': name = url === `/${SCHEMA}` ? SCHEMA : '' } = request.params as { '*'?: string };
       const guide = name === MISSING ? null : await find(name);
       if (guide !== null) return send(guide, request, reply);
       // As the files of the documentation are named, and as some write addresses.

@@ -100,6 +100,7 @@ function addressOf(href) {
   const example = /^examples\/(.+)$/.exec(target);
   if (example) return `/docs/examples#${anchorOf(example[1])}`;
   const name = target.replace(/\.md$/, '');
+  if (target === '../schema.graphql') return '/schema.graphql';
   if (name === 'README' || name === '../README') return '/docs';
   return TITLES.has(name) ? `/docs/${name}${anchor ? `#${anchor}` : ''}` : null;
 }
@@ -268,12 +269,13 @@ function startPage() {
   const reference = card(['/docs/reference', 'REST reference', 'All routes, which you can try on the page.']);
   const graphiql = card(['/graphql', 'GraphiQL', 'Write and run queries, with the description of every field.']);
   const openapi = card(['/openapi.json', 'OpenAPI document', 'For generators of clients and for tools.']);
+  const schema = card(['/schema.graphql', 'GraphQL schema', 'The same for GraphQL.']);
   const dashboard = card(['/dashboard', 'Dashboard', 'For operators. It needs a link to sign in.']);
   return `<h1>The users of many projects, over GraphQL and REST</h1>
 <p>For backends that call userdir over GraphQL or REST: both answer the same questions about the same users, with the App ID and the App Secret of a project, which an operator gives you. Only GraphQL records logins.</p>
 <h2>The first call</h2>
 ${md.render(FIRST_CALL)}<h2>Try it</h2>
-<ul class="cards">${reference}${partOf('graphiql', graphiql)}${openapi}${partOf('dashboard', dashboard)}</ul>
+<ul class="cards">${reference}${partOf('graphiql', graphiql)}${openapi}${schema}${partOf('dashboard', dashboard)}</ul>
 ${groups.join('\n')}
 <p>For monitors: <a href="/livez">/livez</a> while the process lives, <a href="/readyz">/readyz</a> while it can answer.</p>`;
 }
@@ -285,6 +287,7 @@ const files = {
   '': shell('Documentation', '', [], startPage()),
   // Its name is no path of a request.
   404: shell('No such page', '', [], MISSING),
+  'schema.graphql': await readText('schema.graphql'),
   'guides.css': await readText('src/guides/guides.css'),
   'guides.js': await readText('src/guides/browser.js'),
 };

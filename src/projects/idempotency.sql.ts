@@ -1,4 +1,4 @@
-import { type KeyColumns, Prisma, type Queryable } from '../db/statements.js';
+import { execute, type KeyColumns, type ModelTransaction, Prisma, type Queryable, rowsOf } from '../db/statements.js';
 
 /* Parts of the statements of writes that may be retried. Keys expire by the clock of the database. */
 
@@ -53,17 +53,25 @@ export function storeAnswers(answer: Prisma.Sql, source: Prisma.Sql): Prisma.Sql
 const keyOf = (projectId: number, { key, requestHash }: Retry) => Prisma.sql`
   (SELECT ${projectId}::int AS project_id, ${key}::text AS idempotency_key, ${requestHash}::text AS request_hash) AS k`;
 
-/** An earlier change with the same key, which has no other answer. */
-export async function findEarlier(tx: Queryable, projectId: number, retry: Retry): Promise<Earlier<null> | null> {
-  const [row] = await tx.query<{ earlier: Earlier<null> | null }>(
-    Prisma.sql`SELECT ${EARLIER} AS earlier FROM ${keyOf(projectId, retry)}`,
-  );
+/** An earlier change with the same key. */
+export async function findEarlier<Answer>(
+  tx: Queryable | ModelTransaction,
+  projectId: number,
+  retry: Retry,
+): Promise<Earlier<Answer> | null> {
+  const statement = Prisma.sql`SELECT ${EARLIER} AS earlier FROM ${keyOf(projectId, retry)}`;
+  const [row] = await rowsOf<{ earlier: Earlier<Answer> | null }>(tx, statement);
   return row?.earlier ?? null;
 }
 
-/** Stores that a change with a key was made. */
-export async function storeKey(tx: Queryable, projectId: number, retry: Retry): Promise<void> {
-  await tx.query(storeAnswers(Prisma.sql`'null'::jsonb`, keyOf(projectId, retry)));
+/** Stores the answer to a change with a key, which may be no secret and no personal data. */
+export async function storeKey(
+  tx: Queryable | ModelTransaction,
+  projectId: number,
+  retry: Retry,
+  answer: unknown,
+): Promise<void> {
+  await execute(tx, storeAnswers(Prisma.sql`${JSON.stringify(answer)}::jsonb`, keyOf(projectId, retry)));
 }
 
 /** True if a statement failed because another request has stored an answer to the same key at this moment. */

@@ -42,6 +42,38 @@ export const userObject = z
   })
   .meta({ id: 'User', description: 'A current user of the project.' });
 
+const identityObject = z
+  .object({
+    auth_method: authMethod(),
+    auth_value: z.string().meta({ description: 'The identifier under that method, spelled as it was registered.' }),
+    email: z.string().nullable().meta({ description: 'The email that came with the identity; null if none did.' }),
+    email_verified: z.boolean().nullable().meta({ description: 'What you have said of that email; null if nothing.' }),
+    created_at: z.iso.datetime().meta({ description: 'Since when the identity is the user’s, in UTC.' }),
+    last_login: z.iso
+      .datetime()
+      .nullable()
+      .meta({ description: 'The last login by it, in UTC; null if there was none.' }),
+    primary: z
+      .boolean()
+      .meta({ description: 'True for the one that `auth_method` and `auth_value` of the user repeat.' }),
+  })
+  .meta({ id: 'Identity', description: 'What a user logs in with.' });
+
+export const wholeUser = userObject
+  .extend({
+    email: z
+      .string()
+      .nullable()
+      .meta({ description: 'The login email, by which a search finds the user; null if none.' }),
+    external_id: z.string().nullable().meta({ description: "The user's ID in your own system; null if none." }),
+    metadata: z
+      .looseObject({})
+      .nullable()
+      .meta({ description: 'What your application keeps with the user; null if nothing.' }),
+    identities: z.array(identityObject).meta({ description: 'The primary one first, then the oldest.' }),
+  })
+  .meta({ id: 'WholeUser', description: 'A current user with everything that an export has, for a copy.' });
+
 export const EXAMPLE_USER: z.output<typeof userObject> = {
   id: 42,
   auth_method: 'email',
@@ -51,6 +83,19 @@ export const EXAMPLE_USER: z.output<typeof userObject> = {
   last_login: '2026-02-14T08:30:00.000Z',
   login_count: 7,
   accounts: [{ id: 99, network: 'stellar', public_key: EXAMPLE_ADDRESS }],
+};
+
+export const EXAMPLE_WHOLE_USER: z.output<typeof wholeUser> = {
+  ...EXAMPLE_USER,
+  email: 'ada@example.com',
+  external_id: 'customer-17',
+  metadata: { plan: 'pro' },
+  identities: [
+    {
+      ...{ auth_method: 'email', auth_value: 'ada@example.com', email: 'ada@example.com', email_verified: true },
+      ...{ created_at: EXAMPLE_USER.created_at, last_login: EXAMPLE_USER.last_login, primary: true },
+    },
+  ],
 };
 
 const ownedAddress = z

@@ -185,7 +185,7 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
 };
 
 /** The weight of a list in admission: a row takes about an eighth of the work of a request. */
-function listWeight(rows: number): number {
+export function listWeight(rows: number): number {
   return 1 + Math.ceil(rows / 8);
 }
 
@@ -194,7 +194,7 @@ function toFilter(query: FilterQuery) {
 }
 
 /** The user object of the spec. It always has all of its eight keys. */
-function userObjectOf(user: User): z.output<typeof userObject> {
+export function userObjectOf(user: User): z.output<typeof userObject> {
   return {
     id: user.id,
     auth_method: user.authMethod,

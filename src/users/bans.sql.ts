@@ -42,32 +42,20 @@ function insertBans(terms: GivenBanTerms, rows: Prisma.Sql): Prisma.Sql {
       RETURNING b.*`;
 }
 
-/** Bans an identity, with an audit entry, and returns the ban. If nothing is different, nothing has changed. */
-export async function insertBan(db: Queryable, actor: Actor, identity: Identity, terms: GivenBanTerms) {
+/** Bans an identity, with an audit entry. Returns false where nothing is different. */
+export async function insertBan(
+  db: Queryable,
+  actor: Actor,
+  identity: Identity,
+  terms: GivenBanTerms,
+): Promise<boolean> {
   const { authMethod, authValue, authValueKey } = identity;
-  const { reason = null, expiresAt = null } = terms;
   const row = Prisma.sql`VALUES (${actor.projectId}::int, ${authMethod}, ${authValue}, ${authValueKey}, NULL::bigint)`;
-  const [written] = await db.query<Ban & { readonly changed: boolean }>(Prisma.sql`
+  const written = await db.query(Prisma.sql`
     WITH changed AS (${insertBans(terms, row)}
-    ), audited AS (
-      ${insertAuditEntries(actor, 'ban', CHANGED_BANS)}
     )
-    SELECT ${BAN}, true AS changed FROM changed b
-    UNION ALL
-    SELECT ${BAN}, false FROM bans b
-    WHERE b.project_id = ${actor.projectId} AND b.auth_method = ${authMethod} AND b.auth_value_key = ${authValueKey}`);
-  // Nothing only if another request has inserted it at this moment.
-  const createdAt = new Date().toISOString();
-  return (
-    written ?? {
-      ...identity,
-      createdAt,
-      reason,
-      expiresAt: expiresAt?.toISOString() ?? null,
-      isOfUser: false,
-      changed: false,
-    }
-  );
+    ${insertAuditEntries(actor, 'ban', CHANGED_BANS)} RETURNING id`);
+  return written.length > 0;
 }
 
 /** The ban of an identity; null where it is not banned. */

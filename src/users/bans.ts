@@ -1,5 +1,6 @@
 import { createBatchedRead } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
+import type { Queryable } from '../db/statements.js';
 import type { Ban, GivenBanTerms, ListedBan } from '../domain/bans.js';
 import { cursor, cursorOf } from '../domain/filters.js';
 import {
@@ -13,7 +14,7 @@ import {
 } from '../domain/identities.js';
 import { parse } from '../domain/parse.js';
 import type { ProjectScope } from '../domain/projects.js';
-import { changeOnce, retryOf } from '../projects/idempotency.js';
+import { type ChangeOptions, changeOnce, retryOf } from '../projects/idempotency.js';
 import {
   type BannedKey,
   type BanPageKey,
@@ -25,7 +26,6 @@ import {
   insertBan,
   listBanPage,
 } from './bans.sql.js';
-import type { ActOptions } from './identities.js';
 
 /** A page of bans. The newest come first unless it says otherwise. */
 export interface BanPage extends Partial<Pick<BanPageKey, 'order'>> {
@@ -51,19 +51,20 @@ export function createBans(db: Database) {
   });
 
   return {
-    /** Bans an identity from logging in and registering, also after its user is removed. Absent terms of a banned one stay. Null where a retry finds it lifted. */
+    /** Bans an identity from logging in and registering, also after its user is removed. Absent terms of a banned one stay. Null where it is lifted by now. */
     async ban(
       scope: ProjectScope,
       identity: Identity,
       terms: GivenBanTerms = {},
-      { requestId = null, key = null }: ActOptions = {},
+      { requestId = null, key = null }: ChangeOptions = {},
     ): Promise<(Ban & { readonly changed: boolean }) | null> {
       const actor = scope.actorFor('write', requestId, 'ban');
-      const retry = key === null ? null : retryOf(key, ['ban identity', identityText(identity), terms]);
-      const ban = await changeOnce(db, actor.projectId, retry, (tx) => insertBan(tx, actor, identity, terms));
-      if (ban !== null) return ban;
-      const earlier = await findBan(db, actor.projectId, identity);
-      return earlier && { ...earlier, changed: false };
+      const retry = retryOf(key, ['ban identity', identityText(identity), terms]);
+      const changed = await changeOnce(db.requestTransaction, actor.projectId, retry, (tx: Queryable) =>
+        insertBan(tx, actor, identity, terms),
+      );
+      const ban = await findBan(db, actor.projectId, identity);
+      return ban && { ...ban, changed };
     },
 
     /** The ban by which a user cannot log in: theirs, else that of an identity alone; null where all of their identities can. */
@@ -101,12 +102,14 @@ export function createBans(db: Database) {
       scope: ProjectScope,
       input: GivenIdentity,
       spelling: Spelling,
-      { requestId = null, key = null }: ActOptions = {},
+      { requestId = null, key = null }: ChangeOptions = {},
     ) {
       const actor = scope.actorFor('write', requestId, 'ban');
       const identity = parseStoredIdentity(input, spelling);
-      const retry = key === null ? null : retryOf(key, ['unban identity', identityText(identity)]);
-      const isLifted = (await changeOnce(db, actor.projectId, retry, (tx) => deleteBan(tx, actor, identity))) ?? false;
+      const retry = retryOf(key, ['unban identity', identityText(identity)]);
+      const isLifted = await changeOnce(db.requestTransaction, actor.projectId, retry, (tx: Queryable) =>
+        deleteBan(tx, actor, identity),
+      );
       return { ...(isLifted ? identity : parseIdentity(input, spelling)), changed: isLifted };
     },
   };

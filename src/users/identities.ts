@@ -18,7 +18,7 @@ import { noUser, type User, type UserIdentity } from '../domain/users.js';
 import type { Address } from '../domain/wallets.js';
 import { AppError } from '../errors.js';
 import { recordAction } from '../projects/audit.sql.js';
-import { changeOnce, retryOf } from '../projects/idempotency.js';
+import { type ChangeOptions, changeOnce, retryOf } from '../projects/idempotency.js';
 import { deleteUserBan, findBan, insertUserBan } from './bans.sql.js';
 import { describeUser } from './describe-users.sql.js';
 import { findUsersByIdentity } from './find-users.sql.js';
@@ -29,13 +29,6 @@ import { throwLinkingError } from './user-columns.sql.js';
 import { type Restoration, restoreUser } from './write-users.sql.js';
 
 export type Identities = ReturnType<typeof createIdentities>;
-
-/** Of a request that changes identities. */
-export interface ActOptions {
-  readonly requestId?: string | null;
-  /** For retries, which change nothing. */
-  readonly key?: string | null;
-}
 
 interface Act {
   readonly action: AuditAction;
@@ -62,7 +55,7 @@ export function createIdentities(db: Database, totals: Totals) {
   async function act(
     scope: ProjectScope,
     { action, ids, asked, permission = 'edit', ofRemoved = false }: Act,
-    { requestId = null, key = null }: ActOptions,
+    { requestId = null, key = null }: ChangeOptions,
     work: (tx: Queryable, actor: Actor) => Promise<Readonly<Record<string, unknown>> | null>,
   ): Promise<User> {
     const actor = scope.actorFor('write', requestId, permission);
@@ -71,12 +64,12 @@ export function createIdentities(db: Database, totals: Totals) {
     // Operators see removed users.
     const isOperator = scope.permits('inspect');
     for (const each of ids) if (each > LARGEST_ID) throw noUser(each);
-    const retry = key === null ? null : retryOf(key, asked);
-    await changeOnce(db, projectId, retry, async (tx) => {
+    await changeOnce(db.requestTransaction, projectId, retryOf(key, asked), async (tx: Queryable) => {
       const locked = await sql.lockUsers(tx, projectId, ids, ofRemoved);
       for (const wanted of ids) if (!locked.includes(wanted)) throw noUser(wanted);
       const details = await work(tx, actor);
       if (details !== null) await recordAction(tx, actor, action, details, id);
+      return null;
     }).catch(throwLinkingError);
     const user = await (isOperator ? describeUser(db, projectId, id) : findRegistered(db, projectId, Number(id)));
     if (user === null) throw noUser(id);
@@ -126,7 +119,7 @@ export function createIdentities(db: Database, totals: Totals) {
       scope: ProjectScope,
       id: bigint,
       profile: Profile,
-      { isPrimary = false, ...options }: ActOptions & { isPrimary?: boolean } = {},
+      { isPrimary = false, ...options }: ChangeOptions & { isPrimary?: boolean } = {},
     ) {
       const asked = ['link', String(id), profile, isPrimary];
       return act(scope, { action: 'link', ids: [id], asked }, options, async (tx, { projectId }) => {
@@ -151,7 +144,7 @@ export function createIdentities(db: Database, totals: Totals) {
     },
 
     /** Unlinks an identity. If the primary one goes, the oldest other one takes its place. An address goes with its account. NOT_FOUND; CONFLICT for the last one. */
-    async unlink(scope: ProjectScope, id: bigint, identity: Identity, options: ActOptions = {}): Promise<User> {
+    async unlink(scope: ProjectScope, id: bigint, identity: Identity, options: ChangeOptions = {}): Promise<User> {
       const asked = ['unlink', String(id), identityText(identity)];
       return act(scope, { action: 'unlink', ids: [id], asked }, options, async (tx, { projectId }) => {
         const rows = await own(tx, projectId, id);
@@ -162,7 +155,7 @@ export function createIdentities(db: Database, totals: Totals) {
     },
 
     /** Unlinks an account, and an identity that logs in by its address: verification says no from then on. NOT_FOUND; CONFLICT for the last identity. */
-    async unlinkAccount(scope: ProjectScope, id: bigint, { key }: Address, options: ActOptions = {}): Promise<User> {
+    async unlinkAccount(scope: ProjectScope, id: bigint, { key }: Address, options: ChangeOptions = {}): Promise<User> {
       return act(
         scope,
         { action: 'unlink', ids: [id], asked: ['unlink account', String(id), key] },
@@ -179,7 +172,7 @@ export function createIdentities(db: Database, totals: Totals) {
     },
 
     /** Bans a user, by each of their identities, also those linked later. Again, it changes the terms that are given. NOT_FOUND. */
-    async ban(scope: ProjectScope, id: bigint, terms: GivenBanTerms, options: ActOptions = {}): Promise<User> {
+    async ban(scope: ProjectScope, id: bigint, terms: GivenBanTerms, options: ChangeOptions = {}): Promise<User> {
       const asked = ['ban', String(id), terms];
       return act(scope, { ...banning(scope), action: 'ban', ids: [id], asked }, options, async (tx, actor) => {
         await insertUserBan(tx, actor, id, terms);
@@ -188,7 +181,7 @@ export function createIdentities(db: Database, totals: Totals) {
     },
 
     /** Lifts every ban of a user and of their identities. NOT_FOUND. */
-    async unban(scope: ProjectScope, id: bigint, options: ActOptions = {}): Promise<User> {
+    async unban(scope: ProjectScope, id: bigint, options: ChangeOptions = {}): Promise<User> {
       const asked = ['unban', String(id)];
       return act(scope, { ...banning(scope), action: 'unban', ids: [id], asked }, options, async (tx, actor) => {
         await deleteUserBan(tx, actor, id);
@@ -197,7 +190,7 @@ export function createIdentities(db: Database, totals: Totals) {
     },
 
     /** Makes a removed user current again, until erased. NOT_FOUND; CONFLICT for a current user, or another with an identity or the external ID. */
-    async restore(scope: ProjectScope, id: bigint, options: ActOptions = {}): Promise<User> {
+    async restore(scope: ProjectScope, id: bigint, options: ChangeOptions = {}): Promise<User> {
       const restoring = { action: 'restore', ids: [id], permission: 'restore', ofRemoved: true } as const;
       return act(scope, { ...restoring, asked: ['restore', String(id)] }, options, async (tx, actor) => {
         const { outcome, ...taken } = await restoreUser(tx, actor, id);
@@ -210,7 +203,7 @@ export function createIdentities(db: Database, totals: Totals) {
      * Makes two users one: what the first has goes to the second, with the logins, the earlier registration and the later login. The second keeps
      * what only one can have, and is banned if one of both was. The first is removed. NOT_FOUND; BAD_USER_INPUT for too many identities or accounts.
      */
-    async merge(scope: ProjectScope, from: bigint, into: bigint, options: ActOptions = {}): Promise<User> {
+    async merge(scope: ProjectScope, from: bigint, into: bigint, options: ChangeOptions = {}): Promise<User> {
       if (from === into) throw new AppError('BAD_USER_INPUT', 'into: a user cannot be merged into the same user.');
       const asked = ['merge', String(from), String(into)];
       const user = await act(

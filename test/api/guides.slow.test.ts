@@ -36,6 +36,16 @@ const linksOf = async (path: string) =>
   [...(await pageAt(path)).matchAll(/(?:href|src)="([^"]*)"/g)].map(([, link = '']) => link);
 const idsOf = async (path: string) => [...(await pageAt(path)).matchAll(/\bid="([^"]*)"/g)].map(([, id = '']) => id);
 
+test('the GraphQL schema is public, that of the checkout, and is not sent twice', async () => {
+  const answer = await fetch(`${app.url}/schema.graphql`);
+  expect(await answer.text()).toBe(await readFile(join(ROOT, 'schema.graphql'), 'utf8'));
+  expect(answer.headers.get('content-type')).toBe('text/plain; charset=utf-8');
+  expect(answer.headers.get('cache-control')).toBe('no-cache');
+  const again = { 'if-none-match': answer.headers.get('etag') ?? '' };
+  expect((await fetch(`${app.url}/schema.graphql`, { headers: again })).status).toBe(304);
+  expect((await fetch(`${app.url}/schema.graphql`, { method: 'POST' })).status).toBe(405);
+});
+
 describe('the pages', () => {
   test('are those for callers', () => {
     const guides = ['graphql', 'rest', 'changes', 'examples', 'errors', 'limits', 'spec', 'compatibility', 'glossary'];

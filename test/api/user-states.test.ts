@@ -80,7 +80,11 @@ describe('a filter by last login or ban', () => {
     }
   });
 
-  const matches = (user: Known, { lastLoginBefore, lastLoginAfter, banned, loginMethods, startDate, endDate }: Json) =>
+  const matches = (
+    user: Known,
+    { lastLoginBefore, lastLoginAfter, banned, loginMethods, authMethods, startDate, endDate }: Json,
+  ) =>
+    (authMethods == null || authMethods.includes(user.method)) &&
     (lastLoginBefore == null || (user.lastLogin ?? user.createdAt) < lastLoginBefore) &&
     (lastLoginAfter == null || (user.lastLogin !== null && user.lastLogin >= lastLoginAfter)) &&
     (banned == null || user.banned === banned) &&
@@ -95,6 +99,9 @@ describe('a filter by last login or ban', () => {
       lastLoginAfter: instant,
       banned: fc.option(fc.boolean()),
       loginMethods: fc.option(fc.constantFrom(['PASSKEY'], ['SOCIALS'], ['SOCIALS', 'EMAIL'])),
+      authMethods: fc.option(
+        fc.constantFrom(['google'], ['github', 'passkey'], ['passkey'], ['email', 'wallet'], ['apple']),
+      ),
       startDate: instant,
       endDate: instant,
     });
@@ -137,15 +144,50 @@ describe('a filter by last login or ban', () => {
     ['userPage', 'query ($f: UserFilter) { userPage(filter: $f) { users { id } } }'],
     ['totalCount', 'query ($f: UserFilter) { users(filter: $f) { totalCount } }'],
   ])('is refused by %s, which has an exact total', async (what, query) => {
-    for (const f of [{ banned: false }, { lastLoginBefore: '2026-01-01' }, { lastLoginAfter: '2026-01-01' }]) {
+    const states = [{ banned: false }, { lastLoginBefore: '2026-01-01' }, { lastLoginAfter: '2026-01-01' }];
+    for (const f of [...states, { authMethods: ['google'] }, { authMethods: ['email', 'github'] }]) {
       const answer = await project.graphql(query, { f });
       expect(codesOf(answer)).toEqual(['BAD_USER_INPUT']);
       expect(answer.errors?.[0]?.message).toBe(
-        `filter: ${what} cannot select by lastLoginBefore, lastLoginAfter or banned, because such users are not counted; ask for users without totalCount.`,
+        `filter: ${what} cannot select by lastLoginBefore, lastLoginAfter, banned or the name of a provider in authMethods, because such users are not counted; ask for users without totalCount.`,
       );
     }
     const none = { f: { banned: null, lastLoginBefore: null, lastLoginAfter: null } };
     expect((await project.graphql(query, none)).errors).toBeUndefined();
+  });
+
+  test('counts the methods that are a kind of their own, alone or with other conditions', async () => {
+    const total = async (filter: Json) => {
+      const { data } = await project.graphql(
+        'query ($filter: UserFilter) { userCount(filter: $filter) users(filter: $filter, first: 100) { totalCount nodes { id } } }',
+        { filter },
+      );
+      expect(data.userCount).toBe(data.users.totalCount);
+      expect(data.userCount).toBe(data.users.nodes.length);
+      return data.userCount;
+    };
+    expect(await total({ authMethods: ['passkey'] })).toBe(20);
+    expect(await total({ authMethods: ['passkey', 'passkey', 'wallet'], loginMethods: ['PASSKEY', 'SOCIALS'] })).toBe(
+      20,
+    );
+    expect(await total({ authMethods: ['passkey'], startDate: day(30) })).toBe(10);
+    expect(await total({ authMethods: ['email'] })).toBe(0);
+    expect(await total({ authMethods: ['passkey'], loginMethods: ['SOCIALS'] })).toBe(0);
+  });
+
+  test.each<[string, string[]]>([
+    ['authMethods', []],
+    ['authMethods', Array(21).fill('google')],
+    ['authMethods[1]', ['google', 'google.com']],
+    ['authMethods[0]', ['socials']],
+    ['authMethods[0]', ['x'.repeat(65)]],
+    ['authMethods[0]', ['']],
+  ])('refuses %s: %j', async (argument, authMethods) => {
+    const answer = await project.graphql(LIST, { filter: { authMethods } });
+    expect(answer.errors?.[0]?.extensions).toEqual({
+      ...explained('BAD_USER_INPUT'),
+      argument: `filter.${argument}`,
+    });
   });
 
   test.each(['lastLoginBefore', 'lastLoginAfter'])('refuses a %s that is no date', async (field) => {

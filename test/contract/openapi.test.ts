@@ -39,12 +39,12 @@ describe('/openapi.json', () => {
     });
   });
 
-  test('lists exactly the six routes, the verification of many wallets and the feed of changes', () => {
+  test('lists exactly the six routes, the verification of many wallets, users for a copy and the feed of changes', () => {
     expect(
       operations()
         .map(({ name }) => name)
         .sort(),
-    ).toEqual([...SIX_ROUTES.map(({ route }) => route), 'GET /changes', 'POST /wallets/verify'].sort());
+    ).toEqual([...SIX_ROUTES.map(({ route }) => route), 'GET /users', 'GET /changes', 'POST /wallets/verify'].sort());
   });
 
   test('docs/rest.md lists the same routes', async () => {
@@ -75,12 +75,17 @@ describe('/openapi.json', () => {
     ['GET /server/users/search', 'query', ['email', 'address']],
     ['GET /server/users/{user_id}', 'path', ['user_id']],
     ['DELETE /server/users/{user_id}', 'path', ['user_id']],
+    ['GET /users', 'query', ['ids']],
   ])('%s has exactly these parameters', (route, place, names) => {
     // The idempotency key is an extension of the contract, so it is a header.
     const parameters = find(route).parameters.filter((each: Json) => each.in !== 'header');
     expect(parameters.map((each: Json) => each.name)).toEqual(names);
     for (const each of parameters) {
-      expect(each).toMatchObject({ in: place, required: place === 'path', description: expect.any(String) });
+      expect(each).toMatchObject({
+        in: place,
+        required: place === 'path' || names[0] === 'ids',
+        description: expect.any(String),
+      });
     }
   });
 

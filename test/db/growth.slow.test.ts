@@ -301,7 +301,7 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
   },
   'idempotency-keys': {
     findEarlier: (db, at) => keys.findEarlier(db, at.projectId, { key: 'key 5', requestHash: '00' }),
-    storeKey: (db, at) => keys.storeKey(db, at.projectId, { key: 'of an act', requestHash: '00' }),
+    storeKey: (db, at) => keys.storeKey(db, at.projectId, { key: 'of an act', requestHash: '00' }, null),
     deleteExpiredKeys: about(50, (db, { projectId }) => keys.deleteExpiredKeys(db, projectId, 50)),
     listProjectsWithExpiredKeys: about(PROJECTS, (db) => keys.listProjectsWithExpiredKeys(db)),
   },
@@ -544,10 +544,11 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     restoreUser: (db, at) => each([BigInt(ROWS + 5), BigInt(at.id)], (id) => writes.restoreUser(db, actor(at), id)),
   },
   'scan-users': {
-    scanUserWindows: about(16 * lists.SCANNED, (db, { projectId }) => {
-      const never = { lastLoginBefore: null, lastLoginAfter: null, banned: null };
+    scanUserWindows: about(24 * lists.SCANNED, (db, { projectId }) => {
+      const never = { authMethods: null, lastLoginBefore: null, lastLoginAfter: null, banned: null };
       const states = [
         { ...never, banned: true },
+        { ...never, authMethods: ['nobody'] },
         { ...never, lastLoginBefore: new Date(0) },
       ];
       return each(filters.slice(0, 2), (filter) =>

@@ -16,7 +16,7 @@ export interface Answered {
 let checks: ((answer: Answered) => void) | undefined;
 
 /** The paths whose answers are JSON that the document describes. */
-const DESCRIBED = /^\/(server|wallets|changes)/;
+const DESCRIBED = /^\/(server|wallets|changes|users)/;
 
 /** Throws if the document does not describe an answer of such a path. */
 export function requireDocumented(document: () => Json, answer: Answered): void {
