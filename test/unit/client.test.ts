@@ -1,0 +1,386 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { inspect } from 'node:util';
+import { gzipSync } from 'node:zlib';
+import { buildSchema, parse, validate } from 'graphql';
+import { Webhook } from 'standardwebhooks';
+import { type ClientOptions, createClient, UserdirError, verifyWebhook } from 'userdir/client';
+import { build } from 'vite';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { OPERATIONS } from '#dist/client/generated/schema.js';
+import { documentOf } from '#dist/client/transport.js';
+import { listSamples, messageOf, testMessage } from '#dist/domain/webhooks.js';
+import { ROOT } from '../support/checkout.js';
+
+/** The client without a service. What it asks of one is in test/api/graphql-client.test.ts. */
+
+const SECRET = 'uds_a-secret-that-nobody-may-see';
+const OPTIONS: ClientOptions = { url: 'http://127.0.0.1:9', appId: 'app_1', appSecret: SECRET };
+
+describe('the package', () => {
+  test('bundled and minified, has at most 8 KiB with gzip, and needs nothing of Node.js', async () => {
+    const { output } = (await build({
+      configFile: false,
+      logLevel: 'silent',
+      publicDir: false,
+      build: {
+        write: false,
+        lib: { entry: join(ROOT, 'dist/client/client.js'), formats: ['es'] },
+        minify: true,
+        rolldownOptions: { external: () => false },
+      },
+    }).then((results) => [results].flat()[0])) as unknown as { output: { code: string }[] };
+    expect(output).toHaveLength(1);
+    const code = output[0]?.code ?? '';
+    expect(code).not.toMatch(/\bimport\b|\brequire\(|\bprocess\.|\bBuffer\b/);
+    expect(gzipSync(code).length).toBeLessThan(8_192);
+  });
+
+  test('is read in an hour: at most 600 lines', () => {
+    const folder = join(ROOT, 'src/client');
+    const sources = readdirSync(folder).filter((name) => name.endsWith('.ts'));
+    const lines = sources.map((name) => readFileSync(join(folder, name), 'utf8').split('\n').length - 1);
+    expect(lines.reduce((sum, count) => sum + count, 0)).toBeLessThanOrEqual(600);
+  });
+
+  test('asks valid documents, with and without what may be left out', () => {
+    const schema = buildSchema(readFileSync(join(ROOT, 'schema.graphql'), 'utf8'));
+    const names = Object.keys(OPERATIONS) as (keyof typeof OPERATIONS)[];
+    expect(names.length).toBeGreaterThan(15);
+    for (const name of names) {
+      const { given } = OPERATIONS[name];
+      const required = Object.entries(given).filter(([, type]) => type.endsWith('!') && type !== 'Int!');
+      for (const some of [given, Object.fromEntries(required)])
+        expect(validate(schema, parse(documentOf(name, some as never))), name).toEqual([]);
+    }
+  });
+});
+
+describe('the secret', () => {
+  test('is in no form of the client', () => {
+    const client = createClient(OPTIONS);
+    const forms = [JSON.stringify(client), inspect(client, { depth: 9, showHidden: true }), String(client)];
+    expect(forms.join()).not.toContain(SECRET);
+  });
+
+  test.each<[string, object]>([
+    ['url', { url: `http://app_1:${SECRET}@127.0.0.1/` }],
+    ['url', { url: `ftp://127.0.0.1/` }],
+    ['url', { url: 'users.example.com' }],
+    ['url', { url: `http://127.0.0.1/?secret=${SECRET}` }],
+    ['appSecret', { appSecret: `${SECRET}\n` }],
+    ['appSecret', { appSecret: undefined }],
+    ['appId', { appId: '' }],
+  ])('is not in the error for a wrong %s', (argument, wrong) => {
+    const error = thrownBy(() => createClient({ ...OPTIONS, ...wrong } as ClientOptions));
+    expect(error).toMatchObject({ name: 'UserdirError', code: 'BAD_USER_INPUT', argument });
+    expect(inspect(error)).not.toContain(SECRET);
+  });
+
+  test('is in no error of a request, and follows no redirect', async () => {
+    const failing = answering(() => Promise.reject(new TypeError('fetch failed')));
+    const redirecting = answering(() => new Response(null, { status: 307, headers: { location: 'http://127.0.0.2' } }));
+    for (const { client, requests } of [failing, redirecting]) {
+      const error = await client.users.get(1).catch((failure) => failure);
+      expect(error).toBeInstanceOf(UserdirError);
+      expect(`${inspect(error, { depth: 9 })} ${JSON.stringify(error)}`).not.toContain(SECRET);
+      expect(requests.map(({ redirect }) => redirect)).toEqual(['manual']);
+    }
+  });
+});
+
+function thrownBy(work: () => unknown): unknown {
+  try {
+    return work();
+  } catch (error) {
+    return error;
+  }
+}
+
+interface Sent {
+  readonly query: string;
+  readonly variables: Record<string, unknown>;
+  readonly requestId: string;
+  readonly redirect: string | undefined;
+}
+
+/** A client of a service that answers as `answer` says. */
+function answering(answer: (attempt: number) => Response | Promise<Response>, options: Partial<ClientOptions> = {}) {
+  const requests: Sent[] = [];
+  const fetch = async (_url: unknown, init: RequestInit = {}) => {
+    const requestId = new Headers(init.headers).get('x-request-id') ?? '';
+    requests.push({ ...JSON.parse(String(init.body)), requestId, redirect: init.redirect });
+    return answer(requests.length);
+  };
+  const client = createClient({ ...OPTIONS, retries: 0, ...options, fetch: fetch as typeof globalThis.fetch });
+  return { client, requests };
+}
+
+const json = (body: object, status = 200, headers: Record<string, string> = {}) =>
+  new Response(JSON.stringify(body), { status, headers: { 'content-type': 'application/json', ...headers } });
+const failing = (code: string, extensions: object = {}) =>
+  json({ data: null, errors: [{ message: 'Failed.', path: ['user'], extensions: { code, ...extensions } }] });
+const html = (status: number, headers = {}) => new Response('<html>Away.</html>', { status, headers });
+const cut = () =>
+  new Response(
+    new ReadableStream({
+      start(controller) {
+        controller.enqueue(new TextEncoder().encode('{"data":{"us'));
+        controller.error(new TypeError('terminated'));
+      },
+    }),
+  );
+
+describe('retries', () => {
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => void vi.useRealTimers());
+
+  const found = () => json({ data: { user: null, recordLogin: { created: true, user: { id: '1' } } } });
+  const LOGIN = { authMethod: 'email', authValue: 'ada@example.com' };
+  const run = async <Value>(work: Promise<Value>) => {
+    const settled = work.catch((error) => error);
+    await vi.runAllTimersAsync();
+    return settled;
+  };
+
+  test.each<[string, () => Response | Promise<Response>]>([
+    ['no connection', () => Promise.reject(new TypeError('fetch failed'))],
+    ['an answer that is cut off', cut],
+    ['half an answer', () => new Response('{"data":{"us')],
+    ['502 of a proxy', () => html(502)],
+    ['503', () => failing('UNAVAILABLE', { retryAfter: 1 })],
+    ['500', () => failing('INTERNAL_SERVER_ERROR')],
+    ['408', () => json({ error: 'Late.' }, 408, { 'userdir-error-code': 'REQUEST_TIMEOUT' })],
+    ['429', () => failing('RATE_LIMITED', { retryAfter: 7 })],
+  ])('after %s, a read is sent again, and a write with the same key', async (_name, mishap) => {
+    const { client, requests } = answering((attempt) => (attempt % 3 === 0 ? found() : mishap()), { retries: 2 });
+    expect(await run(client.users.get(1))).toBe(null);
+    expect(await run(client.logins.record(LOGIN))).toMatchObject({ created: true });
+    expect(requests).toHaveLength(6);
+    const keys = requests.slice(3).map(({ variables }) => variables['idempotencyKey']);
+    expect(new Set(keys).size).toBe(1);
+    expect(keys[0]).toMatch(/^[0-9a-f-]{36}$/);
+    // One call is one request in the log of the service.
+    expect(new Set(requests.map(({ requestId }) => requestId)).size).toBe(2);
+  });
+
+  test.each<[string, () => Response]>([
+    ['BAD_USER_INPUT', () => failing('BAD_USER_INPUT', { argument: 'id' })],
+    ['CURSOR_EXPIRED', () => failing('CURSOR_EXPIRED')],
+    ['UNAUTHENTICATED', () => json({ error: 'Wrong.' }, 401, { 'userdir-error-code': 'UNAUTHENTICATED' })],
+    ['BAD_ANSWER', () => html(404)],
+    ['BAD_ANSWER', () => html(307)],
+  ])('%s is not sent again', async (code, answer) => {
+    const { client, requests } = answering(answer, { retries: 5 });
+    expect(await run(client.users.get(1))).toMatchObject({ code });
+    expect(requests).toHaveLength(1);
+  });
+
+  test('two calls have two keys, and a key that is given is sent', async () => {
+    const { client, requests } = answering(found);
+    await client.logins.record(LOGIN);
+    await client.logins.record(LOGIN);
+    await client.logins.record(LOGIN, { idempotencyKey: 'mine' });
+    const keys = requests.map(({ variables }) => variables['idempotencyKey']);
+    expect([new Set(keys).size, keys[2]]).toEqual([3, 'mine']);
+  });
+
+  test('end after `retries`, with the last error', async () => {
+    const { client, requests } = answering((attempt) => html(500 + attempt), { retries: 3 });
+    expect(await run(client.users.get(1))).toMatchObject({ code: 'BAD_ANSWER', status: 504 });
+    expect(requests).toHaveLength(4);
+  });
+
+  test('wait as long as the service says, in seconds or as a date, and twice as long each time otherwise', async () => {
+    const later = () => new Date(Date.now() + 20_000).toUTCString();
+    const waits = [
+      () => html(503, { 'retry-after': '7' }),
+      () => html(503, { 'retry-after': later() }),
+      () => html(503),
+    ];
+    const times: number[] = [];
+    const { client } = answering(
+      (attempt) => {
+        times.push(Date.now());
+        return waits[attempt - 1]?.() ?? found();
+      },
+      { retries: 3 },
+    );
+    await run(client.users.get(1));
+    const [first = 0, second = 0, third = 0] = times.slice(1).map((time, index) => time - (times[index] ?? 0));
+    expect([first >= 7_000, first < 8_000, second >= 19_000, second < 21_000]).toEqual([true, true, true, true]);
+    expect([third >= 400, third <= 800]).toEqual([true, true]);
+  });
+
+  test('do not wait for minutes: the caller decides', async () => {
+    const { client, requests } = answering(() => html(503, { 'retry-after': '3600' }), { retries: 9 });
+    expect(await run(client.users.get(1))).toMatchObject({ status: 503, retryAfter: 3_600 });
+    expect(requests).toHaveLength(1);
+  });
+
+  test('a call ends with its signal, also while it waits', async () => {
+    const { client, requests } = answering(() => html(503), { retries: 100 });
+    const controller = new AbortController();
+    const call = client.users.get(1, { signal: controller.signal }).catch((error) => error);
+    await vi.advanceTimersByTimeAsync(1_000);
+    controller.abort(new Error('Enough.'));
+    expect(await call).toMatchObject({ message: 'Enough.' });
+    const sent = requests.length;
+    await vi.runAllTimersAsync();
+    expect(requests.length).toBe(sent);
+  });
+
+  test('an attempt without an answer ends in time', async () => {
+    const hanging = (_url: unknown, { signal }: RequestInit) =>
+      new Promise((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason)));
+    const client = createClient({ ...OPTIONS, retries: 1, timeoutMs: 500, fetch: hanging as typeof fetch });
+    expect(await run(client.users.get(1))).toMatchObject({ code: 'NO_ANSWER', message: /time is over/ });
+  });
+
+  test('an answer that is too large is not read to its end', async () => {
+    let chunks = 0;
+    const endless = new ReadableStream({
+      pull(controller) {
+        chunks += 1;
+        controller.enqueue(new Uint8Array(2 ** 20));
+      },
+    });
+    const { client } = answering(() => new Response(endless));
+    expect(await client.users.get(1).catch((error) => error)).toMatchObject({ code: 'BAD_ANSWER' });
+    expect(chunks).toBeLessThan(32);
+  });
+});
+
+describe('an error', () => {
+  test('has what the service says of it', async () => {
+    const { client } = answering(() => failing('BAD_USER_INPUT', { argument: 'id', retryAfter: 3 }));
+    const error = await client.users.get(1).catch((failure) => failure);
+    const expected = {
+      code: 'BAD_USER_INPUT',
+      status: 200,
+      retryAfter: 3,
+      argument: 'id',
+      requestId: /^[0-9a-f-]{36}$/,
+    };
+    expect(error).toMatchObject({
+      message: 'Failed.',
+      ...expected,
+      requestId: expect.stringMatching(expected.requestId),
+    });
+  });
+});
+
+describe('what was lost is refused, and not sent', () => {
+  const { client, requests } = answering(() => json({ data: {} }));
+  const lost = undefined as never;
+  test.each<[string, () => unknown]>([
+    ['userId', () => client.wallets.verify('0x', lost)],
+    ['userId', () => client.wallets.verify('0x', { userId: lost })],
+    ['userId', () => client.wallets.verify('0x', { userId: null as never })],
+    ['userId', () => client.wallets.verify('0x', { userId: '1', anyUser: true } as never)],
+    ['userId', () => client.wallets.verifyMany([{ address: '0x', userId: lost }]).next()],
+    ['after', () => client.changes.follow({ after: lost, handle: () => 0, save: () => 0 })],
+    ['after', () => client.changes.copy({ after: '' } as never)],
+  ])('%s', async (argument, work) => {
+    const error = await Promise.resolve(work()).catch((failure) => failure);
+    expect(error).toMatchObject({ code: 'BAD_USER_INPUT', argument });
+    expect(requests).toEqual([]);
+  });
+});
+
+describe('a webhook', () => {
+  const [now, before] = [1, 2].map((byte) => `whsec_${Buffer.alloc(32, byte).toString('base64')}`) as [string, string];
+  function signed(secrets: readonly string[], body: string, at = new Date(), id = 'one') {
+    const signatures = secrets.map((secret) => new Webhook(secret).sign(id, at, body));
+    const timestamp = String(Math.floor(at.getTime() / 1_000));
+    return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures.join(' ') };
+  }
+
+  test.each(listSamples().map(({ type, body }) => [type, body] as const))('%s is read', async (type, body) => {
+    const message = await verifyWebhook(body, signed([now], body), now);
+    expect(message).toMatchObject({ id: 'one', type: type.replace('.', '_').toUpperCase(), userId: '42' });
+    expect(message.fields).toEqual(type === 'user.updated' ? ['email', 'externalId'] : []);
+    expect(message.mergedInto).toBe(type === 'user.merged' ? '7' : null);
+  });
+
+  test('of a test, and of an identity without a user, names no user', async () => {
+    const { body } = testMessage('one', new Date());
+    expect(await verifyWebhook(body, signed([now], body), now)).toMatchObject({ type: 'WEBHOOK_TEST', userId: null });
+    const change = { id: '', type: 'identity.banned', at: '', userId: null, fields: [], mergedInto: null } as const;
+    const banned = messageOf(change).body;
+    expect(await verifyWebhook(banned, signed([now], banned), now)).toMatchObject({ userId: null });
+  });
+
+  test('is verified by either of two secrets, and by the headers of fetch', async () => {
+    const { body } = testMessage('one', new Date());
+    for (const [secrets, given] of [
+      [[now, before], before],
+      [[before], [now, before]],
+      [[now], [now, before]],
+    ] as const)
+      await verifyWebhook(body, new Headers(signed(secrets, body)), given);
+  });
+
+  test('the vector of the specification', async () => {
+    const body = '{"test": 2432232314}';
+    const headers = {
+      'webhook-id': 'msg_p5jXN8AQM9LWM0D4loKWxJek',
+      'webhook-timestamp': '1614265330',
+      'webhook-signature': 'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=',
+    };
+    vi.useFakeTimers({ now: 1_614_265_330_000 });
+    try {
+      const message = { type: 'x', timestamp: '', data: {} };
+      await expect(
+        verifyWebhook(JSON.stringify(message), headers, 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'),
+      ).rejects.toThrow();
+      await expect(verifyWebhook(body, headers, 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw')).resolves.toBeDefined();
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  const { body } = testMessage('one', new Date());
+  const minutes = (count: number) => new Date(Date.now() + count * 60_000);
+  test.each<[string, string, object]>([
+    ['another body', `${body} `, signed([now], body)],
+    ['another secret', body, signed([`whsec_${Buffer.alloc(32, 3).toString('base64')}`], body)],
+    ['another id', body, { ...signed([now], body), 'webhook-id': 'two' }],
+    ['an old time', body, signed([now], body, minutes(-6))],
+    ['a time to come', body, signed([now], body, minutes(6))],
+    ['no time', body, { ...signed([now], body), 'webhook-timestamp': 'soon' }],
+    ['no headers', body, {}],
+    ['a long body', 'x'.repeat(65_537), signed([now], 'x'.repeat(65_537))],
+    [
+      'another version',
+      body,
+      { ...signed([now], body), 'webhook-signature': signed([now], body)['webhook-signature'].replace('v1', 'v2') },
+    ],
+    ['no signature', body, { ...signed([now], body), 'webhook-signature': 'v1, v1,= v1,%' }],
+    [
+      'too many signatures',
+      body,
+      {
+        ...signed([now], body),
+        'webhook-signature': `${'v1,AA== '.repeat(10)}${signed([now], body)['webhook-signature']}`,
+      },
+    ],
+  ])('with %s is refused', async (_name, text, headers) => {
+    const error = await verifyWebhook(text, headers as Record<string, string>, [now, before]).catch(
+      (failure) => failure,
+    );
+    expect(error).toMatchObject({ name: 'UserdirError', code: 'WEBHOOK_NOT_VERIFIED' });
+  });
+
+  test.each([[undefined], [''], ['whsec_'], [[now, undefined]], ['whsec_short'], ['whsec_%%%%%%%%%%%%%%%%%%%%%%%%']])(
+    'is refused where %s is the secret',
+    async (secrets) => {
+      const error = await verifyWebhook(body, signed([now], body), secrets as string).catch((failure) => failure);
+      expect(error).toMatchObject({ code: 'BAD_USER_INPUT', argument: 'secrets' });
+    },
+  );
+
+  test('is refused without secrets', async () => {
+    await expect(verifyWebhook(body, signed([now], body), [])).rejects.toMatchObject({ code: 'WEBHOOK_NOT_VERIFIED' });
+  });
+});
