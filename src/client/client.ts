@@ -21,19 +21,24 @@ export type { Id, ListedUsers, ListOptions, UserList, WalletOwner, WalletQuestio
 export type { CallOptions, ClientOptions, WriteOptions } from './transport.js';
 export { verifyWebhook, type WebhookHeaders, type WebhookMessage } from './webhooks.js';
 
-type Change = 'updateUser' | 'banUser' | 'unbanUser' | 'mergeUsers' | `${'un' | ''}linkIdentity` | 'unlinkAccount';
+type UserChange = {
+  [Name in keyof Operations]: Operations[Name]['answer'] extends UserPayload ? Name : never;
+}[keyof Operations];
 
 /** A client of one project. It has no state but its options, and no function gives the secret away. */
 export function createClient(options: ClientOptions) {
   const ask = createTransport(options);
   const reads = createReads(ask);
 
-  async function change<Name extends Change>(name: Name, given: Operations[Name]['given'], options?: WriteOptions) {
+  async function change<Name extends UserChange>(name: Name, given: Operations[Name]['given'], options?: WriteOptions) {
     const { user }: UserPayload = await ask(name, { ...given, ...keyOf(options) }, options);
     return user;
   }
 
   return {
+    /** The project and the secret of this client. */
+    caller: (call?: CallOptions) => ask('caller', {}, call),
+
     logins: {
       /** Records a login, which you have checked. The first one of an identity registers a user. BANNED, CONFLICT. */
       record: (input: RecordLoginInput, options?: WriteOptions) =>
@@ -61,6 +66,8 @@ export function createClient(options: ClientOptions) {
       remove: async (id: Id, options?: WriteOptions): Promise<void> => {
         await ask('deleteUser', { id, ...keyOf(options) }, options);
       },
+      /** Takes a removal back. NOT_FOUND, CONFLICT. */
+      restore: (id: Id, options?: WriteOptions) => change('restoreUser', { id }, options),
       /** No identity of the user can log in, until the ban ends or `unban`. NOT_FOUND. */
       ban: (id: Id, terms: { reason?: string; expiresAt?: string } = {}, options?: WriteOptions) =>
         change('banUser', { id, ...terms }, options),

@@ -12,8 +12,8 @@ import {
 } from 'graphql';
 
 const OPERATIONS =
-  `changes user userByExternalId userByIdentity usersByIds userCount userPage users searchUsers verifyWallet verifyWallets
-  recordLogin updateUser deleteUser banUser unbanUser mergeUsers linkIdentity unlinkIdentity unlinkAccount`.split(
+  `caller changes user userByExternalId userByIdentity usersByIds userCount userPage users searchUsers verifyWallet verifyWallets
+  recordLogin updateUser deleteUser restoreUser banUser unbanUser mergeUsers linkIdentity unlinkIdentity unlinkAccount`.split(
     /\s+/,
   );
 /** The same with fewer fields. */

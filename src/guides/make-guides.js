@@ -13,6 +13,7 @@ const readText = (path) => readFile(new URL(path, ROOT), 'utf8');
 const GROUPS = {
   Guides: [
     ['graphql', 'GraphQL', 'Register, list, find and verify, with a request and its answer for each.'],
+    ['client', 'Client', 'For JavaScript and TypeScript, with retries, pages and copies.'],
     ['rest', 'REST', 'The routes, one by one, with curl.'],
     ['changes', 'Changes and webhooks', 'Follow what happens to users, without a gap.'],
     ['examples', 'Examples', 'Small programs to begin with, in TypeScript, JavaScript and Python.'],

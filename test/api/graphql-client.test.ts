@@ -60,7 +60,8 @@ describe('users', () => {
     expect((await client.identities.unlink(one.id, identity)).identities).toHaveLength(1);
     expect(await client.users.merge({ from: other.id, into: one.id })).toMatchObject({ id: one.id, loginCount: 2 });
     await client.users.ban(one.id, { reason: 'Fraud.' });
-    await expect(client.logins.record(one)).rejects.toMatchObject({
+    const { authMethod, authValue } = one;
+    await expect(client.logins.record({ authMethod, authValue })).rejects.toMatchObject({
       name: 'UserdirError',
       code: 'BANNED',
       status: 200,
@@ -69,7 +70,7 @@ describe('users', () => {
     await client.users.remove(one.id);
     await expect(client.users.remove(one.id)).rejects.toMatchObject({ code: 'NOT_FOUND' });
     expect(await client.users.get(one.id)).toBe(null);
-    // restore
+    expect(await client.users.restore(one.id)).toMatchObject({ id: one.id });
   });
 
   test('are listed one by one and by pages, with the exact total', async () => {
@@ -101,7 +102,7 @@ describe('users', () => {
       totalUser: null,
     });
     expect(await client.users.page({ page: 21, limit: 10 })).toMatchObject({ totalUser: 206, users: { length: 6 } });
-    const many = await client.users.getMany([...ids, '0', ids[0] ?? '']);
+    const many = await client.users.getMany([...ids, '999999999', ids[0] ?? '']);
     expect(many.map((user) => user?.id ?? null)).toEqual([...ids, null, ids[0]]);
   });
 
@@ -164,6 +165,18 @@ describe('wallets', () => {
     const long = Array.from({ length: 60 }, () => ({ address: 'x'.repeat(4_000), userId }));
     const malformed = await collect(client.wallets.verifyMany(long));
     expect(malformed.map(({ verdict }) => verdict)).toEqual(Array(60).fill('MALFORMED'));
+  });
+});
+
+describe('the caller', () => {
+  test('is the project and the secret', async () => {
+    expect(await client.caller()).toMatchObject({ appId: project.appId, projectName: 'Test' });
+    const stranger = clientOf({ ...project, appSecret: 'uds_wrong-wrong-wrong' });
+    await expect(stranger.caller()).rejects.toMatchObject({
+      code: 'UNAUTHENTICATED',
+      status: 401,
+      requestId: expect.stringMatching(/^[0-9a-f-]{36}$/),
+    });
   });
 });
 
@@ -367,7 +380,8 @@ describe('changes', () => {
     await client.users.merge({ from: from1.id, into: into.id });
     await isEqual();
     expect(merged).toEqual([[from1.id, into.id]]);
-    // restore
+    await client.users.restore(removed.id);
+    await isEqual();
     expect(begun).toBe(1);
     stop.abort();
     await copying;

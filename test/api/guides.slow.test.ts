@@ -48,7 +48,18 @@ test('the GraphQL schema is public, that of the checkout, and is not sent twice'
 
 describe('the pages', () => {
   test('are those for callers', () => {
-    const guides = ['graphql', 'rest', 'changes', 'examples', 'errors', 'limits', 'spec', 'compatibility', 'glossary'];
+    const guides = [
+      'graphql',
+      'client',
+      'rest',
+      'changes',
+      'examples',
+      'errors',
+      'limits',
+      'spec',
+      'compatibility',
+      'glossary',
+    ];
     expect(names.toSorted()).toEqual([...guides, 'reference'].toSorted());
   });
 

@@ -39,7 +39,7 @@ describe.runIf(hasClients)('a REST client (installed by: npm ci --prefix test/cl
     const { default: openapiTS, astToString } = await import('openapi-typescript');
     const types = astToString(await openapiTS(new URL(`${app.url}/openapi.json`)));
     await writeFile(join(directory, 'rest-api.ts'), types);
-    await cp(join(ROOT, 'docs/examples/rest-client.ts'), join(directory, 'rest-client.ts'));
+    await cp(join(CLIENTS, 'rest-client.ts'), join(directory, 'rest-client.ts'));
     await cp(join(CLIENTS, 'rest-mistakes.ts'), join(directory, 'rest-mistakes.ts'));
     const options =
       '--strict --noUncheckedIndexedAccess --exactOptionalPropertyTypes --module nodenext --target es2023';

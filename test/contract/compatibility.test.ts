@@ -1,12 +1,15 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { createClient } from 'userdir/client';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { createProgram, leafCommands } from '#dist/cli/program.js';
+import { OPERATIONS } from '#dist/client/generated/schema.js';
+import { documentOf } from '#dist/client/transport.js';
 import { SETTINGS } from '#dist/config/settings.js';
 import { ERROR_CODES } from '#dist/errors.js';
 import { type Json, useTestApp } from '../support/app.js';
 import { ROOT } from '../support/checkout.js';
-import { breaksOfGraphql, breaksOfNames, breaksOfOpenApi } from '../support/compatibility.js';
+import { breaksOfDocuments, breaksOfGraphql, breaksOfNames, breaksOfOpenApi } from '../support/compatibility.js';
 
 /**
  * Compares what this version offers with what the last release did (docs/compatibility.md). `npm run released` replaces the files of the last
@@ -19,7 +22,7 @@ const ACCEPTED = 'accepted-breaks.json';
 const readReleased = (name: string) => readFileSync(join(FOLDER, name), 'utf8');
 
 const app = useTestApp();
-let current: Record<'schema.graphql' | 'subgraph.graphql' | 'openapi.json' | 'names.json', string>;
+let current: Record<'schema.graphql' | 'subgraph.graphql' | 'openapi.json' | 'names.json' | 'client.json', string>;
 let document: Json;
 
 beforeAll(async () => {
@@ -30,6 +33,7 @@ beforeAll(async () => {
     'schema.graphql': printed('schema.graphql'),
     'subgraph.graphql': printed('subgraph.graphql'),
     'openapi.json': json(document),
+    'client.json': json(documentsOfClient()),
     'names.json': json(namesOf(readFileSync(join(ROOT, 'docs/grafana.json'), 'utf8'))),
   };
   if (process.env['RELEASED'] !== 'yes') return;
@@ -53,7 +57,22 @@ function namesOf(dashboard: string): Record<string, string[]> {
     settings: sorted(SETTINGS),
     errorCodes: sorted(ERROR_CODES),
     metrics: sorted(metrics),
+    client: sorted(functionsOfClient()),
   };
+}
+
+/** What the client asks, by name: a released one goes on asking it. */
+function documentsOfClient(): Record<string, string> {
+  const names = Object.keys(OPERATIONS) as (keyof typeof OPERATIONS)[];
+  return Object.fromEntries(names.map((name) => [name, documentOf(name, OPERATIONS[name].given as never)]));
+}
+
+/** Its functions, as `users.get`. */
+function functionsOfClient(): string[] {
+  const client = createClient({ url: 'http://localhost', appId: 'app', appSecret: 'secret' });
+  return Object.entries(client).flatMap(([name, part]) =>
+    typeof part === 'function' ? [name] : Object.keys(part).map((member) => `${name}.${member}`),
+  );
 }
 
 /** The schema of `limit` of the list. */
@@ -64,6 +83,7 @@ test('what the last release offered still works, save what the next version may 
   const breaks = [
     ...breaksOfGraphql(readReleased('schema.graphql'), current['schema.graphql']),
     ...breaksOfGraphql(readReleased('subgraph.graphql'), current['subgraph.graphql']),
+    ...breaksOfDocuments(JSON.parse(readReleased('client.json')), current['schema.graphql']),
     ...breaksOfOpenApi(JSON.parse(readReleased('openapi.json')), document),
     ...breaksOfNames(JSON.parse(readReleased('names.json')), JSON.parse(current['names.json'])),
   ];
@@ -106,6 +126,11 @@ describe('the comparison names', () => {
     const after = SDL.replace(from, to);
     expect(after).not.toBe(SDL);
     expect(breaksOfGraphql(SDL, after)).toEqual([sentence]);
+  });
+
+  test('a document of a released client that is not valid any more', () => {
+    const documents = { user: '{user(id:1){email}}', lost: '{user(id:1){name}}' };
+    expect(breaksOfDocuments(documents, SDL)).toEqual(['client, lost: Cannot query field "name" on type "User".']);
   });
 
   test.each<[string, (document: Json) => void, string]>([

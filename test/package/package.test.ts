@@ -42,13 +42,14 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
     const kindOf = (path: string) =>
       path.startsWith('dist/dashboard/pages/')
         ? 'dist/dashboard/pages'
-        : path.replace(/^dist\/.*\.js$/, 'dist/**/*.js');
+        : path.replace(/^dist\/.*\.js$/, 'dist/**/*.js').replace(/^dist\/client\/.*\.d\.ts$/, 'dist/client/**/*.d.ts');
     const packed = new Set(release.files.map(({ path }) => kindOf(path)));
     const filesOf = async (folder: string) =>
       (await readdir(join(ROOT, folder), { recursive: true, withFileTypes: true }))
         .filter((entry) => entry.isFile())
         .map((entry) => relative(ROOT, join(entry.parentPath, entry.name)));
-    const others = `CHANGELOG.md README.md dist/**/*.js dist/build.json dist/dashboard/pages dist/db/empty-database.tgz
+    const others =
+      `CHANGELOG.md README.md dist/**/*.js dist/client/**/*.d.ts dist/build.json dist/dashboard/pages dist/db/empty-database.tgz
       dist/graphql/explorer.html.gz dist/guides/guides.json.gz npm-shrinkwrap.json package.json
       schema.graphql subgraph.graphql`.split(/\s+/);
     const expected = [...others, ...(await filesOf('prisma/migrations')), ...(await filesOf('docs'))];
@@ -169,6 +170,20 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
     test('installs few packages', async () => {
       const { stdout } = await npm(folder, ['ls', '--all', '--omit=dev', '--parseable']);
       expect(stdout.trim().split('\n').length).toBeLessThan(245);
+    });
+
+    test('has a client, its types, the schema and the documentation', async () => {
+      const program = `import { createClient } from 'userdir/client';
+        const client: { users: object } = createClient({ url: 'http://127.0.0.1:9', appId: 'a', appSecret: 's' });
+        console.log(Object.keys(client).join(), import.meta.resolve('userdir/schema.graphql').slice(0, 5));`;
+      await writeFile(join(folder, 'try.mts'), program);
+      const options = ['--strict', '--module', 'nodenext', '--target', 'es2023', '--lib', 'es2023,dom', '--types', ''];
+      const compile = run(join(ROOT, 'node_modules/.bin/tsc'), [...options, '--ignoreConfig', 'try.mts'], {
+        cwd: folder,
+      });
+      await compile.catch(({ stdout }) => expect.unreachable(stdout));
+      const { stdout } = await run(process.execPath, ['try.mjs'], { cwd: folder });
+      expect(stdout).toBe('caller,logins,users,identities,wallets,changes,webhooks file:\n');
     });
 
     test('prints its version with npx', async () => {

@@ -6,6 +6,7 @@ import {
   findDangerousChanges,
   parse,
   print,
+  validate,
 } from 'graphql';
 import type { Json } from './app.js';
 
@@ -30,6 +31,14 @@ function directivesOf(sdl: string): string[] {
       ? (node.directives ?? []).map((directive) => `${node.name?.value} ${print(directive)}`)
       : [];
   return parse(sdl).definitions.flatMap(of);
+}
+
+/** Documents of a released client, which a later service must answer. */
+export function breaksOfDocuments(documents: Record<string, string>, sdl: string): string[] {
+  const schema = buildSchema(sdl);
+  return Object.entries(documents).flatMap(([name, document]) =>
+    validate(schema, parse(document)).map(({ message }) => `client, ${name}: ${message}`),
+  );
 }
 
 /** Compares lists of names, such as those of settings. */

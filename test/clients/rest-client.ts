@@ -1,8 +1,4 @@
-// It REMOVES the newest user with an account: run it against a demo project only.
-// A REST client whose types come from the service: what they do not allow does not compile. `npm i openapi-fetch` and
-// `npm i -D openapi-typescript typescript@5 tsx @types/node`: openapi-typescript 7 fails beside TypeScript 7.
-// `npx openapi-typescript http://127.0.0.1:4000/openapi.json -o rest-api.d.ts` makes the types.
-// Run it by `npx tsx rest-client.ts` (with `"type": "module"` in package.json).
+// A REST client whose types come from the service (/openapi.json): what they do not allow does not compile. It REMOVES a user.
 import createClient from 'openapi-fetch';
 import type { paths } from './rest-api.js';
 
