@@ -54,12 +54,25 @@ const LONG_NAMES = NAMES.filter((name) => name === 'email' || name.length >= 6);
 const AROUND =
   /^(?:(?:oauth2?|oidc|openid|social|(?:log|sign)[ ._-]?in[ ._-]?with)[ ._-]?)?(.+?)(?:[ ._-]?(?:oauth2?|oidc|openid[ ._-]?connect)|\.com)?$/;
 
+/** Names of the method `phone` in systems from which people come. A login may have another method of such a name. */
+const PHONES = new Set(['mobile', 'phonenumber', 'sms', 'tel']);
+
+/** The one name here of a method or a provider of another system: `google` of `google-oauth2`. */
+export function methodNamed(text: string): string {
+  const lower = text.trim().toLowerCase();
+  const bare = bareName(lower);
+  if (PHONES.has(bare)) return 'phone';
+  return NAME_OF.get(bare) ?? lower.replace(/[^a-z0-9._-]+/g, '-').replace(/^[^a-z0-9]+|-+$/g, '');
+}
+
+const bareName = (lower: string) => AROUND.exec(lower)?.[1]?.replace(/[ ._-]/g, '') ?? '';
+
 /** The method that is meant by another spelling, or `socials` for any provider; null where the text is the name of a method. */
 export function methodMeant(text: string): string | null {
   if (Object.hasOwn(AUTH_METHODS, text)) return null;
   const lower = text.toLowerCase();
   if (/^socials?$/.test(lower)) return 'socials';
-  const bare = AROUND.exec(lower)?.[1]?.replace(/[ ._-]/g, '') ?? '';
+  const bare = bareName(lower);
   if (REAL_NAMES.has(bare)) return null;
   return NAME_OF.get(bare) ?? LONG_NAMES.find((name) => isLike(bare, name)) ?? null;
 }

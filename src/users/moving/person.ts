@@ -1,0 +1,236 @@
+import { methodNamed } from '../../domain/auth-methods.js';
+import { isTooLong } from '../../domain/input-limits.js';
+import { parseAddress } from '../../domain/wallets.js';
+import { AppError } from '../../errors.js';
+import { type Fields, isEmpty, type ReadDate, textOf } from './values.js';
+
+/* A person as another system describes one, and the lines of an import that keep what a person is (docs/moving.md). */
+
+/** A way to log in, in the order in which the system lists them. */
+export interface Login {
+  /** `email`, `phone`, `wallet`, `passkey`, `username`, or a provider by the name that the system has for it. */
+  readonly by: string;
+  /** The email, the number, the address, or the ID that the provider has for the person. Empty values are left out. */
+  readonly value: unknown;
+  readonly email?: unknown;
+  /** Of the email or the phone; null where the system does not say. */
+  readonly verified?: boolean | null;
+  readonly createdAt?: unknown;
+  readonly lastLogin?: unknown;
+}
+
+export interface Person {
+  /** The ID in the system, which becomes the external ID. */
+  readonly id: string;
+  readonly logins: readonly Login[];
+  /** The email of the person, where it is none of the logins. */
+  readonly email?: { readonly address: unknown; readonly verified: boolean | null };
+  /** Addresses that the system holds for the person, who does not log in by them. */
+  readonly accounts?: readonly unknown[];
+  readonly createdAt?: unknown;
+  readonly lastLogin?: unknown;
+  readonly loginCount?: unknown;
+  /** True, or the date until which the person is blocked. */
+  readonly blocked?: unknown;
+  readonly metadata?: Readonly<Record<string, unknown>>;
+  /** True for a guest, who has not said who they are. */
+  readonly isGuest?: boolean;
+}
+
+/** A record as it was read. Numbers that JSON would round are texts; all cells of CSV are. */
+export type SourceRecord = Fields;
+
+/** A system whose export is imported. */
+export interface System {
+  /** As in `--from`. It is the auth_method of a person who has nothing but their ID there. */
+  readonly name: string;
+  /** As the system is called. */
+  readonly title: string;
+  /** The fields of which every record has one: the ID. */
+  readonly idFields: readonly string[];
+  /** The name of the list in a JSON object that holds the records, such as `users`. */
+  readonly lists?: readonly string[];
+  /** The titles of CSV that has none, by place. */
+  readonly columns?: readonly string[];
+  /** The fields that `toPerson` reads, or that say nothing of a person. Each other one with a value is reported as not kept. */
+  readonly fields: readonly string[];
+  /** The person of a record, or why it is no person, as a plural noun: `service accounts`. */
+  readonly toPerson: (record: SourceRecord) => Person | string;
+}
+
+export interface LineOptions {
+  readonly system: string;
+  /** Take unverified emails and phones for identities. */
+  readonly trustUnverified: boolean;
+  readonly readDate: ReadDate;
+  /** Counts what is not kept, or is kept in another way, under a plural noun. */
+  readonly note: (what: string) => void;
+}
+
+/** The lines of a person: the user, and a ban of each identity where the person is blocked. */
+export interface PersonLines {
+  readonly user: Readonly<Record<string, unknown>>;
+  readonly bans: readonly Readonly<Record<string, unknown>>[];
+}
+
+interface LineIdentity {
+  auth_method: string;
+  auth_value: string;
+  email?: string;
+  email_verified?: boolean;
+  created_at?: string;
+  last_login?: string;
+}
+
+/** The lines of a person. BAD_USER_INPUT for a date that cannot be read. */
+export function linesOf(person: Person, options: LineOptions): PersonLines {
+  const { system, readDate, note } = options;
+  const kept: Record<string, unknown> = {};
+  const identities = identitiesOf(person, options, kept);
+  const [first = { auth_method: system, auth_value: person.id }, ...others] = identities;
+  if (identities.length === 0)
+    note(person.isGuest ? 'guests, by their ID in the source' : 'people without a login, by their ID in the source');
+  const accounts = accountsOf(person, identities, note);
+  const metadata = metadataOf(person, kept, note);
+  const loginCount = Number(textOf(person.loginCount) || Number.NaN);
+  const user = {
+    auth_method: first.auth_method,
+    auth_value: first.auth_value,
+    ...(first.auth_method !== 'email' && first.email !== undefined && { email: first.email }),
+    ...(first.email_verified !== undefined && { email_verified: first.email_verified }),
+    external_id: person.id,
+    created_at: readDate('created_at', person.createdAt),
+    last_login: readDate('last_login', person.lastLogin),
+    ...(Number.isSafeInteger(loginCount) && { login_count: loginCount }),
+    ...(accounts.length > 0 && { accounts }),
+    ...(metadata !== null && { metadata }),
+    ...(others.length > 0 && {
+      identities: identities.map((identity, place) => ({ ...identity, primary: place === 0 })),
+    }),
+  };
+  return { user, bans: bansOf(person, [first, ...others], options) };
+}
+
+/** The identities of a person, the primary one first. What is none is put into `kept`, which becomes metadata. */
+function identitiesOf(
+  person: Person,
+  { trustUnverified, readDate, note }: LineOptions,
+  kept: Record<string, unknown>,
+): LineIdentity[] {
+  const identities = new Map<string, LineIdentity>();
+  for (const login of person.logins) {
+    const isContact = login.by === 'email' || login.by === 'phone';
+    const value = textOf(login.value);
+    if (value === '') continue;
+    if (isContact && login.verified === false && !trustUnverified) {
+      kept[`unverified_${login.by}`] ??= value;
+      note(`unverified ${login.by}s, kept as metadata`);
+      continue;
+    }
+    const identity = identityOf(login, value, note);
+    if (identity === null) continue;
+    const email = textOf(login.email);
+    const [createdAt, lastLogin] = [readDate('created_at', login.createdAt), readDate('last_login', login.lastLogin)];
+    identities.set(`${identity.auth_method} ${identity.auth_value}`, {
+      ...identity,
+      ...(email !== '' && login.by !== 'email' && { email }),
+      ...(login.verified != null && (login.by === 'email' || email !== '') && { email_verified: login.verified }),
+      ...(createdAt !== null && { created_at: createdAt }),
+      ...(lastLogin !== null && { last_login: lastLogin }),
+    });
+  }
+  withUsername(identities, kept);
+  const list = [...identities.values()];
+  keepEmail(person, list, kept, note);
+  return list;
+}
+
+/** A username is an identity only of a person who has no other. */
+function withUsername(identities: Map<string, LineIdentity>, kept: Record<string, unknown>): void {
+  for (const [key, { auth_method, auth_value }] of identities) {
+    if (auth_method !== 'username' || identities.size === 1) continue;
+    identities.delete(key);
+    kept['username'] = auth_value;
+  }
+}
+
+/** The email of a person who does not log in by it is that of the primary identity. */
+function keepEmail(
+  { email }: Person,
+  identities: LineIdentity[],
+  kept: Record<string, unknown>,
+  note: LineOptions['note'],
+): void {
+  const address = textOf(email?.address);
+  const [primary] = identities;
+  if (address === '' || identities.some((identity) => identity.email === address || identity.auth_value === address))
+    return;
+  if (email?.verified === false) {
+    kept['unverified_email'] ??= address;
+    note('unverified emails, kept as metadata');
+  } else if (primary === undefined || primary.auth_method === 'email' || primary.email !== undefined)
+    kept['email'] = address;
+  else Object.assign(primary, { email: address, ...(email?.verified != null && { email_verified: email.verified }) });
+}
+
+function identityOf(
+  { by }: Login,
+  value: string,
+  note: LineOptions['note'],
+): Pick<LineIdentity, 'auth_method' | 'auth_value'> | null {
+  const method = methodNamed(by);
+  if (method === 'phone') {
+    const number = value.replace(/^(\+\d+)\s*\(0\)/, '$1').replace(/[\s().-]/g, '');
+    if (/^\+[1-9]\d{6,14}$/.test(number)) return { auth_method: method, auth_value: number };
+    note('phone numbers without a country');
+    return null;
+  }
+  if (method !== 'wallet') return { auth_method: method, auth_value: value };
+  const address = addressIn(value);
+  if (address === null) note('wallets of networks that are not known here');
+  return address === null ? null : { auth_method: method, auth_value: address };
+}
+
+/** The address in a text such as `eip155:1:0x…`; null where there is none of a network that is known. */
+function addressIn(text: string): string | null {
+  const [address] = /0x[0-9a-fA-F]{40}$|G[A-Z2-7]{55}$/.exec(text) ?? [];
+  return address === undefined || 'reason' in parseAddress(address) ? null : address;
+}
+
+function accountsOf({ accounts = [] }: Person, identities: readonly LineIdentity[], note: LineOptions['note']) {
+  const known = new Map<string, { network: string; public_key: string }>();
+  const logins = new Set(identities.map(({ auth_value }) => auth_value.toLowerCase()));
+  for (const text of accounts.map(textOf)) {
+    if (text === '') continue;
+    const address = parseAddress(addressIn(text) ?? text);
+    if ('reason' in address) note('wallets of networks that are not known here');
+    else if (!logins.has(address.publicKey.toLowerCase()))
+      known.set(address.key, { network: address.network, public_key: address.publicKey });
+  }
+  return [...known.values()];
+}
+
+function metadataOf({ metadata = {}, isGuest }: Person, kept: Record<string, unknown>, note: LineOptions['note']) {
+  const own = { ...kept, ...(isGuest && { guest: true }) };
+  const all = Object.fromEntries(Object.entries({ ...metadata, ...own }).filter(([, value]) => !isEmpty(value)));
+  if (Object.keys(all).length === 0) return null;
+  if (!isTooLong('metadata', JSON.stringify(all))) return all;
+  note('metadata of more than 4 KiB');
+  return Object.keys(own).length > 0 ? own : null;
+}
+
+function bansOf({ blocked }: Person, identities: readonly LineIdentity[], { system, readDate, note }: LineOptions) {
+  if (isEmpty(blocked) || blocked === false) return [];
+  const until = blocked === true ? null : readDate('expires_at', blocked);
+  if (until !== null && Date.parse(until) <= Date.now()) return [];
+  note('blocked people, whose identities are banned');
+  return identities.map(({ auth_method, auth_value }) => ({
+    ban: { auth_method, auth_value, reason: `Blocked in ${system}`, ...(until !== null && { expires_at: until }) },
+  }));
+}
+
+/** The ID of a record. BAD_USER_INPUT where it has none. */
+export function idOf(record: SourceRecord, fields: readonly string[]): string {
+  for (const field of fields) if (textOf(record[field]) !== '') return textOf(record[field]);
+  throw new AppError('BAD_USER_INPUT', `The record has no ${fields.join(' or ')}.`);
+}

@@ -1,0 +1,106 @@
+import { DateTime } from 'luxon';
+import { dateForm, parseDate } from '../../domain/parse.js';
+import { AppError, show } from '../../errors.js';
+
+/* Values as other systems write them: texts, truths, objects and dates. */
+
+/** The fields of a JSON object. */
+export type Fields = Readonly<Record<string, unknown>>;
+
+/** True for what says nothing: null, an empty text, list or object. */
+export function isEmpty(value: unknown): boolean {
+  if (value === null || value === undefined || value === '') return true;
+  return typeof value === 'object' && Object.keys(value).length === 0;
+}
+
+/** A text or a number as text, without the space around it; empty for anything else. */
+export function textOf(value: unknown): string {
+  return typeof value === 'string' ? value.trim() : typeof value === 'number' ? String(value) : '';
+}
+
+/** True or false, also as text (`true`, `t`, `1`, `yes`); null where it is not said. */
+export function truthOf(value: unknown): boolean | null {
+  if (typeof value === 'boolean') return value;
+  const text = textOf(value).toLowerCase();
+  if (/^(true|t|1|yes|y|on)$/.test(text)) return true;
+  return /^(false|f|0|no|n|off)$/.test(text) ? false : null;
+}
+
+/** The object of a JSON text, or a value that is one; empty where there is none. */
+export function objectOf(value: unknown): Fields {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Fields;
+  const parsed = parsedOf(value);
+  return typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed) ? (parsed as Fields) : {};
+}
+
+/** The objects of a list, which may be JSON text. */
+export function objectsOf(value: unknown): Fields[] {
+  const list = Array.isArray(value) ? value : parsedOf(value);
+  return Array.isArray(list) ? list.filter((item) => typeof item === 'object' && item !== null) : [];
+}
+
+function parsedOf(value: unknown): unknown {
+  if (typeof value !== 'string' || !/^\s*[[{]/.test(value)) return null;
+  try {
+    return JSON.parse(value);
+  } catch {
+    return null;
+  }
+}
+
+/** A date as RFC 3339; null where there is none. BAD_USER_INPUT names the field. */
+export type ReadDate = (field: string, value: unknown) => string | null;
+
+export interface DateOptions {
+  /** The format of dates that are in none of the forms that are known, in the tokens of Luxon: `dd.MM.yyyy HH:mm:ss`. */
+  readonly format: string | null;
+  /** The time zone of dates that say none, by its IANA name. */
+  readonly zone: string;
+  /** Counts the dates that say no time zone. */
+  readonly note: (what: string) => void;
+}
+
+const DATE_FORM = 'RFC 3339, seconds or milliseconds since 1970, or what --dates says';
+/** A greater number is in milliseconds: as seconds it would be after the year 5138. */
+const MOST_SECONDS = 1e11;
+/** PostgreSQL writes an offset without minutes, and a blank instead of the T. */
+const LOOSE = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?::(\d\d(?:\.\d+)?))?)? ?(Z|UTC|[+-]\d\d(?::?\d\d)?)?$/i;
+
+export function createDateReader({ format, zone, note }: DateOptions): ReadDate {
+  return (field, value) => {
+    if (isEmpty(value)) return null;
+    const text = String(value).trim();
+    const instant = fromNumber(text) ?? (format === null ? null : fromFormat(text, format)) ?? fromText(text);
+    if (instant !== null) return instant;
+    throw new AppError('BAD_USER_INPUT', `${field}: got ${show(value)}, expected ${dateForm(text, DATE_FORM)}.`);
+  };
+
+  function fromFormat(text: string, tokens: string): string | null {
+    const date = DateTime.fromFormat(text, tokens, { zone });
+    if (date.isValid && !/[Zz]/.test(tokens)) note(`dates without a time zone, read as ${zone}`);
+    return date.isValid ? date.toUTC().toISO() : null;
+  }
+
+  function fromText(text: string): string | null {
+    const [, day, time, seconds = '00', offset] = LOOSE.exec(text) ?? [];
+    if (day === undefined) return parseDate(text, 'first')?.toISOString() ?? null;
+    if (offset === undefined) {
+      note(`dates without a time zone, read as ${zone}`);
+      const date = DateTime.fromISO(time === undefined ? day : `${day}T${time}:${seconds}`, { zone });
+      return date.isValid ? date.toUTC().toISO() : null;
+    }
+    const minutes = /^[+-]/.test(offset)
+      ? offset
+          .replace(':', '')
+          .padEnd(5, '0')
+          .replace(/(\d\d)$/, ':$1')
+      : 'Z';
+    return parseDate(`${day}T${time ?? '00:00'}:${seconds}${minutes}`, 'first')?.toISOString() ?? null;
+  }
+}
+
+function fromNumber(text: string): string | null {
+  if (!/^\d{9,14}(\.\d+)?$/.test(text)) return null;
+  const number = Number(text);
+  return new Date(number < MOST_SECONDS ? number * 1_000 : number).toISOString();
+}
