@@ -52,6 +52,8 @@ export interface System {
   readonly lists?: readonly string[];
   /** The titles of CSV that has none, by place. */
   readonly columns?: readonly string[];
+  /** Records of another file that belong to a person: those with all of `fields`, of the person with the ID in `key`, as the list `as`. */
+  readonly joined?: { readonly fields: readonly string[]; readonly key: string; readonly as: string };
   /** The fields that `toPerson` reads, or that say nothing of a person. Each other one with a value is reported as not kept. */
   readonly fields: readonly string[];
   /** The person of a record, or why it is no person, as a plural noun: `service accounts`. */
