@@ -183,7 +183,7 @@ export function serveStreams(
 
   app.register(async (uploads) => {
     uploads.removeAllContentTypeParsers();
-    uploads.addContentTypeParser('application/x-ndjson', ({ headers }, body, done) => {
+    uploads.addContentTypeParser(['application/x-ndjson', 'application/octet-stream'], ({ headers }, body, done) => {
       if (Number(headers['content-length']) > MAX_UPLOAD_BYTES) done(tooLarge());
       else done(null, body);
     });
@@ -192,14 +192,18 @@ export function serveStreams(
       bodyLimit: MAX_UPLOAD_BYTES,
       handler: async (request, reply) => {
         const right = await rightOf(request, 'operate');
-        const how = readImportOptions(request);
+        const { isDryRun, isTold, given, ...how } = readImportOptions(request);
+        const move = given && (await services.transfers.moveOf(given));
         const transfer = (open: Open) =>
           spool.withFile(async (file) => {
             await receive(request, open.signal, file);
             // The upload may have taken long.
             const scope = await right.terms.permit();
-            const report = await services.transfers.importUsers(scope, file, {
+            const work = isDryRun ? services.transfers.checkImport : services.transfers.importUsers;
+            const report = await work(scope, file, {
               ...how,
+              move,
+              tell: isTold ? (rows) => open.write(frame({ rows })) : null,
               requestId: right.requestId,
               progress: progressFrames(open),
               ...(right.waitMs !== undefined && { waitMs: right.waitMs }),
@@ -239,6 +243,7 @@ async function receive(request: FastifyRequest, signal: AbortSignal, file: Spool
 
 const PARAMETERS = [
   ...['format', 'start_date', 'end_date', 'login_method', 'on_conflict', 'skip_invalid'],
+  ...['from', 'sizes', 'trust_unverified', 'dates', 'time_zone', 'map', 'dry_run', 'report'],
   ...['actor', 'action', 'user_id', 'since', 'until'],
 ];
 
@@ -272,12 +277,40 @@ function readQuestion(request: FastifyRequest): AuditQuestion {
 }
 
 function readImportOptions(request: FastifyRequest) {
-  const { on_conflict = 'fail', skip_invalid = 'false' } = queryOf(request);
-  const onConflict = ON_CONFLICT.find((each) => each === on_conflict);
-  if (onConflict === undefined) throw badInput('on_conflict', on_conflict, `one of ${ON_CONFLICT.join(', ')}`);
-  if (skip_invalid !== 'true' && skip_invalid !== 'false')
-    throw badInput('skip_invalid', skip_invalid, 'true or false');
-  return { onConflict, skipInvalid: skip_invalid === 'true' };
+  const query = queryOf(request);
+  const read = (name: string): string | undefined => {
+    const value = query[name];
+    if (value === undefined || typeof value === 'string') return value;
+    throw badInput(name, value, 'one value');
+  };
+  const isTrue = (name: string): boolean => {
+    const value = read(name) ?? 'false';
+    if (value !== 'true' && value !== 'false') throw badInput(name, value, 'true or false');
+    return value === 'true';
+  };
+  const onConflict = ON_CONFLICT.find((action) => action === (read('on_conflict') ?? 'fail'));
+  if (onConflict === undefined) throw badInput('on_conflict', read('on_conflict'), `one of ${ON_CONFLICT.join(', ')}`);
+  const from = read('from');
+  const given =
+    from === undefined
+      ? null
+      : {
+          ...{ from, sizes: readSizes(read('sizes')), trustUnverified: isTrue('trust_unverified') },
+          ...{ dates: read('dates') ?? null, zone: read('time_zone') ?? null, map: read('map') ?? null },
+        };
+  return {
+    onConflict,
+    skipInvalid: isTrue('skip_invalid'),
+    isDryRun: isTrue('dry_run'),
+    isTold: isTrue('report'),
+    given,
+  };
+}
+
+/** The bytes of each file of an upload, which follow one another. */
+function readSizes(text = ''): number[] {
+  if (/^(\d{1,13}(,\d{1,13}){0,19})?$/.test(text)) return text === '' ? [] : text.split(',').map(Number);
+  throw badInput('sizes', text, 'the bytes of at most 20 files, separated by commas');
 }
 
 function tooLarge(): AppError {

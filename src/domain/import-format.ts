@@ -240,8 +240,21 @@ export type LineRecord = { readonly user: UserRecord } | { readonly ban: BanReco
 /** The record of a line; null for an empty line. BAD_USER_INPUT. */
 export function parseLine(bytes: Line): LineRecord | null {
   const json = textOf(bytes);
-  if (json === '') return null;
-  const value = parseJson(json);
+  return json === '' ? null : parseRecord(parseJson(json));
+}
+
+/** A line of an import, wherever it comes from. */
+export interface SourceLine {
+  /** Its number in the file. The lines of one person have the same. */
+  readonly number: number;
+  /** The ID of the person in the system that the file is from. */
+  readonly sourceId?: string | null;
+  /** Its record; null for an empty line. BAD_USER_INPUT. */
+  readonly read: () => LineRecord | null;
+}
+
+/** The record of the value of a line. BAD_USER_INPUT. */
+export function parseRecord(value: unknown): LineRecord {
   const isBan = typeof value === 'object' && value !== null && Object.hasOwn(value, 'ban');
   return isBan ? { ban: parseBan(value) } : { user: parseUser(value) };
 }

@@ -54,14 +54,14 @@ export function toImportRows(records: readonly UserRecord[]): ImportRows {
   };
 }
 
-/** Writes users whose identity and external id are free, in order. Returns the places of others, from 1. No two records share an identity. */
-export async function addUsers(db: Queryable, projectId: number, rows: ImportRows): Promise<number[]> {
-  const left = await write<{ place: number }>(db, addMissing(projectId, rows));
-  return left.map(({ place }) => place);
+/** Writes users whose identity and external id are free, in order. Returns the id of each that is new, and null for another. No two records share an identity. */
+export async function addUsers(db: Queryable, projectId: number, rows: ImportRows): Promise<(number | null)[]> {
+  const written = await write<{ id: number | null }>(db, addMissing(projectId, rows));
+  return written.map(({ id }) => id);
 }
 
 /**
- * Writes users with their accounts in one statement, and returns how many are new. Fields of a record change those of the user; accounts are
+ * Writes users with their accounts in one statement, and returns the ids of those who are new. Fields of a record change those of the user; accounts are
  * only added. `complete` has the id of a user whose accounts are all there, for each place, or 0. No two records may share an identity.
  * BAD_USER_INPUT if a user would have too many accounts; CONFLICT if another user has the external id of one.
  */
@@ -71,9 +71,9 @@ export async function addOrUpdateUsers(
   rows: ImportRows,
   complete: readonly number[],
   how: ImportChange,
-): Promise<number> {
-  const [row] = await write<{ created: number }>(db, addOrUpdate(projectId, rows, complete, how));
-  return row?.created ?? 0;
+): Promise<number[]> {
+  const created = await write<{ id: number }>(db, addOrUpdate(projectId, rows, complete, how));
+  return created.map(({ id }) => id);
 }
 
 /** Runs a statement of an import, whose refusals are errors of the caller. */
@@ -163,7 +163,7 @@ function addMissing(projectId: number, { users, accounts }: ImportRows): Prisma.
       CROSS JOIN LATERAL (SELECT ${ofPlace('placed.id')} AS id OFFSET 0) AS u
       WHERE u.id IS NOT NULL
     )
-    SELECT place::int FROM record LEFT JOIN written USING (id) WHERE written.id IS NULL`;
+    SELECT written.id FROM record LEFT JOIN written USING (id) ORDER BY record.place`;
 }
 
 /** The places, from 1, of records that would be new users, but whose external id another user has. */
@@ -212,7 +212,7 @@ function addOrUpdate(
       WHERE u.id <> (${arrayText(complete)}::bigint[])[a.place] AND ${isToBeLinked(Prisma.sql`u.is_new`, keys)}
       ${OR_BECOMES_EXTERNAL}
     )
-    SELECT count(*) FILTER (WHERE is_new)::int AS created FROM placed`;
+    SELECT id FROM placed WHERE is_new`;
 }
 
 /** The work of an update for a record. */

@@ -6,7 +6,7 @@ import { createTurns } from '../db/one-at-a-time.js';
 import type { Queryable } from '../db/statements.js';
 import type { Ban } from '../domain/bans.js';
 import { type UserFilter, userFilter } from '../domain/filters.js';
-import { MAX_IDENTITIES, type UserRecord } from '../domain/identities.js';
+import type { UserRecord } from '../domain/identities.js';
 import {
   CSV_HEAD,
   type ExportFormat,
@@ -14,41 +14,57 @@ import {
   formatCsvUser,
   formatLine,
   isStored,
-  type LineRecord,
   type OnConflict,
-  parseLine,
   type SpoolFile,
   type Stored,
 } from '../domain/import-format.js';
-import { type Line, splitLines } from '../domain/lines.js';
 import type { AuditEntry, ProjectScope } from '../domain/projects.js';
-import { fromUnknown, unavailable } from '../errors.js';
+import { unavailable } from '../errors.js';
 import { findSnapshotCursor } from '../feed/changes.js';
 import { recordAction, recordProgress } from '../projects/audit.sql.js';
 import { exportBans } from './bans.sql.js';
-import { createFirstLines, type FirstLines } from './first-lines.js';
 import {
-  fail,
+  BATCH_SIZE,
+  CHECKING,
+  kept,
+  type Pass,
+  parsedBatches,
+  preparedBatches,
+  type ReadOptions,
+  readAhead,
+  WHOLE,
+  WRITING,
+} from './import-input.js';
+import {
+  finishReport,
   type ImportReport,
   NO_BANS,
-  orderReport,
-  type ParsedLine,
+  newReport,
   type PreparedBatch,
-  prepareBatch,
+  type Tell,
+  tellAtEnd,
   writeBatch,
 } from './import-lines.js';
+import { keepCreated, undoPart } from './imports.sql.js';
+import type { GivenMove, Move, MoveSummary } from './moving/move.js';
 import type { Spool } from './spool.js';
 import { createPart } from './synthetic-users.js';
 import type { Totals } from './totals.js';
 import { addUsers, exportUsers, toImportRows, tryToImportAlone } from './transfers.sql.js';
 
-export interface ImportOptions extends Waiting {
+export interface ImportOptions extends Waiting, ReadOptions {
   readonly onConflict: OnConflict;
   /** Import the valid lines and report the others, in transactions of bounded size. Without it, all lines or none. */
   readonly skipInvalid: boolean;
   readonly requestId?: string | null;
-  /** Called with the lines that are read so far, and the part of the work that is done, 0 to 1, where the length of the input is known. */
-  readonly progress: (lines: number, fraction?: number) => void;
+  /** Takes what became of each line, in order of the batches, once it is certain. */
+  readonly tell?: Tell | null;
+}
+
+/** The report of an import, with what is in the file where another system has made it. */
+export interface MovedReport extends ImportReport, Partial<MoveSummary> {
+  /** By which it can be undone; null if it has created no user. */
+  readonly import_id: AuditEntry['id'] | null;
 }
 
 export interface ExportOptions {
@@ -69,20 +85,10 @@ export interface Exported {
   cursor: string;
 }
 
-const BATCH_SIZE = 1_000;
 /** The imports and exports that have a transaction of this process at the same time. Others wait. */
 const TRANSACTIONS = 2;
 /** The records that are made in one tick of the event loop. */
 const ITEMS_PER_TICK = 100;
-
-/** The part of an import that one reading of its input is: where it begins, and how much it is, 0 to 1. */
-interface Pass {
-  readonly start: number;
-  readonly share: number;
-}
-const WHOLE: Pass = { start: 0, share: 1 };
-const CHECKING: Pass = { start: 0, share: 0.2 };
-const WRITING: Pass = { start: 0.2, share: 0.8 };
 
 export function createTransfers(db: Database, totals: Totals, spool: Spool) {
   const turns = createTurns(TRANSACTIONS);
@@ -102,8 +108,8 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
     const projectId = scope.projectIdFor('operate');
     const added = { users: 0, accounts: 0 };
     for await (const batch of readAhead(inBatches(records))) {
-      const left = new Set(await addUsers(db, projectId, toImportRows(batch)));
-      const written = batch.filter((_, index) => !left.has(index + 1));
+      const ids = await addUsers(db, projectId, toImportRows(batch));
+      const written = batch.filter((_, place) => ids[place] !== null);
       added.users += written.length;
       added.accounts += written.reduce((sum, { accounts }) => sum + accounts.length, 0);
     }
@@ -120,11 +126,9 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
       scope: ProjectScope,
       input: AsyncIterable<Buffer> | Stored,
       options: ImportOptions,
-    ): Promise<ImportReport> {
-      const report: ImportReport = {
-        ...{ imported: 0, created: 0, updated: 0, unchanged: 0 },
-        ...{ skipped: 0, failed: 0, errors: [], error_kinds: [] },
-      };
+    ): Promise<MovedReport> {
+      const { move = null, onConflict, tell = null } = options;
+      const report = newReport(tell !== null);
       const actor = scope.actorFor('operate', options.requestId ?? null);
       /** The entry of this import in the audit trail, once it has one. */
       let entry: AuditEntry['id'] | null = null;
@@ -132,25 +136,33 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
         readAhead(preparedBatches(parsedBatches(from, report, options, pass)));
       const alone = (work: (tx: Queryable) => Promise<void>) => withoutImport(inTurn, actor.projectId, options, work);
       if (options.skipInvalid) {
-        for await (const batch of batchesOf(input, WHOLE)) await alone((tx) => write(tx, [batch]));
+        for await (const batch of batchesOf(input, WHOLE)) await alone((tx) => write(tx, [batch], tell));
+        await tell?.(report.failures ?? []);
       } else if (isStored(input)) await importAll(input, input);
       else await spool.withFile((file) => importAll(file, kept(input, file)));
       // Also if nothing was written: the report has told who exists.
       if (entry === null || report.failed > 0) await record(db);
       await tidy(scope, report.imported - report.unchanged + (report.bans ?? 0));
-      orderReport(report);
-      return report;
+      return { ...finishReport(report), import_id: report.created > 0 ? entry : null, ...move?.summary() };
 
       /** Imports the batches of one transaction, and records them in it. */
-      async function write(tx: Queryable, parts: Iterable<PreparedBatch> | AsyncIterable<PreparedBatch>) {
-        for await (const part of parts) await writeBatch(tx, actor.projectId, part, report, options.onConflict);
+      async function write(
+        tx: Queryable,
+        parts: Iterable<PreparedBatch> | AsyncIterable<PreparedBatch>,
+        told: Tell | null,
+      ) {
+        for await (const part of parts) {
+          const created = await writeBatch(tx, actor.projectId, part, report, onConflict, told);
+          if (entry === null) await record(tx);
+          await keepCreated(tx, actor.projectId, entry ?? 0, created);
+        }
         await record(tx);
       }
       /** Adds the audit entry of the import, or brings it up to date. */
       async function record(tx: Queryable) {
         const { imported, skipped, failed, bans, bans_kept, bans_ended } = report;
         const others = Object.entries({ failed, bans, bans_kept, bans_ended }).filter(([, count]) => count);
-        const details = { imported, skipped, ...Object.fromEntries(others) };
+        const details = { imported, skipped, ...Object.fromEntries(others), ...(move && { from: move.system }) };
         entry = await recordProgress(tx, actor, 'import', entry, details);
       }
       /** Imports all of `stored` or nothing, once `checked`, which has the same bytes, has been read without a fault. */
@@ -158,11 +170,13 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
         for await (const batch of parsedBatches(checked, report, options, CHECKING)) {
           if (batch.some(({ record }) => 'ban' in record)) Object.assign(report, NO_BANS);
         }
-        if (report.failed > 0) return;
-        await alone(async (tx) => {
-          await write(tx, batchesOf(stored, WRITING));
-          if (report.failed > 0) throw new Undone();
-        }).catch(ignoreUndone);
+        if (report.failed > 0) return tell?.(report.failures ?? []);
+        await tellAtEnd(spool, tell, (told) =>
+          alone(async (tx) => {
+            await write(tx, batchesOf(stored, WRITING), told);
+            if (report.failed > 0) throw new Undone();
+          }).catch(ignoreUndone),
+        );
       }
       function ignoreUndone(error: unknown) {
         if (!(error instanceof Undone)) throw error;
@@ -170,6 +184,30 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
         Object.assign(report, { imported: 0, created: 0, updated: 0, unchanged: 0, skipped: 0 });
         if (report.bans !== undefined) Object.assign(report, NO_BANS);
       }
+    },
+
+    /** What an import would find in its input: it asks no database. */
+    async checkImport(scope: ProjectScope, input: AsyncIterable<Buffer>, options: ImportOptions): Promise<MovedReport> {
+      scope.projectIdFor('operate');
+      const report = newReport(options.tell != null);
+      for await (const batch of parsedBatches(input, report, options, WHOLE))
+        report.imported += batch.filter(({ record }) => 'user' in record).length;
+      await options.tell?.(report.failures ?? []);
+      return { ...finishReport(report), import_id: null, ...options.move?.summary() };
+    },
+
+    /** Removes the users whom an import has created and who have not logged in since, a part at a time. */
+    async undoImport(scope: ProjectScope, importId: AuditEntry['id'], requestId: string | null = null) {
+      const actor = scope.actorFor('operate', requestId);
+      const part = await undoPart(db, actor, importId);
+      if (part === null) return { removed: 0, kept: 0, isDone: true };
+      if (part.removed > 0) totals.countChange(actor.projectId);
+      return { ...part, isDone: false };
+    },
+
+    /** Checks the options for files of another system. What reads them is loaded only for this, because it takes time. BAD_USER_INPUT. */
+    async moveOf(given: GivenMove): Promise<Move> {
+      return (await import('./moving/move.js')).moveOf(given);
     },
 
     addUsers: add,
@@ -243,74 +281,6 @@ function describeFilter({ createdFrom, createdTo, loginMethods }: UserFilter) {
 /** Thrown to undo an import whose report has the reason. */
 class Undone extends Error {}
 
-/** The input, which is kept in a file as it is read. */
-async function* kept(input: AsyncIterable<Buffer>, file: SpoolFile): AsyncGenerator<Buffer> {
-  for await (const chunk of input) {
-    await file.write(chunk);
-    yield chunk;
-  }
-}
-
-/** The valid lines of the input, in batches of different users. The others go into the report. */
-async function* parsedBatches(
-  input: AsyncIterable<Buffer>,
-  report: ImportReport,
-  { progress, signal }: ImportOptions,
-  { start, share }: Pass,
-): AsyncGenerator<ParsedLine[]> {
-  let bytes = 0;
-  let number = 0;
-  let batch: ParsedLine[] = [];
-  const firstLines = createFirstLines();
-  for await (const lines of splitLines(counted())) {
-    signal.throwIfAborted();
-    for (const line of lines) {
-      number += 1;
-      const record = parseOrReport(line, number, report, firstLines);
-      if (record !== null) batch.push({ line: number, record });
-      if (batch.length < BATCH_SIZE) continue;
-      yield batch;
-      batch = [];
-      firstLines.makeRoom(MAX_IDENTITIES * BATCH_SIZE);
-    }
-    progress(number, isStored(input) ? start + (share * bytes) / input.bytes : undefined);
-    // Gives the socket time.
-    await nextTick();
-  }
-  if (batch.length > 0) yield batch;
-
-  async function* counted() {
-    for await (const chunk of input) {
-      bytes += chunk.length;
-      yield chunk;
-    }
-  }
-}
-
-/** Batches in the form in which the database takes them. */
-async function* preparedBatches(batches: AsyncIterable<ParsedLine[]>): AsyncGenerator<PreparedBatch> {
-  for await (const batch of batches) yield prepareBatch(batch);
-}
-
-/** The record of a line; null if the line is empty, or invalid and so reported. */
-function parseOrReport(bytes: Line, number: number, report: ImportReport, firstLines: FirstLines): LineRecord | null {
-  try {
-    const record = parseLine(bytes);
-    if (record === null || 'ban' in record) return record;
-    const identities = [record.user, ...(record.user.linked ?? [])];
-    const earlier = firstLines.earlierThan(number, identities);
-    if (earlier === null) return record;
-    const same = earlier.place === 0 ? 'the same auth_method and auth_value' : 'one of these identities';
-    fail(report, number, `Line ${earlier.line} has ${same}.`);
-    return null;
-  } catch (error) {
-    const fault = fromUnknown(error);
-    if (fault.code !== 'BAD_USER_INPUT') throw error;
-    fail(report, number, fault.message);
-    return null;
-  }
-}
-
 async function* inBatches<Item>(items: Iterable<Item>): AsyncGenerator<Item[]> {
   let batch: Item[] = [];
   for (const item of items) {
@@ -321,24 +291,6 @@ async function* inBatches<Item>(items: Iterable<Item>): AsyncGenerator<Item[]> {
     batch = [];
   }
   if (batch.length > 0) yield batch;
-}
-
-/** Prepares an item while the one before is in use: the database writes a batch while the next is checked. */
-async function* readAhead<Item>(items: AsyncGenerator<Item>): AsyncGenerator<Item> {
-  try {
-    for (let next = items.next(); ; ) {
-      const { done, value } = await next;
-      if (done) return;
-      // In the next turn, so that the item is sent first.
-      next = nextTick().then(() => items.next());
-      // If the consumer stops first, its own error matters and not this one.
-      next.catch(() => undefined);
-      yield value;
-    }
-  } finally {
-    // Not awaited: it ends only after the item in preparation, which may wait for input from a terminal.
-    items.return(undefined).catch(() => undefined);
-  }
 }
 
 const RETRY_MS = 250;

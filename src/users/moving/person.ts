@@ -35,6 +35,8 @@ export interface Person {
   readonly metadata?: Readonly<Record<string, unknown>>;
   /** True for a guest, who has not said who they are. */
   readonly isGuest?: boolean;
+  /** What the record has and this service cannot keep, as plural nouns. */
+  readonly notKept?: readonly string[];
 }
 
 /** A record as it was read. Numbers that JSON would round are texts; all cells of CSV are. */
@@ -65,8 +67,10 @@ export interface LineOptions {
   /** Take unverified emails and phones for identities. */
   readonly trustUnverified: boolean;
   readonly readDate: ReadDate;
-  /** Counts what is not kept, or is kept in another way, under a plural noun. */
+  /** Counts what is kept in another way than here, under a plural noun. */
   readonly note: (what: string) => void;
+  /** Counts what is not kept, under a plural noun or the name of its field. */
+  readonly drop: (what: string) => void;
 }
 
 /** The lines of a person: the user, and a ban of each identity where the person is blocked. */
@@ -86,14 +90,15 @@ interface LineIdentity {
 
 /** The lines of a person. BAD_USER_INPUT for a date that cannot be read. */
 export function linesOf(person: Person, options: LineOptions): PersonLines {
-  const { system, readDate, note } = options;
+  const { system, readDate, note, drop } = options;
   const kept: Record<string, unknown> = {};
+  person.notKept?.forEach(drop);
   const identities = identitiesOf(person, options, kept);
   const [first = { auth_method: system, auth_value: person.id }, ...others] = identities;
   if (identities.length === 0)
     note(person.isGuest ? 'guests, by their ID in the source' : 'people without a login, by their ID in the source');
-  const accounts = accountsOf(person, identities, note);
-  const metadata = metadataOf(person, kept, note);
+  const accounts = accountsOf(person, identities, drop);
+  const metadata = metadataOf(person, kept, drop);
   const loginCount = Number(textOf(person.loginCount) || Number.NaN);
   const user = {
     auth_method: first.auth_method,
@@ -116,7 +121,7 @@ export function linesOf(person: Person, options: LineOptions): PersonLines {
 /** The identities of a person, the primary one first. What is none is put into `kept`, which becomes metadata. */
 function identitiesOf(
   person: Person,
-  { trustUnverified, readDate, note }: LineOptions,
+  { trustUnverified, readDate, note, drop }: LineOptions,
   kept: Record<string, unknown>,
 ): LineIdentity[] {
   const identities = new Map<string, LineIdentity>();
@@ -129,7 +134,7 @@ function identitiesOf(
       note(`unverified ${login.by}s, kept as metadata`);
       continue;
     }
-    const identity = identityOf(login, value, note);
+    const identity = identityOf(login, value, drop);
     if (identity === null) continue;
     const email = textOf(login.email);
     const [createdAt, lastLogin] = [readDate('created_at', login.createdAt), readDate('last_login', login.lastLogin)];
@@ -178,18 +183,18 @@ function keepEmail(
 function identityOf(
   { by }: Login,
   value: string,
-  note: LineOptions['note'],
+  drop: LineOptions['drop'],
 ): Pick<LineIdentity, 'auth_method' | 'auth_value'> | null {
   const method = methodNamed(by);
   if (method === 'phone') {
     const number = value.replace(/^(\+\d+)\s*\(0\)/, '$1').replace(/[\s().-]/g, '');
     if (/^\+[1-9]\d{6,14}$/.test(number)) return { auth_method: method, auth_value: number };
-    note('phone numbers without a country');
+    drop('phone numbers without a country');
     return null;
   }
   if (method !== 'wallet') return { auth_method: method, auth_value: value };
   const address = addressIn(value);
-  if (address === null) note('wallets of networks that are not known here');
+  if (address === null) drop('wallets of networks that are not known here');
   return address === null ? null : { auth_method: method, auth_value: address };
 }
 
@@ -199,25 +204,25 @@ function addressIn(text: string): string | null {
   return address === undefined || 'reason' in parseAddress(address) ? null : address;
 }
 
-function accountsOf({ accounts = [] }: Person, identities: readonly LineIdentity[], note: LineOptions['note']) {
+function accountsOf({ accounts = [] }: Person, identities: readonly LineIdentity[], drop: LineOptions['drop']) {
   const known = new Map<string, { network: string; public_key: string }>();
   const logins = new Set(identities.map(({ auth_value }) => auth_value.toLowerCase()));
   for (const text of accounts.map(textOf)) {
     if (text === '') continue;
     const address = parseAddress(addressIn(text) ?? text);
-    if ('reason' in address) note('wallets of networks that are not known here');
+    if ('reason' in address) drop('wallets of networks that are not known here');
     else if (!logins.has(address.publicKey.toLowerCase()))
       known.set(address.key, { network: address.network, public_key: address.publicKey });
   }
   return [...known.values()];
 }
 
-function metadataOf({ metadata = {}, isGuest }: Person, kept: Record<string, unknown>, note: LineOptions['note']) {
+function metadataOf({ metadata = {}, isGuest }: Person, kept: Record<string, unknown>, drop: LineOptions['drop']) {
   const own = { ...kept, ...(isGuest && { guest: true }) };
   const all = Object.fromEntries(Object.entries({ ...metadata, ...own }).filter(([, value]) => !isEmpty(value)));
   if (Object.keys(all).length === 0) return null;
   if (!isTooLong('metadata', JSON.stringify(all))) return all;
-  note('metadata of more than 4 KiB');
+  drop('metadata of more than 4 KiB');
   return Object.keys(own).length > 0 ? own : null;
 }
 

@@ -1,4 +1,5 @@
 import { DateTime } from 'luxon';
+import { isTooLong } from '../../domain/input-limits.js';
 import { dateForm, parseDate } from '../../domain/parse.js';
 import { AppError, show } from '../../errors.js';
 
@@ -69,7 +70,7 @@ const LOOSE = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?::(\d\d(?:\.\d+)?))?)? ?(Z|
 export function createDateReader({ format, zone, note }: DateOptions): ReadDate {
   return (field, value) => {
     if (isEmpty(value)) return null;
-    const text = String(value).trim();
+    const text = isTooLong('date', String(value)) ? '' : String(value).trim();
     const instant = fromNumber(text) ?? (format === null ? null : fromFormat(text, format)) ?? fromText(text);
     if (instant !== null) return instant;
     throw new AppError('BAD_USER_INPUT', `${field}: got ${show(value)}, expected ${dateForm(text, DATE_FORM)}.`);

@@ -1,0 +1,325 @@
+import { once } from 'node:events';
+import { createWriteStream } from 'node:fs';
+import { resolve } from 'node:path';
+import { Readable } from 'node:stream';
+import { pathToFileURL } from 'node:url';
+import { Argument, type Command } from 'commander';
+import type { Services } from '../context.js';
+import { graphql } from '../dashboard/documents.js';
+import { formatCsvLine, isStored, type Stored } from '../domain/import-format.js';
+import { AppError, COMMAND, counted, type ErrorCode } from '../errors.js';
+import type { Move, MoveSummary } from '../users/moving/move.js';
+import { openInput, option, projectOption } from './arguments.js';
+import { serverEnded, textOf } from './door.js';
+import type { CommandContext, Tools } from './rows.js';
+import { canAsk, confirm, fields } from './terminal.js';
+
+const IMPORT_HELP = `
+Without --from, one JSON object per line; auth_method and auth_value are required:
+  {"auth_method":"email","auth_value":"ada@example.com"}
+  {"auth_method":"google","auth_value":"1234","email":"ada@example.com",
+   "created_at":"2026-01-31T12:00:00Z","last_login":null,"login_count":3,
+   "accounts":[{"network":"stellar","public_key":"G…"}]}   (on one line)
+A ban has its own line:
+  {"ban":{"auth_method":"email","auth_value":"eve@example.com","created_at":null,
+   "reason":"spam","expires_at":null}}   (on one line; one that has ended is left out)
+created_at and last_login are not in the future. A date is its first instant in UTC, as expires_at its last.
+--from reads JSON and CSV, in gzip or not, of: auth0, clerk, cognito, dynamic, entra, firebase,
+fusionauth, keycloak, kratos, okta, privy, scim, stytch, supabase, thirdweb, workos; of any table with
+--from csv; or by a module of your own, --from ./mine.mjs. On a terminal it first says what is in the
+files, and asks.`;
+
+const UNDO = graphql(`mutation UndoImport($project: ID!, $importId: ID!) {
+  undoImport(appId: $project, importId: $importId) { removed kept done }
+}`);
+
+/** How the users of a file are imported. */
+interface ImportParams {
+  readonly project: string;
+  readonly files: readonly string[];
+  readonly onConflict: 'skip' | 'update' | 'replace' | 'fail';
+  readonly skipInvalid: boolean;
+  readonly from?: string;
+  readonly map?: string;
+  readonly dates?: string;
+  readonly timeZone?: string;
+  readonly trustUnverified: boolean;
+  readonly dryRun: boolean;
+  readonly report?: string;
+  readonly undo?: string;
+}
+
+type ServiceOptions = Parameters<Services['transfers']['importUsers']>[2];
+type ImportReport = Awaited<ReturnType<Services['transfers']['importUsers']>>;
+type Rows = Parameters<NonNullable<ServiceOptions['tell']>>[0];
+
+/** What became of the users of an import that is undone. */
+interface Undone {
+  readonly undone: number;
+  readonly kept: number;
+}
+
+/** A line of the answer of a server to an import. */
+type ImportFrame =
+  | { readonly progress: { readonly lines: number; readonly fraction: number } }
+  | { readonly notice: string }
+  | { readonly rows: Rows }
+  | { readonly error: { readonly code: ErrorCode; readonly message: string } }
+  | { readonly report: ImportReport };
+
+export function addImportCommand(user: Command, { act }: CommandContext): void {
+  act<ImportParams, ImportReport | Undone>(user, {
+    name: 'user import',
+    description: 'import users and bans from NDJSON, or from files of another system, all or nothing',
+    help: IMPORT_HELP,
+    examples: [
+      'user import --project app_1 users.ndjson',
+      'user import --project app_1 --on-conflict update - < users.ndjson',
+      'user import --project app_1 --from auth0 --dry-run export.ndjson.gz',
+      'user import --project app_1 --undo 42',
+    ],
+    takes: [
+      new Argument('[FILE...]', 'a file, or - for standard input'),
+      projectOption(),
+      option('--from <SYSTEM>', 'the system that has written the files'),
+      option('--map <JSON>', 'of --from csv: which column is which field (docs/moving.md), as JSON or a file'),
+      option('--dates <FORMAT>', 'the format of dates that are not understood, such as "dd.MM.yyyy HH:mm"'),
+      option('--time-zone <ZONE>', 'the zone of dates that say none (default: UTC)'),
+      option('--trust-unverified', 'let people log in by emails and phones that were never verified'),
+      option('--dry-run', 'say what is in the files and what will not be kept, and import nothing'),
+      option('--yes', 'do not ask before files of another system are imported'),
+      option('--report <FILE>', 'write what became of each person, as CSV'),
+      option('--on-conflict <ACTION>', 'what to do if a user exists')
+        .choices(['skip', 'update', 'fail'])
+        .default('fail'),
+      option('--replace', 'update users also by what is older: fewer logins, an earlier last one, a later creation'),
+      option('--skip-invalid', 'import the valid lines and report the others'),
+      option('--undo <IMPORT_ID>', 'remove the users whom an import has created and who have not logged in since'),
+    ],
+    variables(files: string[], { replace, onConflict, yes: _, json: __, ...given }, command): ImportParams {
+      if (replace && onConflict !== 'update') command.error('error: --replace needs --on-conflict update');
+      if ((files.length === 0) === (given.undo === undefined))
+        command.error('error: give a FILE to import, or --undo IMPORT_ID');
+      const flags = { skipInvalid: false, trustUnverified: false, dryRun: false };
+      return { ...flags, ...given, files, onConflict: replace ? 'replace' : onConflict };
+    },
+    unit: 'lines',
+    interrupted: ({ skipInvalid }) =>
+      skipInvalid
+        ? 'Interrupted. The users imported so far remain. Import the file again with --on-conflict skip to add the others.'
+        : 'Interrupted. An import that does not complete changes nothing.',
+    async act(tools, params, command) {
+      if (params.undo !== undefined) return undoImport(tools, params.project, params.undo);
+      // An unknown project is told before anything is read.
+      await tools.ask(COUNT, { project: params.project });
+      const input = await openInputs(params.files, tools.signal);
+      const isAsked = params.from !== undefined && !params.dryRun && canAsk() && !command.opts()['yes'];
+      if (isAsked && isStored(input.bytes)) {
+        const found = await importUsers(tools, { ...params, dryRun: true }, input);
+        process.stderr.write(`${importReport(found, { ...params, dryRun: true })}\n`);
+        await confirm(`Import ${counted(found.imported, 'user')}?`);
+      }
+      return importUsers(tools, params, input);
+    },
+    print: (result, params) =>
+      'undone' in result
+        ? `Removed ${counted(result.undone, 'user')}, kept ${result.kept} who have logged in since or are removed.`
+        : importReport(result, params),
+    isFailure: (result, { skipInvalid }) => 'failed' in result && result.failed > 0 && !skipInvalid,
+  });
+}
+
+const COUNT = graphql(`query CountUsers($project: ID!) { project(appId: $project) { userCount } }`);
+
+async function undoImport({ ask, progress, signal }: Tools, project: string, importId: string): Promise<Undone> {
+  const result = { undone: 0, kept: 0 };
+  for (let isDone = false; !isDone; ) {
+    const part = await ask(UNDO, { project, importId });
+    result.undone += part.removed;
+    result.kept += part.kept;
+    isDone = part.done;
+    progress({ done: result.undone + result.kept });
+    signal.throwIfAborted();
+  }
+  return result;
+}
+
+/** The files of an import, which follow one another, and the bytes of each where there are several. */
+interface Input {
+  readonly bytes: AsyncIterable<Buffer> | Stored;
+  readonly sizes: readonly number[];
+}
+
+async function openInputs(files: readonly string[], signal: AbortSignal): Promise<Input> {
+  const inputs = await Promise.all(files.map((file) => openInput(file, 'users', signal)));
+  const [only, another] = inputs;
+  if (only !== undefined && another === undefined) return { bytes: only, sizes: [] };
+  const sizes = inputs.map((input, place) => {
+    if (isStored(input)) return input.bytes;
+    throw new AppError('BAD_USER_INPUT', `${files[place]}: of several files, each has to be a file and no stream.`);
+  });
+  async function* readAll() {
+    for (const input of inputs) yield* input as AsyncIterable<Buffer>;
+  }
+  const bytes = sizes.reduce((sum, size) => sum + size, 0);
+  return { bytes: { bytes, [Symbol.asyncIterator]: readAll }, sizes };
+}
+
+const isOwn = (from: string) => /^\.{0,2}\/|\.m?js$/.test(from);
+
+/** An adapter of one's own: a module whose default export is a `System`. */
+async function loadOwn(
+  { from = '', dates, timeZone, trustUnverified }: ImportParams,
+  sizes: readonly number[],
+): Promise<Move> {
+  const { createMove } = await import('../users/moving/move.js');
+  const { default: system } = await import(pathToFileURL(resolve(from)).href);
+  if (typeof system?.toPerson !== 'function')
+    throw new AppError('BAD_USER_INPUT', `${from}: expected a default export as docs/moving.md describes it.`);
+  const named = { name: 'own', title: 'your own system', idFields: [], fields: [], ...system };
+  return createMove({ system: named, sizes, trustUnverified, dates: dates ?? null, zone: timeZone ?? 'UTC' });
+}
+
+/** Imports the files, or only looks into them, and writes what became of each line. */
+async function importUsers(tools: Tools, params: ImportParams, input: Input): Promise<ImportReport> {
+  const where = await tools.reach();
+  const report = params.report === undefined ? null : await openReport(params.report);
+  const tell = report && ((rows: Rows) => report.write(rows));
+  try {
+    if (where.services === null) return await sendUsers(tools, params, input, where.send, tell);
+    const { projects, transfers } = where.services;
+    const { onConflict, skipInvalid } = params;
+    const { progress, notice, signal } = tools;
+    const scope = await projects.getScope(params.project, tools.operator);
+    const told = (done: number, fraction?: number) => progress({ done, ...(fraction !== undefined && { fraction }) });
+    const { from, dates = null, timeZone: zone = null, map = null, trustUnverified } = params;
+    const given = { sizes: input.sizes, trustUnverified, dates, zone, map };
+    const move =
+      from === undefined
+        ? null
+        : await (isOwn(from) ? loadOwn(params, input.sizes) : transfers.moveOf({ from, ...given }));
+    const options = { onConflict, skipInvalid, move, tell, progress: told, onWait: notice, signal };
+    return await (params.dryRun ? transfers.checkImport : transfers.importUsers)(scope, input.bytes, options);
+  } finally {
+    await report?.end();
+  }
+}
+
+type Send = Extract<Awaited<ReturnType<Tools['reach']>>, { readonly services: null }>['send'];
+
+/** Lets the server import the files, which holds the database. */
+async function sendUsers(
+  { progress, notice }: Tools,
+  { project, files, undo: _, report: __, ...how }: ImportParams,
+  { bytes, sizes }: Input,
+  send: Send,
+  tell: ((rows: Rows) => Promise<void>) | null,
+): Promise<ImportReport> {
+  if (isOwn(how.from ?? ''))
+    throw new AppError('BAD_USER_INPUT', 'An adapter of your own needs PostgreSQL, or that the server is stopped.');
+  const parameters = new URLSearchParams({
+    ...(sizes.length > 1 && { sizes: String(sizes) }),
+    report: String(tell !== null),
+  });
+  for (const [name, value] of Object.entries(how))
+    parameters.set(
+      name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+      String(value),
+    );
+  const answer = await send(`/dashboard/projects/${project}/import?${parameters}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/octet-stream' },
+    body: Readable.from(bytes, { objectMode: false }),
+  });
+  let rest = '';
+  for await (const chunk of textOf(answer)) {
+    const lines = (rest + chunk).split('\n');
+    rest = lines.pop() ?? '';
+    for (const line of lines) {
+      const frame: ImportFrame = JSON.parse(line);
+      if ('report' in frame) return frame.report;
+      if ('error' in frame) throw new AppError(frame.error.code, frame.error.message);
+      if ('rows' in frame) await tell?.(frame.rows);
+      else if ('notice' in frame) notice(frame.notice);
+      else progress({ done: frame.progress.lines, fraction: frame.progress.fraction });
+    }
+  }
+  return serverEnded(null);
+}
+
+const REPORT_COLUMNS = ['line', 'source_id', 'user_id', 'outcome', 'error'] as const;
+
+/** The CSV that says what became of each line. */
+async function openReport(path: string) {
+  const file = createWriteStream(path, { mode: 0o600 });
+  await once(file, 'open');
+  file.write(formatCsvLine(REPORT_COLUMNS));
+  return {
+    async write(rows: Rows): Promise<void> {
+      const text = rows.map((row) => formatCsvLine(REPORT_COLUMNS.map((column) => row[column]))).join('');
+      if (!file.write(text)) await once(file, 'drain');
+    },
+    async end(): Promise<void> {
+      file.end();
+      await once(file, 'close');
+    },
+  };
+}
+
+function importReport(report: ImportReport, { skipInvalid, dryRun }: ImportParams): string {
+  const { imported, created, updated, unchanged, skipped, failed, bans, import_id } = report;
+  const faults = report.error_kinds.map(({ error, lines, first }) => {
+    const more = lines > first.length ? ` and ${(lines - first.length).toLocaleString('en')} more` : '';
+    return `${lines === 1 ? 'line' : 'lines'} ${first.join(', ')}${more}: ${error}`;
+  });
+  const moved = 'people' in report ? summaryOf(report as ImportReport & MoveSummary, dryRun) : [];
+  if (dryRun)
+    return [
+      ...faults,
+      ...moved,
+      `Nothing was imported: this was a dry run. ${imported} would be, ${failed} failed.`,
+    ].join('\n');
+  const outcomes = imported === created ? '' : ` Created ${created}, updated ${updated}, unchanged ${unchanged}.`;
+  const banned = bans === undefined ? '' : ` Added ${counted(bans, 'ban')}.`;
+  const counts = `Imported ${imported}, skipped ${skipped}, failed ${failed}.${outcomes}${banned}`;
+  const undo = moved.length > 0 && import_id !== null ? [`To undo it: ${COMMAND} user import --undo ${import_id}`] : [];
+  return [...faults, ...moved, counts, ...skippedLines(report, skipInvalid), ...undo].join('\n');
+}
+
+/** What is in the files of another system. */
+function summaryOf(found: ImportReport & MoveSummary, isWhole: boolean): string[] {
+  const list = (counts: Readonly<Record<string, number>>) =>
+    Object.entries(counts)
+      .map(([what, count]) => `${what} ${count.toLocaleString('en')}`)
+      .join(', ') || 'nothing';
+  const sample = isWhole ? found.sample.map((line) => JSON.stringify(line)) : [];
+  const rows: [string, string][] = [
+    ['File', found.files.map(({ kind, encoding }) => `${kind} in ${encoding}`).join(', ')],
+    ['People', found.people.toLocaleString('en')],
+    ['Identities', list(found.identities)],
+    ['Blocked', found.blocked.toLocaleString('en')],
+    ['Without email', found.without_email.toLocaleString('en')],
+    ['Kept otherwise', list(found.kept_otherwise)],
+    ['Not kept', list(found.not_kept)],
+    ['Time zone', found.time_zone],
+  ];
+  return [...sample, fields(rows)];
+}
+
+/** The last line: how many lines of the input are not in the database. */
+function skippedLines(
+  { skipped, failed, bans_kept = 0, bans_ended = 0 }: ImportReport,
+  skipInvalid: boolean,
+): string[] {
+  if (failed > 0 && !skipInvalid) return [`Nothing was imported, because ${counted(failed, 'line')} failed.`];
+  const left = [
+    [failed, 'failed', 'failed'],
+    [skipped, 'is of a user who exists', 'are of users who exist'],
+    [bans_kept, 'is of an identity that is banned already', 'are of identities that are banned already'],
+    [bans_ended, 'is of a ban that has ended', 'are of bans that have ended'],
+  ] as const;
+  const lines = left.reduce((sum, [count]) => sum + count, 0);
+  if (lines === 0) return [];
+  const reasons = left.flatMap(([count, one, many]) => (count > 0 ? `${count} ${count === 1 ? one : many}` : []));
+  return [`${counted(lines, 'line')} skipped: ${reasons.join(', ')}.`];
+}

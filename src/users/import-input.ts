@@ -1,0 +1,128 @@
+import { setImmediate as nextTick } from 'node:timers/promises';
+import { MAX_IDENTITIES } from '../domain/identities.js';
+import { isStored, type LineRecord, parseLine, type SourceLine, type SpoolFile } from '../domain/import-format.js';
+import { splitLines } from '../domain/lines.js';
+import { fromUnknown } from '../errors.js';
+import { createFirstLines, type FirstLines } from './first-lines.js';
+import { fail, type ParsedLine, type PreparedBatch, prepareBatch, type RunningReport } from './import-lines.js';
+import type { Move } from './moving/move.js';
+
+/* Reads the input of an import, in batches of lines of different users. */
+
+export interface ReadOptions {
+  /** Makes the lines of what another system has exported. Without it, the input is NDJSON as an export writes it. */
+  readonly move?: Move | null;
+  /** Called with the lines that are read so far, and the part of the work that is done, 0 to 1, where the length of the input is known. */
+  readonly progress: (lines: number, fraction?: number) => void;
+  /** Ends the reading. */
+  readonly signal: AbortSignal;
+}
+
+/** The lines of one statement. */
+export const BATCH_SIZE = 1_000;
+
+/** The part of an import that one reading of its input is: where it begins, and how much it is, 0 to 1. */
+export interface Pass {
+  readonly start: number;
+  readonly share: number;
+}
+export const WHOLE: Pass = { start: 0, share: 1 };
+export const CHECKING: Pass = { start: 0, share: 0.2 };
+export const WRITING: Pass = { start: 0.2, share: 0.8 };
+
+/** The input, which is kept in a file as it is read. */
+export async function* kept(input: AsyncIterable<Buffer>, file: SpoolFile): AsyncGenerator<Buffer> {
+  for await (const chunk of input) {
+    await file.write(chunk);
+    yield chunk;
+  }
+}
+
+/** The valid lines of the input, in batches of different users. The others go into the report. */
+export async function* parsedBatches(
+  input: AsyncIterable<Buffer>,
+  report: RunningReport,
+  { move = null, progress, signal }: ReadOptions,
+  { start, share }: Pass,
+): AsyncGenerator<ParsedLine[]> {
+  let bytes = 0;
+  let number = 0;
+  let batch: ParsedLine[] = [];
+  const firstLines = createFirstLines();
+  for await (const lines of move === null ? readLines(counted()) : move.read(counted())) {
+    signal.throwIfAborted();
+    for (const line of lines) {
+      number = line.number;
+      const record = parseOrReport(line, report, firstLines);
+      if (record !== null) batch.push({ line: number, sourceId: line.sourceId ?? null, record });
+      if (batch.length < BATCH_SIZE) continue;
+      yield batch;
+      batch = [];
+      firstLines.makeRoom(MAX_IDENTITIES * BATCH_SIZE);
+    }
+    progress(number, isStored(input) ? start + (share * bytes) / input.bytes : undefined);
+    // Gives the socket time.
+    await nextTick();
+  }
+  if (batch.length > 0) yield batch;
+
+  async function* counted() {
+    for await (const chunk of input) {
+      bytes += chunk.length;
+      yield chunk;
+    }
+  }
+}
+
+/** The lines of NDJSON as an export writes it. */
+async function* readLines(input: AsyncIterable<Buffer>): AsyncGenerator<SourceLine[]> {
+  let number = 0;
+  for await (const lines of splitLines(input))
+    yield lines.map((line) => {
+      number += 1;
+      return { number, read: () => parseLine(line) };
+    });
+}
+
+/** Batches in the form in which the database takes them. */
+export async function* preparedBatches(batches: AsyncIterable<ParsedLine[]>): AsyncGenerator<PreparedBatch> {
+  for await (const batch of batches) yield prepareBatch(batch);
+}
+
+/** The record of a line; null if the line is empty, or invalid and so reported. */
+function parseOrReport(line: SourceLine, report: RunningReport, firstLines: FirstLines): LineRecord | null {
+  const place = { line: line.number, sourceId: line.sourceId ?? null };
+  try {
+    const record = line.read();
+    if (record === null || 'ban' in record) return record;
+    const identities = [record.user, ...(record.user.linked ?? [])];
+    const earlier = firstLines.earlierThan(line.number, identities);
+    if (earlier === null) return record;
+    const same = earlier.place === 0 ? 'the same auth_method and auth_value' : 'one of these identities';
+    fail(report, place, `Line ${earlier.line} has ${same}.`);
+    return null;
+  } catch (error) {
+    const fault = fromUnknown(error);
+    if (fault.code !== 'BAD_USER_INPUT') throw error;
+    fail(report, place, fault.message);
+    return null;
+  }
+}
+
+/** Prepares an item while the one before is in use: the database writes a batch while the next is checked. */
+export async function* readAhead<Item>(items: AsyncGenerator<Item>): AsyncGenerator<Item> {
+  try {
+    for (let next = items.next(); ; ) {
+      const { done, value } = await next;
+      if (done) return;
+      // In the next turn, so that the item is sent first.
+      next = nextTick().then(() => items.next());
+      // If the consumer stops first, its own error matters and not this one.
+      next.catch(() => undefined);
+      yield value;
+    }
+  } finally {
+    // Not awaited: it ends only after the item in preparation, which may wait for input from a terminal.
+    items.return(undefined).catch(() => undefined);
+  }
+}

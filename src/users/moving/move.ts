@@ -1,0 +1,220 @@
+import { IANAZone } from 'luxon';
+import { type LineRecord, parseRecord, type SourceLine } from '../../domain/import-format.js';
+import { atMost, isTooLong } from '../../domain/input-limits.js';
+import { AppError, badInput } from '../../errors.js';
+import { createCsvSystem } from './csv.js';
+import { linesOf, type SourceRecord, type System } from './person.js';
+import { type FileForm, type PlacedRecord, readFile } from './read.js';
+import { systemNamed } from './systems.js';
+import { createDateReader, isEmpty, textOf } from './values.js';
+
+/* Makes the lines of an import from the files of another system, and counts what is in them and what is not kept. */
+
+export interface MoveOptions {
+  readonly system: System;
+  /** The bytes of each file, which follow one another in the input. Empty for one of any length. */
+  readonly sizes?: readonly number[];
+  readonly trustUnverified?: boolean;
+  /** The format of dates, in the tokens of Luxon, and the zone of those that say none. */
+  readonly dates?: string | null;
+  readonly zone?: string;
+}
+
+/** What is in the files: as of `user import --json`. */
+export interface MoveSummary {
+  people: number;
+  /** By login method. */
+  identities: Record<string, number>;
+  without_email: number;
+  blocked: number;
+  /** What is kept in another way, and what is not kept, with how often. */
+  kept_otherwise: Record<string, number>;
+  not_kept: Record<string, number>;
+  time_zone: string;
+  files: FileForm[];
+  /** The first lines that were made. */
+  sample: object[];
+}
+
+/** The options of `user import` for files of another system, as they arrive. */
+export interface GivenMove {
+  /** The name of the system. */
+  readonly from: string;
+  readonly sizes?: readonly number[];
+  readonly trustUnverified?: boolean;
+  readonly dates?: string | null;
+  readonly zone?: string | null;
+  /** For `csv`: which column is which field, as JSON. */
+  readonly map?: string | null;
+}
+
+/** Checks the options. BAD_USER_INPUT. */
+export function moveOf({ from, zone, map, dates, ...given }: GivenMove): Move {
+  if (zone != null && !IANAZone.isValidZone(zone))
+    throw badInput('time_zone', zone, 'a time zone such as Europe/Berlin');
+  if (dates != null && isTooLong('date', dates)) throw badInput('dates', dates, `a format of ${atMost('date')}`);
+  if (map != null && from !== 'csv') throw new AppError('BAD_USER_INPUT', 'map: is of the system csv only.');
+  const system = from === 'csv' ? createCsvSystem(map ?? null) : systemNamed(from);
+  return createMove({ ...given, system, dates: dates ?? null, zone: zone ?? 'UTC' });
+}
+
+const SAMPLE = 10;
+/** The names of fields of a file may be any. */
+const MAX_KINDS = 100;
+/** The text of records of another file, which stay in memory. */
+const MAX_JOINED_LENGTH = 2 ** 28;
+
+export type Move = ReturnType<typeof createMove>;
+
+export function createMove({ system, sizes = [], trustUnverified = false, dates = null, zone = 'UTC' }: MoveOptions) {
+  const summary: MoveSummary = newSummary();
+  const count = (counts: Record<string, number>) => (what: string) => {
+    const name = what in counts || Object.keys(counts).length < MAX_KINDS ? what : 'other fields';
+    counts[name] = (counts[name] ?? 0) + 1;
+  };
+  const note = (what: string) => count(summary.kept_otherwise)(what);
+  const drop = (what: string) => count(summary.not_kept)(what);
+  const options = {
+    ...{ system: system.name, trustUnverified, note, drop },
+    readDate: createDateReader({ format: dates, zone, note }),
+  };
+  const fields = new Set(system.fields);
+
+  function newSummary(): MoveSummary {
+    return {
+      ...{ people: 0, identities: {}, without_email: 0, blocked: 0, kept_otherwise: {}, not_kept: {} },
+      ...{ time_zone: zone, files: [], sample: [] },
+    };
+  }
+
+  /** The lines of a record; none where it is of no person. */
+  function linesOfRecord(place: number, record: SourceRecord, joined: ReadonlyMap<string, string[]>): SourceLine[] {
+    const own = joined.size === 0 ? record : { ...record, ...joinedTo(record, joined) };
+    for (const field in record) if (!fields.has(field) && !isEmpty(record[field])) drop(field);
+    const person = system.toPerson(own);
+    if (typeof person === 'string') {
+      drop(person);
+      return [];
+    }
+    const { user, bans } = linesOf(person, options);
+    if (summary.sample.length < SAMPLE) summary.sample.push(user);
+    if (bans.length > 0) summary.blocked += 1;
+    return [user, ...bans].map((line) => ({ number: place, sourceId: person.id, read: () => see(parseRecord(line)) }));
+  }
+
+  function joinedTo(record: SourceRecord, joined: ReadonlyMap<string, string[]>): SourceRecord {
+    if (system.joined === undefined) return {};
+    const rows = joined.get(textOf(record[system.idFields[0] as string])) ?? [];
+    return { [system.joined.as]: rows.map((row) => JSON.parse(row)) };
+  }
+
+  function see(line: LineRecord): LineRecord {
+    if ('ban' in line) return line;
+    const { user } = line;
+    summary.people += 1;
+    for (const { authMethod } of [user, ...(user.linked ?? [])]) count(summary.identities)(authMethod);
+    if (user.loginEmail === null && !user.linked?.some(({ loginEmail }) => loginEmail !== null))
+      summary.without_email += 1;
+    return line;
+  }
+
+  /** The records of the files that belong to people of others, by the ID of the person. BAD_USER_INPUT where they are too many. */
+  async function readJoined(input: AsyncIterable<Buffer>): Promise<Map<string, string[]>> {
+    const joined = new Map<string, string[]>();
+    let length = 0;
+    for (let place = 0; system.joined !== undefined && place < sizes.length; place += 1) {
+      for await (const records of (await readFile(partOf(input, sizes, place), system)).records) {
+        for (const { read } of records) {
+          const record = read();
+          if (!isJoined(record)) return joined;
+          const row = JSON.stringify(record);
+          length += row.length;
+          if (length > MAX_JOINED_LENGTH) throw tooManyJoined(system);
+          const id = textOf(record[system.joined.key]);
+          joined.set(id, [...(joined.get(id) ?? []), row]);
+        }
+      }
+    }
+    return joined;
+  }
+
+  const isJoined = (record: SourceRecord) => system.joined?.fields.every((field) => field in record) ?? false;
+
+  function linesOfPlaced(
+    { place, read }: PlacedRecord,
+    joined: ReadonlyMap<string, string[]>,
+    isFirst: boolean,
+  ): SourceLine[] {
+    let sourceId: string | null = null;
+    try {
+      const record = read();
+      if (isFirst) requireId(record, system);
+      if (isJoined(record)) return [];
+      sourceId = system.idFields.map((field) => textOf(record[field])).find((id) => id !== '') ?? null;
+      return linesOfRecord(place, record, joined);
+    } catch (error) {
+      if (isFirst && sourceId === null) throw error;
+      return [
+        {
+          ...{ number: place, sourceId },
+          read: () => {
+            throw error;
+          },
+        },
+      ];
+    }
+  }
+
+  return {
+    system: system.name,
+    /** Of the input that was read last. */
+    summary: () => summary,
+
+    /** The lines of the input, as many at a time as a piece of it completes. BAD_USER_INPUT where it is another kind of file. */
+    async *read(input: AsyncIterable<Buffer>): AsyncGenerator<SourceLine[]> {
+      Object.assign(summary, newSummary());
+      const joined = await readJoined(input);
+      for (let place = 0; place < Math.max(1, sizes.length); place += 1) {
+        const { form, records } = await readFile(sizes.length > 1 ? partOf(input, sizes, place) : input, system);
+        summary.files.push(form);
+        let isFirst = true;
+        for await (const some of records) {
+          yield some.flatMap((placed) => {
+            const lines = linesOfPlaced(placed, joined, isFirst);
+            isFirst = false;
+            return lines;
+          });
+        }
+      }
+    },
+  };
+}
+
+/** Only of the first record: that of another kind of file is not reported record by record. */
+function requireId(record: SourceRecord, { title, idFields, joined }: System): void {
+  if (idFields.length === 0 || [...idFields, ...(joined?.fields ?? [])].some((field) => field in record)) return;
+  throw new AppError(
+    'BAD_USER_INPUT',
+    `The first record has no ${idFields.join(' or ')}, so the file is no export of ${title}.`,
+  );
+}
+
+function tooManyJoined({ title }: System): AppError {
+  return new AppError(
+    'BAD_USER_INPUT',
+    `The second file has more than ${MAX_JOINED_LENGTH} characters. Join it to the first one in ${title}, as docs/moving.md says.`,
+  );
+}
+
+/** The bytes of one of several files that follow one another. */
+async function* partOf(input: AsyncIterable<Buffer>, sizes: readonly number[], place: number): AsyncGenerator<Buffer> {
+  const start = sizes.slice(0, place).reduce((sum, size) => sum + size, 0);
+  const end = start + (sizes[place] ?? 0);
+  let at = 0;
+  for await (const chunk of input) {
+    const part = chunk.subarray(Math.max(0, start - at), Math.max(0, end - at));
+    at += chunk.length;
+    if (part.length > 0) yield part;
+    if (at >= end) return;
+  }
+}

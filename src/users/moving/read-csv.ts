@@ -1,0 +1,133 @@
+import Papa from 'papaparse';
+import { isLost, unprotect } from '../../domain/csv-cells.js';
+import { AppError } from '../../errors.js';
+
+/* Cuts CSV of any length into its rows. */
+
+/** Far more than a person has: a longer row has a quote that is not closed. */
+const MAX_ROW_LENGTH = 2 ** 17;
+/** After each, what was read is cut again, which takes time. */
+const MAX_WRONG_LINES = 20;
+export const MAX_COLUMNS = 200;
+
+const WRONG_QUOTES =
+  'The quotes of this line are wrong: a cell that begins with a quote has to end with one, within 128 KiB.';
+const TOO_LONG = 'The line has more than 128 KiB.';
+const TOO_MANY_WRONG = `${MAX_WRONG_LINES} lines above cannot be read. Nothing from here on was read.`;
+
+export interface Dialect {
+  readonly delimiter: string;
+  readonly newline: '\n' | '\r';
+}
+
+export interface Row {
+  /** The number of its first line in the file. */
+  readonly line: number;
+  readonly cells: readonly string[];
+  /** Why it cannot be read. */
+  readonly fault?: string;
+}
+
+/** The dialect of CSV by its beginning. */
+export function guessDialect(text: string): Dialect {
+  // Lines may end with "\r\n", too: a row is then left with the "\r" (withoutReturn).
+  const newline = text.includes('\r') && !text.includes('\n') ? '\r' : '\n';
+  const delimitersToGuess = [',', ';', '\t', '|'];
+  const { meta } = Papa.parse(text, { newline, delimitersToGuess, skipEmptyLines: true, preview: 10 });
+  return { delimiter: meta.delimiter, newline };
+}
+
+/** Makes rows, but none of blank cells only, of a text that comes in pieces. */
+export function createRowSplitter({ delimiter, newline }: Dialect) {
+  let line = 1;
+  /** The text that no row has taken yet. */
+  let text = '';
+  let rows: Row[] = [];
+  let wrongLines = 0;
+  let isWithinLongLine = false;
+
+  /** Takes the complete rows up to a wrong one. Returns whether there is one. */
+  function takeRows(isLast: boolean): boolean {
+    let cursor = 0;
+    let isWrong = false;
+    const step = ({ data: [cells = []], errors, meta }: Papa.ParseStepResult<string[][]>) => {
+      isWrong = errors.length > 0 || meta.cursor - cursor > MAX_ROW_LENGTH;
+      if (isWrong) return parser.abort();
+      const raw = text.slice(cursor, meta.cursor);
+      cursor = meta.cursor;
+      const row = withoutReturn(cells, raw);
+      if (row.some((cell) => cell.trim() !== '')) rows.push({ line, cells: row.map(unprotect) });
+      line += raw.split(newline).length - (raw.endsWith(newline) ? 1 : 0);
+    };
+    const parser = new Papa.Parser({ delimiter, newline, step });
+    parser.parse(text, 0, !isLast);
+    text = text.slice(cursor);
+    return isWrong || text.length > MAX_ROW_LENGTH;
+  }
+
+  /** A wrong quote would take the rows below into its cell: what is wrong is the one line, and the next begins a row again. */
+  function takeWrongLine(): void {
+    const end = text.indexOf(newline) + 1;
+    const fault = (end || text.length) > MAX_ROW_LENGTH ? TOO_LONG : WRONG_QUOTES;
+    rows.push({ line, cells: [], fault: wrongLines === MAX_WRONG_LINES ? TOO_MANY_WRONG : fault });
+    wrongLines += 1;
+    line += 1;
+    isWithinLongLine = end === 0;
+    text = isWithinLongLine ? '' : text.slice(end);
+  }
+
+  /** Without what is left of a line that is too long. */
+  function skipLongLine(piece: string): string {
+    const end = piece.indexOf(newline) + 1;
+    isWithinLongLine = end === 0;
+    return isWithinLongLine ? '' : piece.slice(end);
+  }
+
+  const hasEnded = () => wrongLines > MAX_WRONG_LINES;
+  return {
+    split(piece: string, isLast: boolean): readonly Row[] {
+      rows = [];
+      text += isWithinLongLine ? skipLongLine(piece) : piece;
+      while (!hasEnded() && takeRows(isLast)) takeWrongLine();
+      return rows;
+    },
+  };
+}
+
+/** Without the "\r" at the end of a line. One that stands within quotes is of the cell. */
+function withoutReturn(cells: readonly string[], raw: string): readonly string[] {
+  const last = cells.at(-1) ?? '';
+  const isOfLine = last.endsWith('\r') && raw.replace(/\n$/, '').endsWith(last);
+  return isOfLine ? [...cells.slice(0, -1), last.slice(0, -1)] : cells;
+}
+
+/** A title as the name of a field: `Email Verified` is `email_verified`. */
+export const fieldNamed = (title: string) =>
+  title
+    .trim()
+    .toLowerCase()
+    .replace(/[\s-]+/g, '_');
+
+/** The cells of a row by the names of their fields, without the empty ones. BAD_USER_INPUT, also for a lost value of a field that is `needed`. */
+export function recordOf(
+  titles: readonly string[],
+  { cells, fault }: Row,
+  needed: (field: string) => boolean,
+): Record<string, string> {
+  if (fault !== undefined) throw new AppError('BAD_USER_INPUT', fault);
+  if (cells.length !== titles.length)
+    throw new AppError('BAD_USER_INPUT', `The row has ${cells.length} cells, expected ${titles.length}.`);
+  const record: Record<string, string> = {};
+  for (const [place, cell] of cells.entries()) {
+    if (cell === '') continue;
+    const title = titles[place] as string;
+    // It would be taken for the value that it once was.
+    if (isLost(cell) && needed(title))
+      throw new AppError(
+        'BAD_USER_INPUT',
+        `${title}: got "${cell}", of which a spreadsheet has lost the value. Make the column text there, and enter its values anew.`,
+      );
+    record[title] = cell;
+  }
+  return record;
+}
