@@ -1,47 +1,37 @@
 import { idOf, type Login, type SourceRecord, type System } from './person.js';
-import { objectOf, objectsOf, textOf, truthOf } from './values.js';
+import { objectOf, objectsOf, textOf, truthOf, wordsOf } from './values.js';
 
-/** Auth0: the export of users (NDJSON or CSV), and the Management API. */
+/** Auth0: the export of users (NDJSON or CSV), the Management API, and the JSON by which users are imported there. */
 export const auth0: System = {
   name: 'auth0',
   title: 'Auth0',
   idFields: ['user_id', 'id'],
   lists: ['users'],
-  fields: [
-    ...[
-      'user_id',
-      'id',
-      'email',
-      'email_verified',
-      'phone_number',
-      'phone_verified',
-      'username',
-      'identities',
-      'connection',
-    ],
-    ...['created_at', 'last_login', 'logins_count', 'blocked', 'app_metadata', 'user_metadata'],
-    // What says nothing of a person.
-    ...['updated_at', 'last_ip', 'last_password_reset'],
-  ],
+  fields: wordsOf(`user_id id email email_verified phone_number phone_verified username identities connection created_at
+    last_login logins_count blocked app_metadata user_metadata`),
   toPerson(record) {
     const id = idOf(record, auth0.idFields);
-    const userMetadata = objectOf(record['user_metadata']);
+    const logins = loginsOf(record, id);
     return {
       id,
-      logins: loginsOf(record, id),
+      logins,
       email: { address: record['email'], verified: truthOf(record['email_verified']) ?? false },
       createdAt: record['created_at'],
       lastLogin: record['last_login'],
       loginCount: record['logins_count'],
       blocked: truthOf(record['blocked']),
-      metadata: { ...objectOf(record['app_metadata']), user_metadata: userMetadata },
+      metadata: {
+        ...objectOf(record['app_metadata']),
+        user_metadata: objectOf(record['user_metadata']),
+        ...(logins.every(({ by }) => by !== 'phone') && { phone_number: record['phone_number'] }),
+      },
     };
   },
 };
 
-/** CSV has no list of identities: the ID names the first one. */
+/** CSV has no list of identities: the ID names the first one. In a file for an import it is of the database there, and is bare. */
 function loginsOf(record: SourceRecord, id: string): Login[] {
-  const [, provider = '', userId = id] = /^([^|]+)\|(.+)$/.exec(id) ?? [];
+  const [, provider = 'auth0', userId = id] = /^([^|]+)\|(.+)$/.exec(id) ?? [];
   const identities = objectsOf(record['identities']);
   const own = { provider, user_id: userId, connection: record['connection'] };
   return (identities.length > 0 ? identities : [own]).flatMap((identity) => loginOf(identity, record));
@@ -49,21 +39,21 @@ function loginsOf(record: SourceRecord, id: string): Login[] {
 
 const ENTERPRISE = /^(samlp|waad|adfs|ad|okta|pingfederate|oidc|office365|google-apps|oauth2|custom)$/;
 
+/** The profile of a linked identity is beside it, and that of the first one is the record. */
 function loginOf(identity: SourceRecord, record: SourceRecord): Login[] {
-  const provider = textOf(identity['provider']);
-  const value = textOf(identity['user_id']);
-  const profile = objectOf(identity['profileData']);
-  if (provider === 'sms')
-    return [{ by: 'phone', value: record['phone_number'], verified: truthOf(record['phone_verified']) }];
-  if (provider === 'auth0' || provider === 'email') {
-    const verified = truthOf(profile['email_verified'] ?? record['email_verified']) ?? false;
+  const [provider, value] = [textOf(identity['provider']), textOf(identity['user_id'])];
+  const profile = 'profileData' in identity ? objectOf(identity['profileData']) : record;
+  const verified = truthOf(profile['email_verified']);
+  const phone = { by: 'phone', value: profile['phone_number'], verified: truthOf(profile['phone_verified']) };
+  if (provider === 'sms') return [phone];
+  if (provider === 'auth0' || provider === 'email')
     return [
-      { by: 'email', value: profile['email'] ?? record['email'], verified },
-      { by: 'username', value: profile['username'] ?? record['username'] },
+      { by: 'email', value: profile['email'], verified: verified ?? false },
+      { ...phone, verified: phone.verified ?? false },
+      { by: 'username', value: profile['username'] },
     ];
-  }
   // A wallet, of which the ID is `siwe|eip155:1:0x…`.
   if (/\|eip155:\d+:0x/.test(`|${value}`)) return [{ by: 'wallet', value }];
   const by = ENTERPRISE.test(provider) ? textOf(identity['connection']) || provider : provider;
-  return [{ by, value, email: profile['email'], verified: truthOf(profile['email_verified']) }];
+  return [{ by, value, email: profile['email'], verified }];
 }

@@ -3,7 +3,7 @@ import { type LineRecord, parseRecord, type SourceLine } from '../../domain/impo
 import { atMost, isTooLong } from '../../domain/input-limits.js';
 import { AppError, badInput } from '../../errors.js';
 import { createCsvSystem } from './csv.js';
-import { linesOf, type SourceRecord, type System } from './person.js';
+import { isField, linesOf, type SourceRecord, type System } from './person.js';
 import { type FileForm, type PlacedRecord, readFile } from './read.js';
 import { systemNamed } from './systems.js';
 import { createDateReader, isEmpty, textOf } from './values.js';
@@ -78,7 +78,6 @@ export function createMove({ system, sizes = [], trustUnverified = false, dates 
     ...{ system: system.name, trustUnverified, note, drop },
     readDate: createDateReader({ format: dates, zone, note }),
   };
-  const fields = new Set(system.fields);
 
   function newSummary(): MoveSummary {
     return {
@@ -90,7 +89,7 @@ export function createMove({ system, sizes = [], trustUnverified = false, dates 
   /** The lines of a record; none where it is of no person. */
   function linesOfRecord(place: number, record: SourceRecord, joined: ReadonlyMap<string, string[]>): SourceLine[] {
     const own = joined.size === 0 ? record : { ...record, ...joinedTo(record, joined) };
-    for (const field in record) if (!fields.has(field) && !isEmpty(record[field])) drop(field);
+    for (const field in record) if (!isField(system, field) && !isEmpty(record[field])) drop(field);
     const person = system.toPerson(own);
     if (typeof person === 'string') {
       drop(person);

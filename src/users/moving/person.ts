@@ -1,4 +1,5 @@
 import { methodNamed } from '../../domain/auth-methods.js';
+import { foldEmail } from '../../domain/identities.js';
 import { isTooLong } from '../../domain/input-limits.js';
 import { parseAddress } from '../../domain/wallets.js';
 import { AppError } from '../../errors.js';
@@ -20,7 +21,7 @@ export interface Login {
 }
 
 export interface Person {
-  /** The ID in the system, which becomes the external ID. */
+  /** The ID in the system, which becomes the external ID; empty where there is none. */
   readonly id: string;
   readonly logins: readonly Login[];
   /** The email of the person, where it is none of the logins. */
@@ -35,7 +36,7 @@ export interface Person {
   readonly metadata?: Readonly<Record<string, unknown>>;
   /** True for a guest, who has not said who they are. */
   readonly isGuest?: boolean;
-  /** What the record has and this service cannot keep, as plural nouns. */
+  /** What the record has of the person that is not kept, as plural nouns, one for each time: `second factors`. */
   readonly notKept?: readonly string[];
 }
 
@@ -56,10 +57,19 @@ export interface System {
   readonly columns?: readonly string[];
   /** Records of another file that belong to a person: those with all of `fields`, of the person with the ID in `key`, as the list `as`. */
   readonly joined?: { readonly fields: readonly string[]; readonly key: string; readonly as: string };
-  /** The fields that `toPerson` reads, or that say nothing of a person. Each other one with a value is reported as not kept. */
+  /** The fields that `toPerson` reads, or that say nothing of a person; `custom:*` is each that begins with `custom:`. */
   readonly fields: readonly string[];
   /** The person of a record, or why it is no person, as a plural noun: `service accounts`. */
   readonly toPerson: (record: SourceRecord) => Person | string;
+  /** The field that the adjacent records of one person share (joinRows). */
+  readonly joinBy?: string;
+  /** Checks the titles of CSV, as names of fields. BAD_USER_INPUT. */
+  readonly checkTitles?: (titles: readonly string[]) => void;
+}
+
+/** False for a field that is reported as not kept where it has a value. */
+export function isField({ fields }: System, name: string): boolean {
+  return fields.some((field) => (field.endsWith('*') ? name.startsWith(field.slice(0, -1)) : name === field));
 }
 
 export interface LineOptions {
@@ -88,24 +98,23 @@ interface LineIdentity {
   last_login?: string;
 }
 
-/** The lines of a person. BAD_USER_INPUT for a date that cannot be read. */
+/** The lines of a person. BAD_USER_INPUT for a date that cannot be read, or a person without a login and an ID. */
 export function linesOf(person: Person, options: LineOptions): PersonLines {
-  const { system, readDate, note, drop } = options;
+  const { readDate, drop } = options;
   const kept: Record<string, unknown> = {};
   person.notKept?.forEach(drop);
   const identities = identitiesOf(person, options, kept);
-  const [first = { auth_method: system, auth_value: person.id }, ...others] = identities;
-  if (identities.length === 0)
-    note(person.isGuest ? 'guests, by their ID in the source' : 'people without a login, by their ID in the source');
+  const [first = ownIdentity(person, options), ...others] = identities;
+  keepEmail(person, [first, ...others], kept, options);
   const accounts = accountsOf(person, identities, drop);
   const metadata = metadataOf(person, kept, drop);
   const loginCount = Number(textOf(person.loginCount) || Number.NaN);
   const user = {
     auth_method: first.auth_method,
     auth_value: first.auth_value,
-    ...(first.auth_method !== 'email' && first.email !== undefined && { email: first.email }),
+    ...(first.email !== undefined && { email: first.email }),
     ...(first.email_verified !== undefined && { email_verified: first.email_verified }),
-    external_id: person.id,
+    ...(person.id !== '' && { external_id: person.id }),
     created_at: readDate('created_at', person.createdAt),
     last_login: readDate('last_login', person.lastLogin),
     ...(Number.isSafeInteger(loginCount) && { login_count: loginCount }),
@@ -118,84 +127,95 @@ export function linesOf(person: Person, options: LineOptions): PersonLines {
   return { user, bans: bansOf(person, [first, ...others], options) };
 }
 
+/** The identity of a person without a login: their ID in the system. */
+function ownIdentity({ id, isGuest }: Person, { system, note }: LineOptions): LineIdentity {
+  if (id === '') throw new AppError('BAD_USER_INPUT', 'The record has neither a login nor an ID.');
+  note(isGuest ? 'guests, by their ID in the source' : 'people without a login, by their ID in the source');
+  return { auth_method: system, auth_value: id };
+}
+
 /** The identities of a person, the primary one first. What is none is put into `kept`, which becomes metadata. */
-function identitiesOf(
-  person: Person,
-  { trustUnverified, readDate, note, drop }: LineOptions,
-  kept: Record<string, unknown>,
-): LineIdentity[] {
+function identitiesOf(person: Person, options: LineOptions, kept: Record<string, unknown>): LineIdentity[] {
+  const { trustUnverified, readDate, drop } = options;
   const identities = new Map<string, LineIdentity>();
+  let username = '';
   for (const login of person.logins) {
-    const isContact = login.by === 'email' || login.by === 'phone';
-    const value = textOf(login.value);
+    const [method, value] = [methodNamed(login.by), textOf(login.value)];
     if (value === '') continue;
-    if (isContact && login.verified === false && !trustUnverified) {
-      kept[`unverified_${login.by}`] ??= value;
-      note(`unverified ${login.by}s, kept as metadata`);
-      continue;
+    if (method === 'username') username = value;
+    else if ((method === 'email' || method === 'phone') && login.verified === false && !trustUnverified)
+      keepUnverified(method, value, kept, options);
+    else {
+      const text = authValueOf(method, value, drop);
+      const key = `${method} ${method === 'email' || method === 'wallet' ? text?.toLowerCase() : text}`;
+      if (text === null || identities.has(key)) continue;
+      const email = method === 'email' ? '' : textOf(login.email);
+      const [createdAt, lastLogin] = [readDate('created_at', login.createdAt), readDate('last_login', login.lastLogin)];
+      identities.set(key, {
+        auth_method: method,
+        auth_value: text,
+        ...(email !== '' && { email }),
+        ...(login.verified != null && (method === 'email' || email !== '') && { email_verified: login.verified }),
+        ...(createdAt !== null && { created_at: createdAt }),
+        ...(lastLogin !== null && { last_login: lastLogin }),
+      });
     }
-    const identity = identityOf(login, value, drop);
-    if (identity === null) continue;
-    const email = textOf(login.email);
-    const [createdAt, lastLogin] = [readDate('created_at', login.createdAt), readDate('last_login', login.lastLogin)];
-    identities.set(`${identity.auth_method} ${identity.auth_value}`, {
-      ...identity,
-      ...(email !== '' && login.by !== 'email' && { email }),
-      ...(login.verified != null && (login.by === 'email' || email !== '') && { email_verified: login.verified }),
-      ...(createdAt !== null && { created_at: createdAt }),
-      ...(lastLogin !== null && { last_login: lastLogin }),
-    });
   }
-  withUsername(identities, kept);
   const list = [...identities.values()];
-  keepEmail(person, list, kept, note);
+  // A username is an identity only of a person who has no other, and an email as username never is: nobody has verified it.
+  if (username !== '' && list.length === 0 && foldEmail(username) === null)
+    return [{ auth_method: 'username', auth_value: username }];
+  const others = [...list.map(({ auth_value }) => auth_value), textOf(person.email?.address), ...Object.values(kept)];
+  if (username !== '' && !others.some((other) => isSame(other, username))) kept['username'] = username;
   return list;
 }
 
-/** A username is an identity only of a person who has no other. */
-function withUsername(identities: Map<string, LineIdentity>, kept: Record<string, unknown>): void {
-  for (const [key, { auth_method, auth_value }] of identities) {
-    if (auth_method !== 'username' || identities.size === 1) continue;
-    identities.delete(key);
-    kept['username'] = auth_value;
-  }
+const isSame = (text: unknown, other: string) => textOf(text).toLowerCase() === other.toLowerCase();
+
+/** Keeps the first one. */
+function keepUnverified(
+  what: 'email' | 'phone',
+  value: string,
+  kept: Record<string, unknown>,
+  { note, drop }: LineOptions,
+): void {
+  const name = `unverified_${what}`;
+  if (kept[name] === undefined) note(`unverified ${what}s, kept as metadata`);
+  else if (!isSame(kept[name], value)) drop(`further unverified ${what}s`);
+  kept[name] ??= value;
 }
 
 /** The email of a person who does not log in by it is that of the primary identity. */
 function keepEmail(
   { email }: Person,
-  identities: LineIdentity[],
+  identities: readonly LineIdentity[],
   kept: Record<string, unknown>,
-  note: LineOptions['note'],
+  options: LineOptions,
 ): void {
   const address = textOf(email?.address);
   const [primary] = identities;
-  if (address === '' || identities.some((identity) => identity.email === address || identity.auth_value === address))
-    return;
-  if (email?.verified === false) {
-    kept['unverified_email'] ??= address;
-    note('unverified emails, kept as metadata');
-  } else if (primary === undefined || primary.auth_method === 'email' || primary.email !== undefined)
+  const emails = identities.map((login) => (login.auth_method === 'email' ? login.auth_value : login.email));
+  if (address === '' || emails.some((other) => isSame(other, address))) return;
+  if (email?.verified === false) keepUnverified('email', address, kept, options);
+  else if (primary === undefined || primary.auth_method === 'email' || primary.email !== undefined)
     kept['email'] = address;
   else Object.assign(primary, { email: address, ...(email?.verified != null && { email_verified: email.verified }) });
 }
 
-function identityOf(
-  { by }: Login,
-  value: string,
-  drop: LineOptions['drop'],
-): Pick<LineIdentity, 'auth_method' | 'auth_value'> | null {
-  const method = methodNamed(by);
-  if (method === 'phone') {
-    const number = value.replace(/^(\+\d+)\s*\(0\)/, '$1').replace(/[\s().-]/g, '');
-    if (/^\+[1-9]\d{6,14}$/.test(number)) return { auth_method: method, auth_value: number };
-    drop('phone numbers without a country');
-    return null;
+/** The value of a login as an identity has it; null, which is noted, where it can be none. */
+function authValueOf(method: string, value: string, drop: LineOptions['drop']): string | null {
+  if (method === 'wallet') {
+    const address = addressIn(value);
+    if (address === null) drop('wallets of networks that are not known here');
+    return address;
   }
-  if (method !== 'wallet') return { auth_method: method, auth_value: value };
-  const address = addressIn(value);
-  if (address === null) drop('wallets of networks that are not known here');
-  return address === null ? null : { auth_method: method, auth_value: address };
+  // Browsers write the IDs of passkeys as base64url.
+  if (method === 'passkey') return value.replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '');
+  if (method !== 'phone') return value;
+  const number = value.replace(/^(\+\d+)\s*\(0\)/, '$1').replace(/[\s().-]/g, '');
+  if (/^\+[1-9]\d{6,14}$/.test(number)) return number;
+  drop('phone numbers without a country');
+  return null;
 }
 
 /** The address in a text such as `eip155:1:0x…`; null where there is none of a network that is known. */
@@ -240,4 +260,9 @@ function bansOf({ blocked }: Person, identities: readonly LineIdentity[], { syst
 export function idOf(record: SourceRecord, fields: readonly string[]): string {
   for (const field of fields) if (textOf(record[field]) !== '') return textOf(record[field]);
   throw new AppError('BAD_USER_INPUT', `The record has no ${fields.join(' or ')}.`);
+}
+
+/** A noun for `notKept`, as often as it counts. */
+export function counted(what: string, count: number | boolean): string[] {
+  return new Array<string>(Number(count)).fill(what);
 }

@@ -19,6 +19,11 @@ export function textOf(value: unknown): string {
   return typeof value === 'string' ? value.trim() : typeof value === 'number' ? String(value) : '';
 }
 
+/** The words of a text, such as the names of fields. */
+export function wordsOf(text: string): string[] {
+  return text.trim().split(/\s+/);
+}
+
 /** True or false, also as text (`true`, `t`, `1`, `yes`); null where it is not said. */
 export function truthOf(value: unknown): boolean | null {
   if (typeof value === 'boolean') return value;
@@ -38,6 +43,13 @@ export function objectOf(value: unknown): Fields {
 export function objectsOf(value: unknown): Fields[] {
   const list = Array.isArray(value) ? value : parsedOf(value);
   return Array.isArray(list) ? list.filter((item) => typeof item === 'object' && item !== null) : [];
+}
+
+/** The texts of a list, or of a cell that has several. */
+export function textsOf(value: unknown, separator: string | RegExp = /[|,;\s]+/): string[] {
+  const parsed = Array.isArray(value) ? value : parsedOf(value);
+  const texts = Array.isArray(parsed) ? parsed.map(textOf) : textOf(value).split(separator);
+  return texts.map((text) => text.trim()).filter((text) => text !== '');
 }
 
 function parsedOf(value: unknown): unknown {
@@ -84,7 +96,7 @@ export function createDateReader({ format, zone, note }: DateOptions): ReadDate 
 
   function fromText(text: string): string | null {
     const [, day, time, seconds = '00', offset] = LOOSE.exec(text) ?? [];
-    if (day === undefined) return parseDate(text, 'first')?.toISOString() ?? null;
+    if (day === undefined) return (parseDate(text, 'first') ?? fromHttp(text))?.toISOString() ?? null;
     if (offset === undefined) {
       note(`dates without a time zone, read as ${zone}`);
       const date = DateTime.fromISO(time === undefined ? day : `${day}T${time}:${seconds}`, { zone });
@@ -98,6 +110,12 @@ export function createDateReader({ format, zone, note }: DateOptions): ReadDate 
       : 'Z';
     return parseDate(`${day}T${time ?? '00:00'}:${seconds}${minutes}`, 'first')?.toISOString() ?? null;
   }
+}
+
+/** `Tue, 03 Jan 2023 10:42:14 GMT` */
+function fromHttp(text: string): Date | null {
+  const date = DateTime.fromHTTP(text);
+  return date.isValid ? date.toJSDate() : null;
 }
 
 function fromNumber(text: string): string | null {

@@ -1,0 +1,61 @@
+import { counted, type Login, type Person, type System } from './person.js';
+import { isEmpty, objectsOf, textOf, truthOf, wordsOf } from './values.js';
+
+const READ = wordsOf(`sub identities email email_verified phone_number phone_number_verified cognito:username
+  cognito:user_status cognito:mfa_enabled`);
+
+/** Amazon Cognito: the answer of ListUsers, and the CSV by which users are imported there. */
+export const cognito: System = {
+  name: 'cognito',
+  title: 'Amazon Cognito',
+  // Tokens name a person by the `sub` among the attributes. It is the user name of those who have chosen none.
+  idFields: ['Username', 'cognito:username'],
+  lists: ['Users'],
+  fields: [
+    ...READ,
+    ...wordsOf('Username Attributes UserAttributes UserCreateDate Enabled UserStatus custom:* dev:custom:*'),
+  ],
+  toPerson(record) {
+    const list = objectsOf(record['Attributes'] ?? record['UserAttributes']);
+    const attributes =
+      list.length === 0 ? record : Object.fromEntries(list.map(({ Name, Value }) => [textOf(Name), Value]));
+    const username = textOf(record['Username'] ?? attributes['cognito:username']);
+    const linked = objectsOf(attributes['identities']);
+    const isExternal = record['UserStatus'] === 'EXTERNAL_PROVIDER';
+    // The person whose login this is lists it, too.
+    if (isExternal && linked.length > 0 && linked.every(({ primary }) => truthOf(primary) === false))
+      return 'profiles that are linked to another user';
+    const isUuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(username);
+    const email = { address: attributes['email'], verified: truthOf(attributes['email_verified']) ?? false };
+    const own: Login[] = [
+      { by: 'email', value: email.address, verified: email.verified },
+      {
+        by: 'phone',
+        value: attributes['phone_number'],
+        verified: truthOf(attributes['phone_number_verified']) ?? false,
+      },
+      { by: 'username', value: isUuid ? '' : username },
+    ];
+    const custom = Object.entries(attributes).filter(([name]) => /^(dev:)?custom:/.test(name));
+    const rest = list.filter(
+      ({ Name, Value }) => !READ.includes(textOf(Name)) && !/custom:/.test(textOf(Name)) && !isEmpty(Value),
+    );
+    return {
+      id: isUuid ? username : textOf(attributes['sub']) || username,
+      logins: [
+        ...(isExternal ? [] : own),
+        ...linked.map((login) => ({
+          ...{ by: textOf(login['providerName']), value: login['userId'], createdAt: login['dateCreated'] },
+        })),
+      ],
+      email,
+      createdAt: record['UserCreateDate'],
+      blocked: truthOf(record['Enabled']) === false,
+      metadata: Object.fromEntries(custom.map(([name, value]) => [name.replace(/^(dev:)?custom:/, ''), value])),
+      notKept: [
+        ...rest.map(({ Name }) => textOf(Name)),
+        ...counted('second factors', truthOf(attributes['cognito:mfa_enabled']) === true),
+      ],
+    } satisfies Person;
+  },
+};
