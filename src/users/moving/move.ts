@@ -2,8 +2,8 @@ import { IANAZone } from 'luxon';
 import { type LineRecord, parseRecord, type SourceLine } from '../../domain/import-format.js';
 import { atMost, isTooLong } from '../../domain/input-limits.js';
 import { AppError, badInput } from '../../errors.js';
-import { createCsvSystem } from './csv.js';
-import { isField, linesOf, type SourceRecord, type System } from './person.js';
+import { createCsvSystem, joinRows } from './csv.js';
+import { createFieldTest, linesOf, type SourceRecord, type System } from './person.js';
 import { type FileForm, type PlacedRecord, readFile } from './read.js';
 import { systemNamed } from './systems.js';
 import { createDateReader, isEmpty, textOf } from './values.js';
@@ -74,6 +74,7 @@ export function createMove({ system, sizes = [], trustUnverified = false, dates 
   };
   const note = (what: string) => count(summary.kept_otherwise)(what);
   const drop = (what: string) => count(summary.not_kept)(what);
+  const isField = createFieldTest(system);
   const options = {
     ...{ system: system.name, trustUnverified, note, drop },
     readDate: createDateReader({ format: dates, zone, note }),
@@ -89,7 +90,7 @@ export function createMove({ system, sizes = [], trustUnverified = false, dates 
   /** The lines of a record; none where it is of no person. */
   function linesOfRecord(place: number, record: SourceRecord, joined: ReadonlyMap<string, string[]>): SourceLine[] {
     const own = joined.size === 0 ? record : { ...record, ...joinedTo(record, joined) };
-    for (const field in record) if (!isField(system, field) && !isEmpty(record[field])) drop(field);
+    for (const field in record) if (!isField(field) && !isEmpty(record[field])) drop(field);
     const person = system.toPerson(own);
     if (typeof person === 'string') {
       drop(person);
@@ -177,7 +178,7 @@ export function createMove({ system, sizes = [], trustUnverified = false, dates 
         const { form, records } = await readFile(sizes.length > 1 ? partOf(input, sizes, place) : input, system);
         summary.files.push(form);
         let isFirst = true;
-        for await (const some of records) {
+        for await (const some of system.joinBy === undefined ? records : joinRows(records, system.joinBy)) {
           yield some.flatMap((placed) => {
             const lines = linesOfPlaced(placed, joined, isFirst);
             isFirst = false;

@@ -26,6 +26,8 @@ export interface Person {
   readonly logins: readonly Login[];
   /** The email of the person, where it is none of the logins. */
   readonly email?: { readonly address: unknown; readonly verified: boolean | null };
+  /** The address of the person's own wallet, by which they do not log in. */
+  readonly wallet?: unknown;
   /** Addresses that the system holds for the person, who does not log in by them. */
   readonly accounts?: readonly unknown[];
   readonly createdAt?: unknown;
@@ -67,9 +69,11 @@ export interface System {
   readonly checkTitles?: (titles: readonly string[]) => void;
 }
 
-/** False for a field that is reported as not kept where it has a value. */
-export function isField({ fields }: System, name: string): boolean {
-  return fields.some((field) => (field.endsWith('*') ? name.startsWith(field.slice(0, -1)) : name === field));
+/** Tells a field that is read, or says nothing, from one that is reported as not kept where it has a value. */
+export function createFieldTest({ fields }: System): (name: string) => boolean {
+  const names = new Set(fields);
+  const beginnings = fields.filter((field) => field.endsWith('*')).map((field) => field.slice(0, -1));
+  return (name) => names.has(name) || beginnings.some((beginning) => name.startsWith(beginning));
 }
 
 export interface LineOptions {
@@ -108,6 +112,7 @@ export function linesOf(person: Person, options: LineOptions): PersonLines {
   keepEmail(person, [first, ...others], kept, options);
   const accounts = accountsOf(person, identities, drop);
   const metadata = metadataOf(person, kept, drop);
+  const wallet = addressIn(textOf(person.wallet));
   const loginCount = Number(textOf(person.loginCount) || Number.NaN);
   const user = {
     auth_method: first.auth_method,
@@ -118,6 +123,7 @@ export function linesOf(person: Person, options: LineOptions): PersonLines {
     created_at: readDate('created_at', person.createdAt),
     last_login: readDate('last_login', person.lastLogin),
     ...(Number.isSafeInteger(loginCount) && { login_count: loginCount }),
+    ...(wallet !== null && first.auth_method !== 'wallet' && { wallet }),
     ...(accounts.length > 0 && { accounts }),
     ...(metadata !== null && { metadata }),
     ...(others.length > 0 && {

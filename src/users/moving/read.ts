@@ -199,6 +199,7 @@ function readCsv(text: string, texts: AsyncGenerator<string>, encoding: string, 
   const titles = isTitled
     ? cells.map(fieldNamed)
     : cells.map((_, place) => system.columns?.[place] ?? `column ${place + 1}`);
+  if (isTitled) system.checkTitles?.(titles);
   return {
     form: { kind: 'CSV', encoding, titles: isTitled ? cells : null },
     records: recordsOfRows(),
