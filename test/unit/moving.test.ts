@@ -15,27 +15,37 @@ const CASES: readonly (readonly [system: string, ...files: string[]])[] = [
   ['auth0', 'export.ndjson'],
   ['auth0', 'export.csv'],
   ['auth0', 'import-schema.json'],
+  ['auth0', 'odd.json'],
   ['clerk', 'api.json'],
   ['clerk', 'export.csv'],
+  ['clerk', 'odd.json'],
   ['cognito', 'import.csv'],
   ['cognito', 'list-users.json'],
+  ['cognito', 'odd.json'],
   ['csv', 'users.csv'],
+  ['csv', 'joined.csv'],
+  ['csv', 'own-export.csv'],
   ['csv', 'users-cp1252.csv'],
   ['csv', 'users-utf16.csv'],
   ['dynamic', 'users.json'],
+  ['dynamic', 'odd.json'],
   ['entra', 'portal.csv'],
   ['entra', 'users.json'],
   ['firebase', 'users.csv'],
+  ['firebase', 'admin.json'],
   ['firebase', 'users.json'],
   ['fusionauth', 'users.json', 'links.json'],
   ['keycloak', 'realm-export.json'],
+  ['keycloak', 'odd.json'],
   ['kratos', 'identities.json'],
   ['okta', 'users.json'],
   ['privy', 'users.json'],
+  ['privy', 'odd.json'],
   ['scim', 'users.json'],
   ['stytch', 'members.json'],
   ['stytch', 'users.json'],
   ['supabase', 'auth_users.csv'],
+  ['supabase', 'admin-api.json'],
   ['supabase', 'auth_users.csv', 'auth_identities.csv'],
   ['thirdweb', 'user-details.json'],
   ['thirdweb', 'wallets.json'],
@@ -107,7 +117,7 @@ describe('a mapping', () => {
 
   test('names the field that is wrong', () => {
     expect(refused('{"email": }')).toThrow(/^map: not valid JSON: /);
-    expect(refused({ mail: 'Email' })).toThrow(/^map: got the field "mail", expected one of external_id, auth_method,/);
+    expect(refused({ mail: 'Email' })).toThrow(/^map: got "mail", expected one of external_id, auth_method,/);
     expect(refused({ email: 5 })).toThrow('map.email: expected a column, or {"column", "value", "values", "split"}.');
     expect(refused({ email: { colum: 'x' } })).toThrow(/^map\.email: expected /);
     expect(refused([])).toThrow('map: expected a JSON object of fields.');

@@ -1,5 +1,5 @@
-import { counted, idOf, type Login, type System } from './person.js';
-import { objectOf, objectsOf, textOf, textsOf, truthOf, wordsOf } from './values.js';
+import { idOf, type Login, type SourceRecord, type System } from './person.js';
+import { isEmpty, objectOf, objectsOf, textOf, textsOf, truthOf, wordsOf } from './values.js';
 
 const HELD = /embedded|smartContract|custodial/i;
 
@@ -13,51 +13,42 @@ export const dynamic: System = {
     newUser scope sessionId`),
   toPerson(record) {
     const credentials = objectsOf(record['verifiedCredentials']);
-    const isHeld = ({ format, wallet_provider }: (typeof credentials)[number]) =>
-      format === 'blockchain' && HELD.test(textOf(wallet_provider));
-    const canLogIn = (credential: (typeof credentials)[number]) =>
-      truthOf(credential['signInEnabled']) !== false && !isHeld(credential);
-    const addresses = credentials.filter(
-      (credential) => credential['format'] === 'blockchain' && !canLogIn(credential),
-    );
-    const logins = credentials.filter(canLogIn).flatMap((credential): Login[] => {
-      const times = { createdAt: credential['verifiedAt'], lastLogin: credential['lastSelectedAt'] };
-      switch (credential['format']) {
-        case 'email':
-          return [{ by: 'email', value: credential['email'], verified: true, ...times }];
-        case 'phoneNumber': {
-          const number = `+${textOf(credential['phoneCountryCode'])}${textOf(credential['phoneNumber'])}`;
-          return [{ by: 'phone', value: number.replace('++', '+'), verified: true, ...times }];
-        }
-        case 'blockchain':
-          return [{ by: 'wallet', value: credential['address'], ...times }];
-        case 'oauth': {
-          const { oauth_provider, oauth_account_id: value, oauth_emails } = credential;
-          return [{ by: textOf(oauth_provider), value, email: textsOf(oauth_emails)[0], ...times }];
-        }
-        case 'externalUser':
-          return [{ by: 'external', value: credential['public_identifier'], ...times }];
-        default:
-          return [];
-      }
-    });
-    const unread = credentials.filter((credential) => /passkey|totp/.test(textOf(credential['format'])));
+    const isHeld = ({ wallet_provider }: SourceRecord) => HELD.test(textOf(wallet_provider));
+    const canLogIn = (login: SourceRecord) => truthOf(login['signInEnabled']) !== false && !isHeld(login);
+    const held = credentials.filter((login) => login['format'] === 'blockchain' && !canLogIn(login));
+    const logins = credentials.filter(canLogIn).map(loginOf);
+    const others = credentials.filter((login) => !held.includes(login) && (!canLogIn(login) || loginOf(login).by === ''));
     return {
       id: idOf(record, dynamic.idFields),
       logins: [...logins, { by: 'username', value: record['username'] }],
-      accounts: addresses.map(({ address }) => address),
+      accounts: held.map(({ address }) => address),
       // People may write it into their profile.
       email: { address: record['email'], verified: null },
       createdAt: record['createdAt'] ?? record['firstVisit'],
       lastLogin: record['lastVisit'],
       metadata: objectOf(record['metadata']),
-      notKept: [
-        ...unread.map(({ format }) => (format === 'totp' ? 'second factors' : 'passkeys')),
-        ...counted(
-          'linked accounts without login',
-          credentials.filter((each) => !canLogIn(each)).length - addresses.length,
-        ),
-      ],
+      // The email of the record is kept with it.
+      notKept: others
+        .filter(({ email }) => email !== record['email'] || isEmpty(email))
+        .map(({ format }) => NOUNS[textOf(format)] ?? OTHERS),
     };
   },
 };
+
+/** The ID of a passkey is not in its credential. */
+const NOUNS: Readonly<Record<string, string>> = { passkey: 'passkeys', totp: 'second factors' };
+const OTHERS = 'linked accounts without login';
+
+function loginOf(credential: SourceRecord): Login {
+  const { format, verifiedAt: createdAt, lastSelectedAt: lastLogin, public_identifier } = credential;
+  const times = { createdAt, lastLogin };
+  if (format === 'email') return { by: 'email', value: credential['email'], verified: true, ...times };
+  if (format === 'phoneNumber') {
+    const number = `+${textOf(credential['phoneCountryCode'])}${textOf(credential['phoneNumber'])}`;
+    return { by: 'phone', value: number.replace('++', '+'), verified: true, ...times };
+  }
+  if (format === 'blockchain') return { by: 'wallet', value: credential['address'], ...times };
+  if (format === 'externalUser') return { by: 'external', value: public_identifier, ...times };
+  const { oauth_provider, oauth_account_id: value, oauth_emails } = credential;
+  return { by: textOf(oauth_provider), value, email: textsOf(oauth_emails)[0], ...times };
+}
