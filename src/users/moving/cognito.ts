@@ -1,8 +1,10 @@
-import { counted, type Login, type Person, type System } from './person.js';
+import { counted, type Login, type System } from './person.js';
 import { isEmpty, objectsOf, textOf, truthOf, wordsOf } from './values.js';
 
 const READ = wordsOf(`sub identities email email_verified phone_number phone_number_verified cognito:username
   cognito:user_status cognito:mfa_enabled`);
+
+const CUSTOM = /^(dev:)?custom:/;
 
 /** Amazon Cognito: the answer of ListUsers, and the CSV by which users are imported there. */
 export const cognito: System = {
@@ -27,35 +29,28 @@ export const cognito: System = {
       return 'profiles that are linked to another user';
     const isUuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(username);
     const email = { address: attributes['email'], verified: truthOf(attributes['email_verified']) ?? false };
+    const isPhoneVerified = truthOf(attributes['phone_number_verified']) ?? false;
     const own: Login[] = [
       { by: 'email', value: email.address, verified: email.verified },
-      {
-        by: 'phone',
-        value: attributes['phone_number'],
-        verified: truthOf(attributes['phone_number_verified']) ?? false,
-      },
+      { by: 'phone', value: attributes['phone_number'], verified: isPhoneVerified },
       { by: 'username', value: isUuid ? '' : username },
     ];
-    const custom = Object.entries(attributes).filter(([name]) => /^(dev:)?custom:/.test(name));
-    const rest = list.filter(
-      ({ Name, Value }) => !READ.includes(textOf(Name)) && !/custom:/.test(textOf(Name)) && !isEmpty(Value),
-    );
+    const ofProviders = linked.map(({ providerName, userId: value, dateCreated: createdAt }): Login => {
+      return { by: textOf(providerName), value, createdAt };
+    });
+    const custom = Object.entries(attributes).filter(([name]) => CUSTOM.test(name));
+    const names = list.filter(({ Value }) => !isEmpty(Value)).map(({ Name }) => textOf(Name));
     return {
       id: isUuid ? username : textOf(attributes['sub']) || username,
-      logins: [
-        ...(isExternal ? [] : own),
-        ...linked.map((login) => ({
-          ...{ by: textOf(login['providerName']), value: login['userId'], createdAt: login['dateCreated'] },
-        })),
-      ],
+      logins: [...(isExternal ? [] : own), ...ofProviders],
       email,
       createdAt: record['UserCreateDate'],
       blocked: truthOf(record['Enabled']) === false,
-      metadata: Object.fromEntries(custom.map(([name, value]) => [name.replace(/^(dev:)?custom:/, ''), value])),
+      metadata: Object.fromEntries(custom.map(([name, value]) => [name.replace(CUSTOM, ''), value])),
       notKept: [
-        ...rest.map(({ Name }) => textOf(Name)),
+        ...names.filter((name) => !READ.includes(name) && !CUSTOM.test(name)),
         ...counted('second factors', truthOf(attributes['cognito:mfa_enabled']) === true),
       ],
-    } satisfies Person;
+    };
   },
 };

@@ -17,7 +17,9 @@ export const dynamic: System = {
     const canLogIn = (login: SourceRecord) => truthOf(login['signInEnabled']) !== false && !isHeld(login);
     const held = credentials.filter((login) => login['format'] === 'blockchain' && !canLogIn(login));
     const logins = credentials.filter(canLogIn).map(loginOf);
-    const others = credentials.filter((login) => !held.includes(login) && (!canLogIn(login) || loginOf(login).by === ''));
+    const others = credentials.filter(
+      (login) => !held.includes(login) && (!canLogIn(login) || loginOf(login).by === ''),
+    );
     return {
       id: idOf(record, dynamic.idFields),
       logins: [...logins, { by: 'username', value: record['username'] }],

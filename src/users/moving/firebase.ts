@@ -4,10 +4,8 @@ import { type Fields, isEmpty, objectOf, objectsOf, textOf, truthOf, wordsOf } f
 /** Each provider has four cells in CSV: the later ones are after the columns of the first release. */
 const columnsOf = (provider: string) =>
   wordsOf(`rawId email displayName photoUrl`).map((name) => `${provider} ${name}`);
-const [FIRST, LATER] = [
-  wordsOf('google.com facebook.com twitter.com github.com'),
-  wordsOf('apple.com microsoft.com gc.apple.com playgames.google.com linkedin.com yahoo.com'),
-];
+const FIRST = wordsOf('google.com facebook.com twitter.com github.com');
+const LATER = wordsOf('apple.com microsoft.com gc.apple.com playgames.google.com linkedin.com yahoo.com');
 
 /** Firebase Authentication: `firebase auth:export`, and users of the Admin SDK. */
 export const firebase: System = {

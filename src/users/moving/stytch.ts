@@ -1,5 +1,5 @@
 import { counted, idOf, type System } from './person.js';
-import { objectOf, objectsOf, textOf, truthOf, wordsOf } from './values.js';
+import { isEmpty, objectOf, objectsOf, textOf, truthOf, wordsOf } from './values.js';
 
 /** Stytch: users of Consumer projects, and members of B2B projects. */
 export const stytch: System = {
@@ -13,25 +13,25 @@ export const stytch: System = {
     totp_registration_id mfa_enrolled default_mfa_method is_locked lock_created_at lock_expires_at is_breakglass`),
   toPerson(record) {
     if (record['status'] === 'deleted') return 'deleted users';
-    const list = (name: string) => objectsOf(record[name]);
-    const providers = [...list('providers'), ...list('oauth_registrations')];
+    const list = (...names: string[]) => names.flatMap((name) => objectsOf(record[name]));
     const wallets = list('crypto_wallets').filter(({ verified }) => truthOf(verified) === true);
+    const emails = [...list('emails'), { email: record['email_address'], verified: record['email_address_verified'] }];
+    const passwords = [objectOf(record['password'])['password_id'], record['member_password_id']];
+    const factors = [...list('totps'), record['totp_registration_id'], record['mfa_phone_number']];
     return {
       id: idOf(record, stytch.idFields),
       logins: [
-        ...list('emails').map(({ email, verified }) => ({ by: 'email', value: email, verified: truthOf(verified) })),
-        { by: 'email', value: record['email_address'], verified: truthOf(record['email_address_verified']) },
-        ...list('phone_numbers').map(({ phone_number, verified }) => ({
-          ...{ by: 'phone', value: phone_number, verified: truthOf(verified) },
+        ...emails.map(({ email: value, verified }) => ({ by: 'email', value, verified: truthOf(verified) })),
+        ...list('phone_numbers').map(({ phone_number: value, verified }) => ({
+          ...{ by: 'phone', value, verified: truthOf(verified) },
         })),
-        ...wallets.map(({ crypto_wallet_address }) => ({ by: 'wallet', value: crypto_wallet_address })),
-        ...providers.map(({ provider_type, provider_subject }) => ({
-          by: textOf(provider_type),
-          value: provider_subject,
+        ...wallets.map(({ crypto_wallet_address: value }) => ({ by: 'wallet', value })),
+        ...list('providers', 'oauth_registrations').map(({ provider_type, provider_subject: value }) => ({
+          ...{ by: textOf(provider_type), value },
         })),
-        ...list('sso_registrations').map(({ connection_id, external_id }) => ({
+        ...list('sso_registrations').map(({ connection_id, external_id: value }) => ({
           by: textOf(connection_id),
-          value: external_id,
+          value,
         })),
       ],
       createdAt: record['created_at'],
@@ -43,16 +43,12 @@ export const stytch: System = {
       notKept: [
         ...counted(
           'passwords',
-          textOf(objectOf(record['password'])['password_id'] ?? record['member_password_id']) !== '',
+          passwords.some((id) => !isEmpty(id)),
         ),
         ...counted('passkeys', list('webauthn_registrations').length),
         ...counted('biometric registrations', list('biometric_registrations').length),
         ...counted('unverified wallets', list('crypto_wallets').length - wallets.length),
-        ...counted('second factors', list('totps').length),
-        ...counted(
-          'second factors',
-          [record['totp_registration_id'], record['mfa_phone_number']].map(textOf).filter(Boolean).length,
-        ),
+        ...counted('second factors', factors.filter((factor) => !isEmpty(factor)).length),
       ],
     };
   },
