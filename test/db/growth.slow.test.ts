@@ -21,6 +21,7 @@ import * as tallies from '#dist/users/check-tallies.sql.js';
 import * as described from '#dist/users/describe-users.sql.js';
 import * as findUsers from '#dist/users/find-users.sql.js';
 import * as identities from '#dist/users/identities.sql.js';
+import * as imports from '#dist/users/imports.sql.js';
 import * as links from '#dist/users/import-links.sql.js';
 import * as lists from '#dist/users/list-users.sql.js';
 import * as logins from '#dist/users/logins.sql.js';
@@ -369,6 +370,15 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     findTaken: about(150, (db, at) => transfers.findTaken(db, at.projectId, userRecords(at, 30))),
     findOverfull: about(40, (db, at) => transfers.findOverfull(db, at.projectId, userRecords(at, 40), 0)),
     tryToImportAlone: (db, { projectId }) => transfers.tryToImportAlone(db, projectId),
+  },
+  imports: {
+    hasImport: (db, at) => imports.hasImport(db, at.projectId, 1),
+    keepCreated: (db, at) => imports.keepCreated(db, at.projectId, 1, [at.id, at.id + 1]),
+    undoPart: about(10, async (db, at) => {
+      await imports.keepCreated(db, at.projectId, 1, [at.id]);
+      return imports.undoPart(db, actor(at), 1);
+    }),
+    findUserIds: about(30, (db, at) => imports.findUserIds(db, at.projectId, userRecords(at, 30))),
   },
   'linked-accounts': {
     findAccountsByUser: (db, at) =>

@@ -194,8 +194,8 @@ const NATIVE_TYPES: Record<string, (precision: string) => string> = {
 function typeOf({ type, nativeType, isList }: Field): string {
   const [native, args = []] = nativeType ?? [];
   const known = native === undefined ? TYPES[type] : NATIVE_TYPES[native]?.(args.join());
-  if (known === undefined || isList) throw new Error(`Not understood: the type ${type} ${native} ${isList}`);
-  return known;
+  if (known === undefined) throw new Error(`Not understood: the type ${type} ${native} ${isList}`);
+  return isList ? `${known}[]` : known;
 }
 
 function enumType(name: string, { isList }: Field): string {

@@ -1,6 +1,7 @@
 -- The users whom an import has created, a row for each batch of its lines, so that it can be undone (docs/moving.md).
 
 -- step: the parts of imports
+-- locks: projects (SHARE ROW EXCLUSIVE)
 CREATE TABLE "import_parts" (
     "project_id" INTEGER NOT NULL,
     -- The entry of the import in the audit trail.

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { isOfUser } from '../../domain/csv-cells.js';
 import { describeJsonFault } from '../../domain/json-fault.js';
@@ -84,9 +84,7 @@ async function unpack(input: AsyncIterable<Buffer>): Promise<AsyncGenerator<Buff
   return (async function* () {
     let bytes = 0;
     try {
-      for await (const chunk of Readable.from(all, { objectMode: false }).pipe(
-        createGunzip(),
-      ) as AsyncIterable<Buffer>) {
+      for await (const chunk of pipeline(all, createGunzip(), () => undefined) as AsyncIterable<Buffer>) {
         bytes += chunk.length;
         if (bytes > MAX_TEXT_BYTES) throw wrongFile(`The file unpacks to more than ${MAX_TEXT_BYTES} bytes.`);
         yield chunk;
