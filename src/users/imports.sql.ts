@@ -22,6 +22,13 @@ export async function keepCreated(
   );
 }
 
+/** Whether the project has an import of the id. */
+export async function hasImport(db: Queryable, projectId: number, importId: AuditEntry['id']): Promise<boolean> {
+  const rows = await db.query(Prisma.sql`
+    SELECT FROM audit_log WHERE project_id = ${projectId}::int AND id = ${importId}::bigint AND action = 'import'`);
+  return rows.length > 0;
+}
+
 /** What a part of an undo has done. */
 export interface UndonePart {
   readonly removed: number;

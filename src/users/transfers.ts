@@ -19,7 +19,7 @@ import {
   type Stored,
 } from '../domain/import-format.js';
 import type { AuditEntry, ProjectScope } from '../domain/projects.js';
-import { unavailable } from '../errors.js';
+import { AppError, unavailable } from '../errors.js';
 import { findSnapshotCursor } from '../feed/changes.js';
 import { recordAction, recordProgress } from '../projects/audit.sql.js';
 import { exportBans } from './bans.sql.js';
@@ -45,7 +45,7 @@ import {
   tellAtEnd,
   writeBatch,
 } from './import-lines.js';
-import { keepCreated, undoPart } from './imports.sql.js';
+import { hasImport, keepCreated, undoPart } from './imports.sql.js';
 import type { GivenMove, Move, MoveSummary } from './moving/move.js';
 import type { Spool } from './spool.js';
 import { createPart } from './synthetic-users.js';
@@ -196,11 +196,14 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
       return { ...finishReport(report), import_id: null, ...options.move?.summary() };
     },
 
-    /** Removes the users whom an import has created and who have not logged in since, a part at a time. */
+    /** Removes the users whom an import has created and who have not logged in since, a part at a time. NOT_FOUND. */
     async undoImport(scope: ProjectScope, importId: AuditEntry['id'], requestId: string | null = null) {
       const actor = scope.actorFor('operate', requestId);
       const part = await undoPart(db, actor, importId);
-      if (part === null) return { removed: 0, kept: 0, isDone: true };
+      if (part === null) {
+        if (await hasImport(db, actor.projectId, importId)) return { removed: 0, kept: 0, isDone: true };
+        throw new AppError('NOT_FOUND', `The project has no import ${importId}.`);
+      }
       if (part.removed > 0) totals.countChange(actor.projectId);
       return { ...part, isDone: false };
     },

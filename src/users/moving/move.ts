@@ -148,7 +148,7 @@ export function createMove({ system, sizes = [], trustUnverified = false, dates 
     let sourceId: string | null = null;
     try {
       const record = read();
-      if (isFirst) requireId(record, system);
+      if (isFirst) requireKnown(record, system, isField);
       if (isJoined(record)) return [];
       sourceId = system.idFields.map((field) => textOf(record[field])).find((id) => id !== '') ?? null;
       return linesOfRecord(place, record, joined);
@@ -190,12 +190,27 @@ export function createMove({ system, sizes = [], trustUnverified = false, dates 
   };
 }
 
+/** The least part of the fields of a record that an adapter knows, where it is one of its system. */
+const LEAST_KNOWN = 0.25;
+
 /** Only of the first record: that of another kind of file is not reported record by record. */
-function requireId(record: SourceRecord, { title, idFields, joined }: System): void {
-  if (idFields.length === 0 || [...idFields, ...(joined?.fields ?? [])].some((field) => field in record)) return;
+function requireKnown(
+  record: SourceRecord,
+  { title, idFields, joined }: System,
+  isField: (name: string) => boolean,
+): void {
+  if (idFields.length === 0) return;
+  const filled = Object.keys(record).filter((field) => !isEmpty(record[field]));
+  const hasId = [...idFields, ...(joined?.fields ?? [])].some((field) => field in record);
+  if (
+    hasId &&
+    filled.filter((field) => isField(field) || joined?.fields.includes(field)).length >= LEAST_KNOWN * filled.length
+  )
+    return;
+  const why = hasId ? 'has few of the fields' : `has no ${idFields.join(' or ')}, as that`;
   throw new AppError(
     'BAD_USER_INPUT',
-    `The first record has no ${idFields.join(' or ')}, so the file is no export of ${title}.`,
+    `The first record ${why} of an export of ${title}: is the file from another system?`,
   );
 }
 
