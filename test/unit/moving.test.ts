@@ -1,8 +1,9 @@
-import { createReadStream, existsSync, readFileSync } from 'node:fs';
+import { createReadStream, existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { parseLine } from '../../src/domain/import-format.js';
 import { createCsvSystem, joinRows } from '../../src/users/moving/csv.js';
+import { createMove } from '../../src/users/moving/move.js';
 import { createFieldTest, linesOf, type SourceRecord, type System } from '../../src/users/moving/person.js';
 import { readFile } from '../../src/users/moving/read.js';
 import { SYSTEMS, systemNamed } from '../../src/users/moving/systems.js';
@@ -55,6 +56,22 @@ const CASES: readonly (readonly [system: string, ...files: string[]])[] = [
 test.for(CASES)('%s: %s %s', async ([name = '', ...files]) => {
   const expected = join(SAMPLES, name, `${files.join('+')}.expected.json`);
   await expect(await report(systemOf(name, files), name, files)).toMatchFileSnapshot(expected);
+});
+
+test.for([
+  ['auth_users.csv', 'auth_identities.csv'],
+  ['auth_identities.csv', 'auth_users.csv'],
+])('files of one system may come in any order: %s, %s', async (files) => {
+  const paths = files.map((file) => join(SAMPLES, 'supabase', file));
+  const input = {
+    async *[Symbol.asyncIterator]() {
+      for (const path of paths) yield* createReadStream(path) as AsyncIterable<Buffer>;
+    },
+  };
+  const move = createMove({ system: systemNamed('supabase'), sizes: paths.map((path) => statSync(path).size) });
+  for await (const lines of move.read(input)) for (const { read } of lines) read();
+  expect(move.summary()).toMatchObject({ people: 17, identities: { email: 8, google: 3, wallet: 2, supabase: 3 } });
+  expect(move.summary().not_kept).not.toHaveProperty('identities without an ID');
 });
 
 test('each system has a sample', () => {

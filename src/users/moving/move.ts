@@ -122,11 +122,11 @@ export function createMove({ system, sizes = [], trustUnverified = false, dates 
   async function readJoined(input: AsyncIterable<Buffer>): Promise<Map<string, string[]>> {
     const joined = new Map<string, string[]>();
     let length = 0;
-    for (let place = 0; system.joined !== undefined && place < sizes.length; place += 1) {
+    nextFile: for (let place = 0; system.joined !== undefined && place < sizes.length; place += 1) {
       for await (const records of (await readFile(partOf(input, sizes, place), system)).records) {
         for (const { read } of records) {
           const record = read();
-          if (!isJoined(record)) return joined;
+          if (!isJoined(record)) continue nextFile;
           const row = JSON.stringify(record);
           length += row.length;
           if (length > MAX_JOINED_LENGTH) throw tooManyJoined(system);
