@@ -49,7 +49,7 @@ export async function* parsedBatches(
   let number = 0;
   let batch: ParsedLine[] = [];
   const firstLines = createFirstLines();
-  for await (const lines of move === null ? readLines(counted()) : move.read(counted())) {
+  for await (const lines of move === null ? readOwn(counted()) : move.read(counted())) {
     signal.throwIfAborted();
     for (const line of lines) {
       number = line.number;
@@ -72,6 +72,29 @@ export async function* parsedBatches(
       yield chunk;
     }
   }
+}
+
+/** The lines of an export of this service: NDJSON or, if they begin so, a JSON list, CSV, UTF-16 or gzip. */
+async function* readOwn(input: AsyncGenerator<Buffer>): AsyncGenerator<SourceLine[]> {
+  const first = await input.next();
+  async function* all() {
+    if (first.done) return;
+    yield first.value;
+    yield* input;
+  }
+  // Loaded only for this, because it takes time.
+  if (first.done || !isOtherForm(first.value)) yield* readLines(all());
+  else yield* (await import('./moving/move.js')).ownMove().read(all());
+}
+
+const LOOK_BYTES = 4_096;
+
+function isOtherForm(beginning: Buffer): boolean {
+  const [one, two] = beginning;
+  if ((one === 0x1f && two === 0x8b) || (one === 0xff && two === 0xfe) || (one === 0xfe && two === 0xff)) return true;
+  const [line = '', next = ''] = beginning.toString('latin1', 0, LOOK_BYTES).trimStart().split('\n');
+  const isCsv = /^[^{]*[,;\t|]/.test(line) && !/^\s*\{/.test(next);
+  return line.startsWith('[') || /^\{\s*("users"\s*:\s*(\[|$)|$)/.test(line.trimEnd()) || isCsv;
 }
 
 /** The lines of NDJSON as an export writes it. */

@@ -1,13 +1,13 @@
 import { createReadStream, existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { parseLine } from '../../src/domain/import-format.js';
-import { createCsvSystem, joinRows } from '../../src/users/moving/csv.js';
-import { createMove } from '../../src/users/moving/move.js';
-import { createFieldTest, linesOf, type SourceRecord, type System } from '../../src/users/moving/person.js';
-import { readFile } from '../../src/users/moving/read.js';
-import { SYSTEMS, systemNamed } from '../../src/users/moving/systems.js';
-import { createDateReader, isEmpty, textOf } from '../../src/users/moving/values.js';
+import { parseLine } from '#dist/domain/import-format.js';
+import { createCsvSystem, joinRows } from '#dist/users/moving/csv.js';
+import { createMove } from '#dist/users/moving/move.js';
+import { createFieldTest, linesOf, type SourceRecord, type System } from '#dist/users/moving/person.js';
+import { readFile } from '#dist/users/moving/read.js';
+import { SYSTEMS, systemNamed } from '#dist/users/moving/systems.js';
+import { createDateReader, isEmpty, textOf } from '#dist/users/moving/values.js';
 
 /* Samples of exports beside the import lines and the counts that they give, which were checked by hand against the meaning of the sample. */
 
@@ -104,7 +104,14 @@ async function report(system: System, folder: string, files: readonly string[]):
       drop(person);
       continue;
     }
-    const { user, bans } = linesOf(person, { system: system.name, trustUnverified: false, readDate, note, drop });
+    const { user, bans } = linesOf(person, {
+      system: system.name,
+      title: system.title,
+      trustUnverified: false,
+      readDate,
+      note,
+      drop,
+    });
     lines.push(...[user, ...bans].map((line) => JSON.stringify(line)));
   }
   for (const line of lines) expect(parseLine(Buffer.from(line))).not.toBeNull();

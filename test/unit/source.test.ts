@@ -24,7 +24,7 @@ test('the source map in docs/changing.md names exactly the existing files', () =
   const named = map.split('\n').flatMap((line) => {
     wing = /^ {2}([a-z]+)\//.exec(line)?.[1] ?? (/^ {2}\S/.test(line) ? '' : wing);
     folder = /^ {4}([a-z]+)\//.exec(line)?.[1] ?? (/^ {6}\S/.test(line) ? folder : undefined);
-    const files = line.match(/[a-z-]+(?:\.sql)?\.tsx?\b/g) ?? [];
+    const files = line.match(/[a-z0-9-]+(?:\.sql)?\.tsx?\b/g) ?? [];
     return files.map((file) => [wing, folder, file].filter(Boolean).join('/'));
   });
   const expected = sources.map(({ path }) => path);

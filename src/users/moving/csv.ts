@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { methodNamed } from '../../domain/auth-methods.js';
+import { IMPORT_FIELDS } from '../../domain/import-format.js';
 import { describeJsonFault } from '../../domain/json-fault.js';
 import { parse } from '../../domain/parse.js';
 import { AppError, show } from '../../errors.js';
@@ -181,4 +182,39 @@ function joinedOf(held: readonly PlacedRecord[]): PlacedRecord[] {
     return { ...Object.fromEntries(cells), [ROWS]: rows };
   }
   return [{ place: first.place, read }];
+}
+
+/** JSON lists and CSV with the fields of this service: its own lines in another form. */
+export const own: System = {
+  name: 'userdir',
+  title: 'this service',
+  idFields: [],
+  lists: ['users'],
+  fields: ['id', 'ban', ...IMPORT_FIELDS.map(({ name }) => name)],
+  checkTitles(titles) {
+    if (titles.includes('auth_method') && titles.includes('auth_value')) return;
+    throw new AppError(
+      'BAD_USER_INPUT',
+      'This is CSV without the columns auth_method and auth_value. Say from which system it is, or which column is which field.',
+    );
+  },
+  toPerson: (record) => ({ line: lineOf(record) }),
+};
+
+/** The cells of CSV are texts. One that is no number, JSON or address stays as it is, so that its error says what it is. */
+function lineOf(record: SourceRecord): SourceRecord {
+  const line: Record<string, unknown> = { ...record };
+  for (const { name, form } of IMPORT_FIELDS) {
+    const cell = record[name];
+    if (typeof cell !== 'string') continue;
+    if (form === 'number' && /^\d{1,15}$/.test(cell)) line[name] = Number(cell);
+    if (form === 'json' && describeJsonFault(cell) === null) line[name] = JSON.parse(cell);
+    if (form === 'accounts')
+      line[name] = textsOf(cell).map((address) => ({
+        network: address.startsWith('0x') ? 'ethereum' : 'stellar',
+        public_key: address,
+      }));
+  }
+  if (typeof line['id'] === 'string') delete line['id'];
+  return line;
 }

@@ -2,7 +2,7 @@ import { IANAZone } from 'luxon';
 import { type LineRecord, parseRecord, type SourceLine } from '../../domain/import-format.js';
 import { atMost, isTooLong } from '../../domain/input-limits.js';
 import { AppError, badInput } from '../../errors.js';
-import { createCsvSystem, joinRows } from './csv.js';
+import { createCsvSystem, joinRows, own } from './csv.js';
 import { createFieldTest, linesOf, type SourceRecord, type System } from './person.js';
 import { type FileForm, type PlacedRecord, readFile } from './read.js';
 import { systemNamed } from './systems.js';
@@ -58,6 +58,9 @@ export function moveOf({ from, zone, map, dates, ...given }: GivenMove): Move {
   return createMove({ ...given, system, dates: dates ?? null, zone: zone ?? 'UTC' });
 }
 
+/** Reads lines of this service in another form than NDJSON. */
+export const ownMove = () => createMove({ system: own });
+
 const SAMPLE = 10;
 /** The names of fields of a file may be any. */
 const MAX_KINDS = 100;
@@ -76,7 +79,7 @@ export function createMove({ system, sizes = [], trustUnverified = false, dates 
   const drop = (what: string) => count(summary.not_kept)(what);
   const isField = createFieldTest(system);
   const options = {
-    ...{ system: system.name, trustUnverified, note, drop },
+    ...{ system: system.name, title: system.title, trustUnverified, note, drop },
     readDate: createDateReader({ format: dates, zone, note }),
   };
 
@@ -96,6 +99,7 @@ export function createMove({ system, sizes = [], trustUnverified = false, dates 
       drop(person);
       return [];
     }
+    if ('line' in person) return [{ number: place, read: () => see(parseRecord(person.line)) }];
     const { user, bans } = linesOf(person, options);
     if (summary.sample.length < SAMPLE) summary.sample.push(user);
     if (bans.length > 0) summary.blocked += 1;

@@ -61,8 +61,8 @@ export interface System {
   readonly joined?: { readonly fields: readonly string[]; readonly key: string; readonly as: string };
   /** The fields that `toPerson` reads, or that say nothing of a person; `custom:*` is each that begins with `custom:`. */
   readonly fields: readonly string[];
-  /** The person of a record, or why it is no person, as a plural noun: `service accounts`. */
-  readonly toPerson: (record: SourceRecord) => Person | string;
+  /** The person of a record, or why it is no person, as a plural noun: `service accounts`; or a line of an import as it is. */
+  readonly toPerson: (record: SourceRecord) => Person | string | { readonly line: SourceRecord };
   /** The field that the adjacent records of one person share (joinRows). */
   readonly joinBy?: string;
   /** Checks the titles of CSV, as names of fields. BAD_USER_INPUT. */
@@ -77,7 +77,9 @@ export function createFieldTest({ fields }: System): (name: string) => boolean {
 }
 
 export interface LineOptions {
+  /** The name and the title of the system. */
   readonly system: string;
+  readonly title: string;
   /** Take unverified emails and phones for identities. */
   readonly trustUnverified: boolean;
   readonly readDate: ReadDate;
@@ -252,13 +254,13 @@ function metadataOf({ metadata = {}, isGuest }: Person, kept: Record<string, unk
   return Object.keys(own).length > 0 ? own : null;
 }
 
-function bansOf({ blocked }: Person, identities: readonly LineIdentity[], { system, readDate, note }: LineOptions) {
+function bansOf({ blocked }: Person, identities: readonly LineIdentity[], { title, readDate, note }: LineOptions) {
   if (isEmpty(blocked) || blocked === false) return [];
   const until = blocked === true ? null : readDate('expires_at', blocked);
   if (until !== null && Date.parse(until) <= Date.now()) return [];
   note('blocked people, whose identities are banned');
   return identities.map(({ auth_method, auth_value }) => ({
-    ban: { auth_method, auth_value, reason: `Blocked in ${system}`, ...(until !== null && { expires_at: until }) },
+    ban: { auth_method, auth_value, reason: `Blocked in ${title}`, ...(until !== null && { expires_at: until }) },
   }));
 }
 
