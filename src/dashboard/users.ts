@@ -9,14 +9,13 @@ import {
   readUserFilter,
 } from '../domain/filters.js';
 import { parseIdentity } from '../domain/identities.js';
-import { IMPORT_FIELDS, type ImportField } from '../domain/import-format.js';
 import { parse, userId } from '../domain/parse.js';
 import type { OpenProject } from '../domain/projects.js';
 import type { Account, BanState, User, UserDetails } from '../domain/users.js';
 import { checksumAddress, parseAddress } from '../domain/wallets.js';
 import { costs } from '../engine/cost.js';
 import { AppError, badInput } from '../errors.js';
-import { instantOrNull, orNull, required, valuesOf, withDefault } from '../graphql/shared.js';
+import { instantOrNull, orNull, required, withDefault } from '../graphql/shared.js';
 import { builder, loginMethodEnum, networkEnum, WHOLE_COST, walletTypeEnum } from './builder.js';
 import { connectionType, DEFAULT_PAGE, readLimit } from './paging.js';
 import { projectType } from './projects.js';
@@ -324,29 +323,20 @@ builder.objectFields(projectType, (t) => ({
   }),
 }));
 
-const importFormEnum = builder.enumType('ImportForm', {
-  description: 'How a cell of CSV gives a field of an import.',
-  values: valuesOf<ImportField['form']>({
-    text: 'As it is.',
-    number: 'In decimal digits.',
-    json: 'As JSON: `true`, `false` or an object.',
-    accounts: 'As addresses with spaces between them.',
-  }),
-});
+const importSystemType = builder
+  .objectRef<Awaited<ReturnType<Services['transfers']['systems']>>[number]>('ImportSystem')
+  .implement({
+    description: 'A system whose files an import reads.',
+    fields: (t) => ({
+      name: t.exposeString('name', { description: 'The name of the system, as in `from` of an import.' }),
+      title: t.exposeString('title', { description: 'The system as it is called.' }),
+    }),
+  });
 
-const importFieldType = builder.objectRef<ImportField>('ImportField').implement({
-  description: 'A field of a user in a line of an import.',
-  fields: (t) => ({
-    name: t.exposeString('name', { description: 'Its key in the line.' }),
-    form: t.expose('form', { type: importFormEnum, description: 'How a cell of CSV gives it.' }),
-    isRequired: t.exposeBoolean('isRequired', { description: 'Whether each line has to give it.' }),
-  }),
-});
-
-builder.queryField('importFields', (t) =>
+builder.queryField('importSystems', (t) =>
   t.field({
-    type: [importFieldType],
-    description: 'What an import takes of a user, in the order of an export.',
-    resolve: () => [...IMPORT_FIELDS],
+    type: [importSystemType],
+    description: 'The systems whose files an import reads, beside NDJSON of this service and any table (`csv`).',
+    resolve: async (_root, _args, { services }) => [...(await services.transfers.systems())],
   }),
 );

@@ -1,4 +1,18 @@
-/* Protects cells of CSV from spreadsheets. The pages of the dashboard read CSV by it, too, so it imports nothing. */
+/* Writes CSV, and protects its cells from spreadsheets. The pages of the dashboard write CSV by it, too, so it imports nothing. */
+
+/** An object is written as JSON. */
+type Cell = string | number | boolean | object | null | undefined;
+
+/** A line of CSV (RFC 4180). Texts are protected from spreadsheets, because cells hold what users have typed. */
+export function formatCsvLine(cells: readonly Cell[]): string {
+  return `${cells.map(formatCell).join(',')}\r\n`;
+}
+
+function formatCell(cell: Cell): string {
+  if (typeof cell === 'number' || typeof cell === 'boolean') return String(cell);
+  const safe = protect(typeof cell === 'string' ? cell : cell == null ? '' : JSON.stringify(cell));
+  return /[",;|\t\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}
 
 /** A formula at the start of a cell: also of one that a reader begins in a text, because it splits lines at another delimiter. */
 const FORMULA = /(?<=^|[;|\t\r\n])(?=[ ']*[=+\-@＝＋－＠\t\r\n])/g;

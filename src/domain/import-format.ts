@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { AppError } from '../errors.js';
 import { type Ban, type BanRecord, parseBanReason } from './bans.js';
-import { protect } from './csv-cells.js';
+import { formatCsvLine } from './csv-cells.js';
 import {
   camelCase,
   identityText,
@@ -28,20 +28,6 @@ import {
   WalletType,
 } from './users.js';
 
-/** An object is written as JSON. */
-type Cell = string | number | boolean | object | null | undefined;
-
-/** A line of CSV (RFC 4180). Texts are protected from spreadsheets, because cells hold what users have typed. */
-export function formatCsvLine(cells: readonly Cell[]): string {
-  return `${cells.map(formatCell).join(',')}\r\n`;
-}
-
-function formatCell(cell: Cell): string {
-  if (typeof cell === 'number' || typeof cell === 'boolean') return String(cell);
-  const safe = protect(typeof cell === 'string' ? cell : cell == null ? '' : JSON.stringify(cell));
-  return /[",;|\t\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
-}
-
 /* The import format, one JSON object a line: users, then bans as {"ban": {…}}. Export writes it, and users.ts has the fields. */
 
 const MAX_INT = 2_147_483_647;
@@ -50,24 +36,7 @@ const DATE_TIME_FORM = 'a date or an RFC 3339 date-time, from 1970';
 const CLOCK_LEEWAY_MS = 86_400_000;
 const LINE_COLUMNS = selectColumns(({ line }) => line !== undefined);
 
-/** A field of a user's line, and how a cell of CSV gives it. */
-export interface ImportField {
-  readonly name: string;
-  readonly form: 'text' | 'number' | 'json' | 'accounts';
-  readonly isRequired: boolean;
-}
-
-export const IMPORT_FIELDS: readonly ImportField[] = [
-  ...LINE_COLUMNS.map(({ line = '', type, isNullable, ifAbsent }) => ({
-    name: line,
-    form: ({ int: 'number', boolean: 'json', jsonb: 'json' } as const)[type as 'int'] ?? ('text' as const),
-    isRequired: !isNullable && ifAbsent === undefined,
-  })),
-  { name: 'accounts', form: 'accounts', isRequired: false },
-  { name: 'identities', form: 'json', isRequired: false },
-];
-
-const KNOWN_FIELDS = ['id', ...IMPORT_FIELDS.map(({ name }) => name)].join(', ');
+const KNOWN_FIELDS = ['id', ...LINE_COLUMNS.map(({ line }) => line), 'accounts', 'identities'].join(', ');
 const KNOWN_IDENTITY_FIELDS = 'auth_method, auth_value, email, email_verified, created_at, last_login, primary';
 const KNOWN_BAN_FIELDS = 'auth_method, auth_value, created_at, reason, expires_at';
 const text = (name: string) => z.string({ error: says(name, 'text') });

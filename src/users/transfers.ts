@@ -47,6 +47,7 @@ import {
 } from './import-lines.js';
 import { hasImport, keepCreated, undoPart } from './imports.sql.js';
 import type { GivenMove, Move, MoveSummary } from './moving/move.js';
+import type { System } from './moving/person.js';
 import type { Spool } from './spool.js';
 import { createPart } from './synthetic-users.js';
 import type { Totals } from './totals.js';
@@ -211,6 +212,11 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
     /** Checks the options for files of another system. What reads them is loaded only for this, because it takes time. BAD_USER_INPUT. */
     async moveOf(given: GivenMove): Promise<Move> {
       return (await import('./moving/move.js')).moveOf(given);
+    },
+
+    /** The systems whose files are read, loaded as that is. */
+    async systems(): Promise<readonly Pick<System, 'name' | 'title'>[]> {
+      return (await import('./moving/systems.js')).SYSTEMS;
     },
 
     addUsers: add,

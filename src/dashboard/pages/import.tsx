@@ -1,13 +1,18 @@
+import { useSignal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { Dialog } from './dialog.js';
 import { Choices, DialogForm, Field, SelectField } from './form.js';
-import { formatNumber, plural } from './format.js';
-import { Failure, refresh, useAction } from './graphql.js';
-import { CsvColumns, useImportFile } from './import-csv.js';
+import { plural } from './format.js';
+import { Failure, graphql, refresh, useAction, useQuery } from './graphql.js';
+import { guessColumns, LookDialog, mapOf, type Reading } from './import-look.js';
+import { ReportDialog } from './import-report.js';
+import { type Answer, type Findings, type Progress, sendFiles } from './import-upload.js';
 import { streamPath } from './location.js';
-import { Button, Fact } from './parts.js';
+import { Button } from './parts.js';
 import { command } from './recipes.js';
-import { Table } from './table.js';
+
+const SYSTEMS = graphql(`query ImportSystems { importSystems { name title } }`);
+const OWN = ['', 'this service (NDJSON)'] as const;
+const TABLE = ['csv', 'a table (CSV)'] as const;
 
 /** Treatments of a user who exists already. */
 const CONFLICTS = [
@@ -17,272 +22,234 @@ const CONFLICTS = [
   ['replace', 'is updated, also by fewer or earlier logins'],
 ] as const;
 
-/** Imports a file: chosen, sent with progress, and reported line by line. */
-export function ImportDialog({ appId, onClose }: { appId: string; onClose: () => void }) {
-  const chosen = useImportFile();
-  const { file, sheet, choose } = chosen;
-  const [onConflict, setOnConflict] = useState<(typeof CONFLICTS)[number][0]>('fail');
-  const [skipInvalid, setSkipInvalid] = useState(false);
-  const [progress, setProgress] = useState<Progress | null>(null);
-  const [report, setReport] = useState<ImportReport | null>(null);
-  const stop = useRef(new AbortController());
-  useEffect(() => () => stop.current.abort(), []);
+interface Choice extends Reading {
+  readonly files: readonly File[];
+  /** The system that the files are from; empty for this service. */
+  readonly from: string;
+  readonly onConflict: (typeof CONFLICTS)[number][0];
+  readonly skipInvalid: boolean;
+}
 
-  const { run, busy, failure } = useAction(async (skip: boolean) => {
-    setReport(null);
-    stop.current = new AbortController();
-    const { signal } = stop.current;
-    const parameters = new URLSearchParams({ on_conflict: onConflict, ...(skip && { skip_invalid: 'true' }) });
-    const show = (phase: Progress['phase']) => (fraction: number) => setProgress({ phase, fraction, lines: 0 });
+const NOTHING: Choice = {
+  ...{ files: [], from: '', onConflict: 'fail', skipInvalid: false },
+  ...{ trustUnverified: false, columns: null },
+};
+
+/** What was found, and in which way the files were read. */
+interface Look {
+  readonly way: string;
+  readonly findings: Findings | null;
+}
+
+type Options = Readonly<Record<'from' | 'dates' | 'timeZone' | 'map', string | undefined>> &
+  Pick<Reading, 'trustUnverified'>;
+
+/** How the service is to read the files, as options of the command; undefined for its own. */
+function optionsOf({ from, columns, trustUnverified }: Choice, texts: Record<'dates' | 'timeZone' | 'method', string>) {
+  const { dates, timeZone, method } = texts;
+  if (from === '') return undefined;
+  const map = from === TABLE[0] ? mapOf(columns ?? [], method) : undefined;
+  return { from, trustUnverified, dates: dates || undefined, timeZone: timeZone || undefined, map } satisfies Options;
+}
+
+/** A file of this service has one user a line, and may lack the end of the last one. */
+const bodyOf = ({ from, files }: Choice) => new Blob(from === '' ? files.flatMap((file) => [file, '\n']) : [...files]);
+
+/** Imports files: chosen, looked into where another system has made them, sent with progress, and reported line by line. */
+export function ImportDialog({ appId, onClose }: { appId: string; onClose: () => void }) {
+  const [choice, setChoice] = useState(NOTHING);
+  const texts = { dates: useSignal(''), timeZone: useSignal(''), method: useSignal('') };
+  const [look, setLook] = useState<Look | null>(null);
+  const [answer, setAnswer] = useState<(Answer & { isPart: boolean }) | null>(null);
+  const { progress, upload, stop } = useUpload(appId);
+  const { files, from, onConflict, skipInvalid } = choice;
+  const change = (changes: Partial<Choice>) => setChoice({ ...choice, ...changes });
+  const asText = ({ value }: { value: string }) => value.trim();
+  const optionsFor = (of: Choice) =>
+    optionsOf(of, {
+      ...{ dates: asText(texts.dates), timeZone: asText(texts.timeZone), method: asText(texts.method) },
+    });
+  const options = optionsFor(choice);
+  const way = JSON.stringify(options);
+
+  const looking = useAction(async () => {
+    const find = async (of: Choice) => (await upload(of, optionsFor(of), { dry_run: 'true' })).report as Findings;
+    let { columns } = choice;
+    if (from === TABLE[0] && columns === null) {
+      const [titled] = (await find(choice)).files;
+      if (!titled?.titles)
+        throw new Failure('This is no table: its first line has to name its columns.', 'BAD_USER_INPUT');
+      columns = guessColumns(titled.titles);
+    }
+    const chosen = { ...choice, columns };
+    const isKnown = columns === null || columns.some(({ field }) => field !== '');
+    setLook({ way: JSON.stringify(optionsFor(chosen)), findings: isKnown ? await find(chosen) : null });
+    setChoice(chosen);
+  });
+  const importing = useAction(async (skip: boolean) => {
+    setAnswer(null);
     try {
-      show('Reading')(0);
-      const { body, faults } = await chosen.convert(signal, show('Reading'));
-      show('Sending')(0);
-      const path = `${streamPath(appId, 'import')}?${parameters}`;
-      const { errors, ...counts } = await uploadUsers(path, body, signal, setProgress);
-      setReport({
-        ...counts,
-        isPart: skip,
-        errors: errors.map(({ line, error }) => ({ line, error: faults.get(line) ?? error })),
-      });
+      const how = { on_conflict: onConflict, report: 'true', ...(skip && { skip_invalid: 'true' }) };
+      setAnswer({ ...(await upload(choice, options, how)), isPart: skip });
     } catch (error) {
       // Lines may have been imported before it.
       refresh();
       throw error;
-    } finally {
-      setProgress(null);
     }
   });
 
-  if (report)
-    return (
-      <Dialog
-        key="report"
-        title={outcome(report)}
-        onClose={onClose}
-        actions={
-          <>
-            <Button
-              label="Import another file"
-              onClick={() => {
-                setReport(null);
-                setSkipInvalid(false);
-                void choose(null);
-              }}
-            />
-            {canSkip(report) && <Button label="Skip these lines, import the rest" onClick={() => run(true)} />}
-            <Button label="Done" class="primary" onClick={onClose} />
-          </>
-        }
-      >
-        <Report report={report} />
-      </Dialog>
-    );
-  const options = {
-    ...(onConflict !== 'fail' && { onConflict: onConflict === 'replace' ? 'update' : onConflict }),
-    ...{ replace: onConflict === 'replace', skipInvalid, file: file && !sheet ? file.name : 'FILE' },
+  const query = useQuery(SYSTEMS, {});
+  const systems = [OWN, ...(query.data?.importSystems ?? []).map(({ name, title }) => [name, title] as const), TABLE];
+  const recipe = {
+    userdir: command('user import', {
+      ...{ project: appId, file: files.length > 0 ? files.map(({ name }) => name) : 'FILE', ...options, skipInvalid },
+      ...(onConflict !== 'fail' && { onConflict: onConflict === 'replace' ? 'update' : onConflict }),
+      replace: onConflict === 'replace',
+    }),
   };
+  const busy = looking.busy || importing.busy;
+  const failure = query.failure ?? looking.failure ?? importing.failure;
+  const form = { recipe, busy, failure, onClose };
+  const shown = progress && <Sending progress={progress} onStop={stop} />;
+  const findings = look?.findings ?? null;
+
+  if (answer)
+    return (
+      <ReportDialog
+        key="report"
+        {...{ appId, ...answer, onClose }}
+        onAnother={() => {
+          setAnswer(null);
+          setLook(null);
+          setChoice({ ...NOTHING, onConflict });
+        }}
+        onSkip={answer.isPart ? null : () => importing.run(true)}
+      />
+    );
+  if (look)
+    return (
+      <LookDialog
+        key="look"
+        {...{ ...form, ...choice, ...texts, findings, progress: shown }}
+        files={files.map(({ name }) => name).join(', ')}
+        system={systems.find(([name]) => name === from)?.[1] ?? from}
+        isStale={look.way !== way}
+        onRead={change}
+        onBack={() => setLook(null)}
+        onSubmit={() =>
+          findings === null || look.way !== way ? looking.run() : importing.run(skipInvalid || findings.failed > 0)
+        }
+      />
+    );
   return (
     <DialogForm
+      {...form}
+      key="choice"
       title="Import users"
-      submit="Import"
-      recipe={{ userdir: command('user import', { project: appId, ...options }) }}
-      onSubmit={() => run(skipInvalid)}
-      onClose={onClose}
-      busy={busy}
-      failure={chosen.failure ?? failure}
-      disabled={!chosen.isReady}
+      submit={from === '' ? 'Import' : 'Look into the file'}
+      onSubmit={() => (from === '' ? importing.run(skipInvalid) : looking.run())}
+      disabled={files.length === 0 || files.some(({ size }) => size === 0)}
     >
+      <ChoiceFields choice={choice} systems={systems} busy={busy} onChange={change} />
+      {shown}
+    </DialogForm>
+  );
+}
+
+/** Sends the files to the service, of which one request runs at a time. It ends with the dialog. */
+function useUpload(appId: string) {
+  const [progress, setProgress] = useState<Progress | null>(null);
+  const controller = useRef(new AbortController());
+  const stop = () => controller.current.abort();
+  useEffect(() => stop, []);
+
+  async function upload(choice: Choice, options: Options | undefined, how: Record<string, string>): Promise<Answer> {
+    controller.current = new AbortController();
+    const { from, dates, timeZone, map, trustUnverified = false } = options ?? {};
+    const given = { from, dates, map, time_zone: timeZone, trust_unverified: trustUnverified ? 'true' : undefined };
+    const sizes = options && choice.files.length > 1 ? String(choice.files.map(({ size }) => size)) : undefined;
+    const set = Object.entries({ ...given, sizes, ...how }).flatMap(([name, value]) => (value ? [[name, value]] : []));
+    try {
+      return await sendFiles(`${streamPath(appId, 'import')}?${new URLSearchParams(set)}`, bodyOf(choice), {
+        signal: controller.current.signal,
+        phase: 'dry_run' in how ? 'Reading' : 'Importing',
+        onProgress: setProgress,
+      });
+    } finally {
+      setProgress(null);
+    }
+  }
+  return { progress, upload, stop };
+}
+
+interface ChoiceFieldsProps {
+  readonly choice: Choice;
+  readonly systems: readonly (readonly [name: string, title: string])[];
+  readonly busy: boolean;
+  readonly onChange: (changes: Partial<Choice>) => void;
+}
+
+function ChoiceFields({ choice, systems, busy, onChange }: ChoiceFieldsProps) {
+  const { files, from, onConflict, skipInvalid } = choice;
+  const choose = (list: FileList | null) => {
+    const chosen = [...(list ?? [])];
+    const isTable = chosen.some(({ name }) => /\.(csv|tsv)(\.gz)?$/i.test(name));
+    // A file of another system may be CSV, too.
+    const other = from === TABLE[0] && !isTable ? OWN[0] : from;
+    onChange({ files: chosen, columns: null, from: from === OWN[0] && isTable ? TABLE[0] : other });
+  };
+  return (
+    <>
       <Field
-        label="File"
+        label="Files"
         hint={
-          busy && file ? (
-            <bdi>{file.name}</bdi>
+          busy || files.length > 1 ? (
+            <bdi>{files.map(({ name }) => name).join(', ')}</bdi>
           ) : (
             <>
-              CSV, or NDJSON as the export writes it: one user a line,{' '}
-              <code>{'{"auth_method": "email", "auth_value": "ada@example.com"}'}</code>
+              NDJSON as the export writes it, one user a line:{' '}
+              <code>{'{"auth_method": "email", "auth_value": "ada@example.com"}'}</code>. Or a table, or files of
+              another system as they are
             </>
           )
         }
       >
-        <input
-          type="file"
-          accept=".ndjson,.jsonl,.json,.csv,.tsv,application/x-ndjson,text/csv"
-          disabled={busy}
-          onChange={(event) => choose(event.currentTarget.files?.[0] ?? null)}
-        />
+        <input type="file" multiple disabled={busy} onChange={(event) => choose(event.currentTarget.files)} />
       </Field>
-      {file?.size === 0 && <p class="banner warn">The file is empty.</p>}
-      <CsvColumns of={chosen} disabled={busy} />
-      <SelectField label="A user who exists already" value={onConflict} options={CONFLICTS} onChange={setOnConflict} />
+      {files.some(({ size }) => size === 0) && <p class="banner warn">The file is empty.</p>}
+      <SelectField
+        label="From"
+        value={from}
+        options={systems}
+        onChange={(name) => onChange({ from: name, columns: null })}
+      />
+      <SelectField
+        label="A user who exists already"
+        value={onConflict}
+        options={CONFLICTS}
+        onChange={(chosen) => onChange({ onConflict: chosen })}
+      />
       <Choices
         legend="A line that is wrong"
         options={{ stop: 'Import nothing (all or nothing)', skip: 'Skip it, and import the rest' }}
         chosen={[skipInvalid ? 'skip' : 'stop']}
         isOne
-        onChange={([choice]) => setSkipInvalid(choice === 'skip')}
+        onChange={([chosen]) => onChange({ skipInvalid: chosen === 'skip' })}
       />
-      {progress && (
-        <div class="progress">
-          <progress max={1} value={progress.fraction} aria-label={progress.phase} />
-          <p class="quiet" role="status">
-            {progress.phase === 'Importing'
-              ? `Importing: ${plural(progress.lines, 'line')} read`
-              : `${progress.phase} the file`}
-          </p>
-          <Button label="Stop" onClick={() => stop.current.abort()} />
-        </div>
-      )}
-    </DialogForm>
+    </>
   );
 }
 
-/** Equal errors are one row. */
-const MOST_GROUPS = 100;
-
-/** In every report the first thing to know. */
-function outcome({ imported, skipped, failed, bans }: ImportReport): string {
-  if (imported > 0 || bans) return 'Import finished';
-  if (failed > 0) return 'Nothing was imported';
-  return skipped > 0 || bans === 0 ? 'Nothing was to be imported' : 'The file has no users';
-}
-
-/** Not one line was read as a user: it is another kind of file. */
-const isOtherFormat = ({ imported, skipped, errors }: ImportReport) =>
-  imported + skipped === 0 &&
-  errors.length > 0 &&
-  errors.every(({ error }) => /not valid (JSON|UTF-8)|expected a JSON object/.test(error));
-
-/** True if the rest can be imported without the lines that failed. */
-const canSkip = (report: ImportReport) => !report.isPart && report.failed > 0 && !isOtherFormat(report);
-
-const MOST_LINES = 5;
-
-/** Counts in their order; those with false are shown only if there are some. */
-const COUNTS = [
-  ['created', 'created', true],
-  ['updated', 'updated', false],
-  ['unchanged', 'unchanged', false],
-  ['skipped', 'skipped', true],
-  ['bans', 'bans', false],
-  ['bans_kept', 'banned already', false],
-  ['bans_ended', 'bans that have ended', false],
-  ['failed', 'failed', true],
-] as const;
-
-function Report({ report }: { report: ImportReport }) {
-  const { imported, skipped, failed, errors } = report;
-  const groups = new Map<string, number[]>();
-  for (const { line, error } of errors) groups.set(error, [...(groups.get(error) ?? []), line]);
-  const nothing = failed > 0 && imported === 0 && skipped === 0;
+function Sending({ progress, onStop }: { progress: Progress; onStop: () => void }) {
+  const { phase, fraction, lines, notice } = progress;
+  const text = phase === 'Sending' ? 'Sending the files' : `${phase}: ${plural(lines, 'line')} read`;
   return (
-    <div role="status">
-      <dl class="facts">
-        {COUNTS.map(([key, name, isAlways]) => {
-          const count = report[key] ?? 0;
-          return (isAlways || count > 0) && <Fact name={name}>{formatNumber(count)}</Fact>;
-        })}
-      </dl>
-      {nothing && (
-        <p class="problem">
-          {isOtherFormat(report)
-            ? 'This is not NDJSON: each line has to be one user, as a JSON object of its own.'
-            : `Correct the lines below and import the file again${canSkip(report) ? ', or skip them' : ''}. Only when each line is right by itself, it is looked at whether users and external IDs exist already.`}
-        </p>
-      )}
-      {errors.length > 0 && (
-        <div class="dialog-list">
-          <Table
-            caption="Lines that failed"
-            rows={[...groups].slice(0, MOST_GROUPS)}
-            rowKey={([error]) => error}
-            columns={[
-              {
-                title: 'Line',
-                class: 'number',
-                cell: ([, lines]) => (
-                  <>
-                    {lines.slice(0, MOST_LINES).map(formatNumber).join(', ')}
-                    {lines.length > MOST_LINES && (
-                      <span class="second-line">and {formatNumber(lines.length - MOST_LINES)} more</span>
-                    )}
-                  </>
-                ),
-              },
-              { title: 'What is wrong', cell: ([error]) => <bdi>{error}</bdi> },
-            ]}
-          />
-        </div>
-      )}
-      {failed > errors.length && <p class="quiet">These are the first {formatNumber(errors.length)} failed lines.</p>}
+    <div class="progress">
+      <progress max={1} value={fraction} aria-label={phase} />
+      <p class="quiet" role="status">
+        {notice ?? text}
+      </p>
+      <Button label="Stop" onClick={onStop} />
     </div>
   );
-}
-
-/** The report of an import, as of `userdir user import --json`. */
-interface ImportReport {
-  /** The sum of the next three. */
-  readonly imported: number;
-  readonly created: number;
-  readonly updated: number;
-  readonly unchanged: number;
-  readonly skipped: number;
-  readonly failed: number;
-  readonly bans?: number;
-  readonly bans_kept?: number;
-  readonly bans_ended?: number;
-  /** True if wrong lines were to be skipped. */
-  readonly isPart?: boolean;
-  readonly errors: readonly { line: number; error: string }[];
-}
-
-interface Line {
-  readonly progress?: { readonly lines: number; readonly fraction: number };
-  readonly report?: ImportReport;
-  readonly error?: { readonly code: string; readonly message: string };
-}
-
-/** The phase, and its fraction. A file is read and sent as a whole before its lines are imported. */
-type Progress = NonNullable<Line['progress']> & { readonly phase: 'Reading' | 'Sending' | 'Importing' };
-
-/** Sends a file of users by XMLHttpRequest, because `fetch` does not tell how much was sent. The answer is NDJSON: progress, and the report last. Throws a Failure. */
-function uploadUsers(
-  path: string,
-  body: Blob,
-  signal: AbortSignal,
-  onProgress: (progress: Progress) => void,
-): Promise<ImportReport> {
-  return new Promise((resolve, reject) => {
-    const request = new XMLHttpRequest();
-    request.open('POST', path);
-    signal.addEventListener('abort', () => request.abort());
-    const fail = (message: string, code = '') => reject(new Failure(message, code));
-    request.setRequestHeader('content-type', 'application/x-ndjson');
-    request.upload.onprogress = ({ loaded, total }) =>
-      onProgress({ phase: 'Sending', fraction: total === 0 ? 1 : loaded / total, lines: 0 });
-    request.onprogress = () => {
-      const { progress } = readAnswer(request.responseText);
-      if (progress) onProgress({ phase: 'Importing', ...progress });
-    };
-    request.onload = () => {
-      const { report, error } = readAnswer(request.responseText);
-      if (report) resolve(report);
-      else fail(error?.message ?? `The service answered with status ${request.status}.`, error?.code);
-    };
-    request.onerror = () => fail('The connection was lost. Look at the total before you repeat this.');
-    request.onabort = () => fail('You stopped the import. Look at the total before you repeat it.');
-    request.send(body);
-  });
-}
-
-/** The newest line of each kind so far. The last line may still be under way. */
-function readAnswer(text: string): Line {
-  const answer: Line = {};
-  for (const line of text.split('\n').filter((one) => one !== '')) {
-    try {
-      Object.assign(answer, JSON.parse(line));
-    } catch {}
-  }
-  return answer;
 }
