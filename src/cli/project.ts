@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { graphql, type ResultOf } from '../dashboard/documents.js';
-import { MAIN_LABEL, noProject, SECRET_SCOPES, type SecretScope } from '../domain/projects.js';
+import { MAIN_LABEL, noProject, type SecretScope, USUAL_SCOPES } from '../domain/projects.js';
 import { AppError, COMMAND, counted } from '../errors.js';
 import {
   numberArgument,
@@ -242,8 +242,8 @@ function addSecretCommands(project: Command, { row }: CommandContext): void {
       ...takes,
       required('--label <LABEL>', 'the name of the secret in the audit trail'),
       option('--scope <SCOPES>', 'what the secret permits, such as read,verify', parseScopes).default(
-        SECRET_SCOPES,
-        'everything',
+        USUAL_SCOPES,
+        'everything but webhooks',
       ),
       option('--expires-in <TIME>', 'when the secret expires, such as 30d; without it never', parseDuration),
     ],

@@ -10,8 +10,8 @@ import {
   permissionsOf,
   requirePermission,
 } from '../domain/operators.js';
-import { parse } from '../domain/parse.js';
-import { AppError, badInput } from '../errors.js';
+import { parse, readId } from '../domain/parse.js';
+import { AppError } from '../errors.js';
 import { instantOrNull, orNull, required, withDefault } from '../graphql/shared.js';
 import { browserOf, builder, type DashboardContext, roleEnum } from './builder.js';
 import { connectionType, readLimit, readNewest } from './paging.js';
@@ -261,12 +261,4 @@ function refuseOneself({ operator, browser }: DashboardContext, name: string): v
   requirePermission(operator, 'govern');
   if (browser === null || name.toLowerCase() !== operator.name) return;
   throw new AppError('CONFLICT', 'You cannot change or remove yourself: ask another admin, or use the command.');
-}
-
-const LARGEST_INT = 2 ** 31 - 1;
-
-export function readId(name: string, text: string): number {
-  const id = /^[1-9]\d{0,9}$/.test(text) ? Number(text) : Number.NaN;
-  if (id <= LARGEST_INT) return id;
-  throw badInput(name, text.slice(0, 64), 'an id from an earlier answer');
 }

@@ -1,7 +1,7 @@
+import { readId } from '../domain/parse.js';
 import type { Passkey } from '../domain/passkeys.js';
 import { instantOrNull, required } from '../graphql/shared.js';
 import { browserOf, builder } from './builder.js';
-import { readId } from './operators.js';
 
 const passkeyType = builder.objectRef<Passkey>('Passkey').implement({
   description: 'A passkey with which an operator signs in.',

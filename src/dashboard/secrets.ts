@@ -1,8 +1,8 @@
 import { SECRET_SCOPES, type Secret } from '../domain/projects.js';
 import { badInput } from '../errors.js';
+import { readId, readSeconds } from '../domain/parse.js';
 import { instantOrNull, required, withDefault } from '../graphql/shared.js';
 import { APP_ID, builder, secretScopeEnum } from './builder.js';
-import { readId } from './operators.js';
 import { projectType } from './projects.js';
 
 const secretType = builder.objectRef<Secret>('Secret').implement({
@@ -47,13 +47,6 @@ const newSecretType = builder.objectRef<MadeSecret>('NewSecret').implement({
     }),
   }),
 });
-
-const MAX_SECONDS = 36_500 * 86_400;
-
-export function readSeconds(name: string, seconds: number, least: number): number {
-  if (Number.isInteger(seconds) && seconds >= least && seconds <= MAX_SECONDS) return seconds * 1_000;
-  throw badInput(name, seconds, `a whole number of seconds from ${least} to ${MAX_SECONDS}`);
-}
 
 builder.mutationFields((t) => ({
   addSecret: t.field({

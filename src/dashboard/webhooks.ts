@@ -1,5 +1,5 @@
 import { changeCursor, changeId, encodeChangeCursor } from '../domain/changes.js';
-import { parse } from '../domain/parse.js';
+import { parse, readId, readSeconds } from '../domain/parse.js';
 import type { ProjectScope } from '../domain/projects.js';
 import {
   ATTEMPTS_LISTED,
@@ -14,11 +14,9 @@ import {
   type WebhookSecret,
 } from '../domain/webhooks.js';
 import { badInput } from '../errors.js';
-import { instantOrNull, orNull, required, valuesOf, withDefault } from '../graphql/shared.js';
+import { addWebhookStatus, instantOrNull, orNull, required, withDefault } from '../graphql/shared.js';
 import { APP_ID, builder, changeTypeEnum, type DashboardContext } from './builder.js';
-import { readId } from './operators.js';
 import { projectType } from './projects.js';
-import { readSeconds } from './secrets.js';
 
 /** What a page sends by hand is a part of a request, which has a time of its own (REQUEST_TIMEOUT_MS). A command waits as long as the delivery. */
 const PAGE_MS = 5_000;
@@ -26,14 +24,7 @@ const WAITS = `waits for its answer, for a page up to ${PAGE_MS / 1_000} s`;
 
 const limitOf = ({ browser }: DashboardContext) => (browser === null ? {} : { timeoutMs: PAGE_MS });
 
-const statusEnum = builder.enumType('WebhookStatus', {
-  description: 'Whether changes are sent to a webhook.',
-  values: valuesOf({
-    enabled: 'They are, or it waits for a retry.',
-    paused: 'They are not: an operator has paused it, it has failed for days, or its place in the feed is gone.',
-    disabled: 'They are not: the endpoint has answered 410 (gone).',
-  }),
-});
+const statusEnum = addWebhookStatus(builder);
 
 const attemptType = builder.objectRef<SentAttempt>('WebhookAttempt').implement({
   description: 'An attempt to deliver a change.',
@@ -216,7 +207,7 @@ builder.mutationFields((t) => ({
       description: t.arg.string(withDefault('', 'A note for people.')),
     },
     resolve: async (_root, { appId, url, types, description }, { services, scopeOf, requestId }) =>
-      services.webhooks.addWebhook(await scopeOf(appId), { url, types: types ?? null, description }, requestId),
+      services.webhooks.addWebhook(await scopeOf(appId), { url, types: types ?? null, description }, { requestId }),
   }),
   rotateWebhookSecret: t.field({
     type: newWebhookType,
@@ -230,7 +221,7 @@ builder.mutationFields((t) => ({
       const scope = await scopeOf(appId);
       scope.projectIdFor('operate');
       const overlapMs = readSeconds('overlapSeconds', overlapSeconds, 0);
-      return services.webhooks.rotateSecret(scope, { id: readId('id', id), overlapMs }, requestId);
+      return services.webhooks.rotateSecret(scope, { id: readId('id', id), overlapMs }, { requestId });
     },
   }),
   testWebhook: t.field({
@@ -258,7 +249,7 @@ builder.mutationFields((t) => ({
       scope.projectIdFor('operate');
       const webhook = readId('id', id);
       const given = { url: url ?? undefined, types: types ?? undefined, description: description ?? undefined };
-      await context.services.webhooks.updateWebhook(scope, { id: webhook, ...given }, context.requestId);
+      await context.services.webhooks.updateWebhook(scope, { id: webhook, ...given }, context);
       return openAgain(scope, webhook, context);
     },
   }),
@@ -278,7 +269,7 @@ builder.mutationFields((t) => ({
       const webhook = readId('id', id);
       if ((after == null) === (from == null)) throw badInput('after', after, 'either `after` or `from`');
       const start = from == null ? { after: parse(afterArgument, after) } : { from: parse(fromArgument, from) };
-      await context.services.webhooks.replayWebhook(scope, { id: webhook, ...start }, context.requestId);
+      await context.services.webhooks.replayWebhook(scope, { id: webhook, ...start }, context);
       return openAgain(scope, webhook, context);
     },
   }),
@@ -304,7 +295,7 @@ builder.mutationFields((t) => ({
     args: { appId: t.arg.id(APP_ID), id: t.arg.id(idArgument) },
     resolve: async (_root, { appId, id }, context) => {
       const scope = await context.scopeOf(appId);
-      const changed = await context.services.webhooks.pauseWebhook(scope, readId('id', id), context.requestId);
+      const changed = await context.services.webhooks.pauseWebhook(scope, readId('id', id), context);
       return { webhook: await openAgain(scope, readId('id', id), context), changed };
     },
   }),
@@ -314,7 +305,7 @@ builder.mutationFields((t) => ({
     args: { appId: t.arg.id(APP_ID), id: t.arg.id(idArgument) },
     resolve: async (_root, { appId, id }, context) => {
       const scope = await context.scopeOf(appId);
-      await context.services.webhooks.resumeWebhook(scope, readId('id', id), context.requestId);
+      await context.services.webhooks.resumeWebhook(scope, readId('id', id), context);
       return openAgain(scope, readId('id', id), context);
     },
   }),
@@ -322,7 +313,7 @@ builder.mutationFields((t) => ({
     description: 'Removes a webhook. Needs ADMIN. NOT_FOUND.',
     args: { appId: t.arg.id(APP_ID), id: t.arg.id(idArgument) },
     resolve: async (_root, { appId, id }, { services, scopeOf, requestId }) => {
-      await services.webhooks.removeWebhook(await scopeOf(appId), readId('id', id), requestId);
+      await services.webhooks.removeWebhook(await scopeOf(appId), readId('id', id), { requestId });
       return true;
     },
   }),

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { AppError, expected, show } from '../errors.js';
+import { AppError, badInput, expected, show } from '../errors.js';
 import { INPUT_LIMITS, isTooLong } from './input-limits.js';
 
 /* Parses values of callers (numbers, ids, dates and instants), and words the refusal of one. */
@@ -114,6 +114,23 @@ export function parseEachId(name: string, id: unknown): bigint {
 export function parseUserId(text: string): bigint | null {
   const id = isTooLong('id', text) ? null : wellFormedId.safeParse(text);
   return id?.success && id.data <= LARGEST_ID ? id.data : null;
+}
+
+const LARGEST_INT = 2 ** 31 - 1;
+
+/** The id of a row that has no more of them than an int. BAD_USER_INPUT. */
+export function readId(name: string, text: string): number {
+  const id = /^[1-9]\d{0,9}$/.test(text) ? Number(text) : Number.NaN;
+  if (id <= LARGEST_INT) return id;
+  throw badInput(name, text.slice(0, 64), 'an id from an earlier answer');
+}
+
+const MAX_SECONDS = 36_500 * 86_400;
+
+/** Whole seconds as milliseconds. BAD_USER_INPUT. */
+export function readSeconds(name: string, seconds: number, least: number): number {
+  if (Number.isInteger(seconds) && seconds >= least && seconds <= MAX_SECONDS) return seconds * 1_000;
+  throw badInput(name, seconds, `a whole number of seconds from ${least} to ${MAX_SECONDS}`);
 }
 
 const RFC_3339 = /^(\d{4})-(\d\d)-(\d\d)(?:[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+\- ])(\d\d):(\d\d)))?$/;

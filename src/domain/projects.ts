@@ -13,6 +13,8 @@ export type Permission = SecretScope | 'inspect' | 'remove' | 'restore' | 'ban' 
 /** The name of an operator without a name in the audit trail. */
 export const OPERATOR = 'operator';
 export const SECRET_SCOPES = Object.values(SecretScope);
+/** A webhook outlives the secret with which it was added, so its scope must be asked for. */
+export const USUAL_SCOPES = SECRET_SCOPES.filter((scope) => scope !== 'webhooks');
 
 /** The label of the first secret of a project. */
 export const MAIN_LABEL = 'main';

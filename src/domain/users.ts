@@ -145,6 +145,12 @@ export interface UserIdentity
   readonly isPrimary: boolean;
 }
 
+/** What is read of a user only where it is asked for. */
+export interface UserDetail {
+  readonly identities: readonly UserIdentity[];
+  readonly metadata: object | null;
+}
+
 /** A current user to whom an address belongs. */
 export interface WalletOwner extends Pick<Account, 'network' | 'walletType'>, Pick<User, 'authMethod'> {
   userId: number;

@@ -222,7 +222,7 @@ export function createChanges(
 
     /** The place of a cursor, or the present end, for what is kept in this database. Every change that is not committed yet comes after it. CURSOR_EXPIRED. */
     async findPlace(scope: ProjectScope, after: Exclude<Place, null>): Promise<ChangeCursor> {
-      const projectId = scope.projectIdFor('changes');
+      const projectId = scope.projectIdFor('changes', 'webhooks');
       const end = await findEnd();
       if (after === 'now') return end;
       await readPart(projectId, after, ONE);

@@ -2,8 +2,9 @@ import { randomUUID } from 'node:crypto';
 import type { OnFailure } from '../db/background.js';
 import type { Database } from '../db/database.js';
 import type { Prisma } from '../db/generated/prisma/client.js';
+import type { ModelTransaction, Queryable } from '../db/statements.js';
 import { type ChangeCursor, type ChangeType, encodeChangeCursor, type Place } from '../domain/changes.js';
-import type { Actor, AuditAction, ProjectScope } from '../domain/projects.js';
+import type { AuditAction, ProjectScope } from '../domain/projects.js';
 import {
   ATTEMPTS_KEPT,
   ATTEMPTS_LISTED,
@@ -29,6 +30,7 @@ import {
 } from '../domain/webhooks.js';
 import { AppError } from '../errors.js';
 import { recordAction } from '../projects/audit.sql.js';
+import { type ChangeOptions, changeOnce, retryOf } from '../projects/idempotency.js';
 import { lockProject } from '../projects/projects.sql.js';
 import type { Changes } from './changes.js';
 import { createWebhookDelivery } from './webhook-delivery.js';
@@ -51,6 +53,13 @@ export interface WebhookChanges {
   readonly url?: string | undefined;
   readonly types?: readonly ChangeType[] | undefined;
   readonly description?: string | undefined;
+}
+
+interface Edit {
+  readonly data: Prisma.WebhookUpdateManyMutationInput;
+  readonly action: AuditAction;
+  readonly details?: Readonly<Record<string, unknown>>;
+  readonly isDone?: Prisma.WebhookWhereInput;
 }
 
 type NameInModel<Type> = Type extends `${infer Noun}.${infer Verb}` ? `${Noun}${Capitalize<Verb>}` : never;
@@ -92,16 +101,15 @@ export function createWebhooks(
   }
 
   /** Changes an endpoint, with an audit entry; false, without one, where it is as `isDone` says. A turn under way does not change it back. NOT_FOUND. */
-  async function edit(
-    actor: Actor,
+  function edit(
+    scope: ProjectScope,
     id: number,
-    data: Prisma.WebhookUpdateManyMutationInput,
-    action: AuditAction,
-    details: Readonly<Record<string, unknown>> = {},
-    isDone?: Prisma.WebhookWhereInput,
+    { data, action, details = {}, isDone }: Edit,
+    { requestId = null, key = null }: ChangeOptions,
   ): Promise<boolean> {
-    return db.change(async (tx) => {
-      const where = { projectId: actor.projectId, id };
+    const actor = scope.actorFor('webhooks', requestId, 'operate');
+    const where = { projectId: actor.projectId, id };
+    return changeOnce(db.change, actor.projectId, retryOf(key, [action, id]), async (tx: ModelTransaction) => {
       const { count } = await tx.webhook.updateMany({
         where: { ...where, ...(isDone && { NOT: isDone }) },
         data: { ...data, edits: { increment: 1 } },
@@ -110,6 +118,13 @@ export function createWebhooks(
       else if ((await tx.webhook.count({ where })) === 0) throw noWebhook(id);
       return count > 0;
     });
+  }
+
+  /** The newest secret of an endpoint. NOT_FOUND. */
+  async function newestSecret(projectId: number, id: number): Promise<NewWebhook> {
+    const target = await sql.findTarget(db, projectId, id);
+    if (target === undefined) throw noWebhook(id);
+    return { id, url: target.url, secret: formatWebhookSecret(Buffer.from(target.secrets[0] as string, 'base64')) };
   }
 
   /** BAD_USER_INPUT. */
@@ -128,7 +143,7 @@ export function createWebhooks(
   }
 
   async function findWebhook(scope: ProjectScope, id: number): Promise<Webhook | null> {
-    const [webhook] = await list(scope.projectIdFor('inspect'), id);
+    const [webhook] = await list(scope.projectIdFor('webhooks', 'inspect'), id);
     return webhook ?? null;
   }
 
@@ -141,7 +156,7 @@ export function createWebhooks(
 
   return {
     listWebhooks(scope: ProjectScope): Promise<Webhook[]> {
-      return list(scope.projectIdFor('inspect'));
+      return list(scope.projectIdFor('webhooks', 'inspect'));
     },
 
     findWebhook,
@@ -157,16 +172,17 @@ export function createWebhooks(
     async addWebhook(
       scope: ProjectScope,
       input: { readonly url: string; readonly description: string; readonly types: readonly ChangeType[] | null },
-      requestId: string | null = null,
+      { requestId = null, key = null }: ChangeOptions = {},
     ): Promise<NewWebhook> {
-      const actor = scope.actorFor('operate', requestId);
+      const actor = scope.actorFor('webhooks', requestId, 'operate');
       const description = requireWebhookDescription(input.description);
       const { href: url, origin } = await requireUrl(input.url);
       const secret = makeWebhookSecret(randomBytes);
       const types = normalizeTypes(input.types).map(nameInModel);
       const at = await changes.findPlace(scope, 'now');
       const { projectId } = actor;
-      const id = await db.change(async (tx) => {
+      const retry = retryOf(key, ['add_webhook', url, description, types]);
+      const id = await changeOnce(db.change, projectId, retry, async (tx: ModelTransaction) => {
         await lockProject(tx, projectId);
         if ((await tx.webhook.count({ where: { projectId } })) >= MAX_WEBHOOKS)
           throw new AppError('CONFLICT', `A project can have ${MAX_WEBHOOKS} webhooks, and this one has so many.`);
@@ -177,16 +193,18 @@ export function createWebhooks(
         await recordAction(tx, actor, 'add_webhook', { webhook: id, origin });
         return id;
       });
-      return { id, url, secret: formatWebhookSecret(secret) };
+      return newestSecret(projectId, id);
     },
 
     /** NOT_FOUND. */
-    async removeWebhook(scope: ProjectScope, id: number, requestId: string | null = null): Promise<void> {
-      const actor = scope.actorFor('operate', requestId);
-      await db.change(async (tx) => {
-        const { count } = await tx.webhook.deleteMany({ where: { projectId: actor.projectId, id } });
+    async removeWebhook(scope: ProjectScope, id: number, { requestId = null, key = null }: ChangeOptions = {}) {
+      const actor = scope.actorFor('webhooks', requestId, 'operate');
+      const { projectId } = actor;
+      await changeOnce(db.change, projectId, retryOf(key, ['remove_webhook', id]), async (tx: ModelTransaction) => {
+        const { count } = await tx.webhook.deleteMany({ where: { projectId, id } });
         if (count === 0) throw noWebhook(id);
         await recordAction(tx, actor, 'remove_webhook', { webhook: id });
+        return null;
       });
     },
 
@@ -194,58 +212,60 @@ export function createWebhooks(
     async rotateSecret(
       scope: ProjectScope,
       { id, overlapMs }: { readonly id: number; readonly overlapMs: number },
-      requestId: string | null = null,
+      { requestId = null, key = null }: ChangeOptions = {},
     ): Promise<NewWebhook & { previousExpiresAt: string }> {
-      const actor = scope.actorFor('operate', requestId);
+      const actor = scope.actorFor('webhooks', requestId, 'operate');
+      const { projectId } = actor;
       const secret = makeWebhookSecret(randomBytes);
-      const url = (await sql.findTarget(db, actor.projectId, id))?.url;
-      if (url === undefined) throw noWebhook(id);
-      const rotation = await db.transaction('READ COMMITTED', async (tx) => {
-        await lockProject(tx, actor.projectId);
-        return sql.replaceWebhookSecret(tx, actor, { id, secret, overlapMs, max: MAX_WEBHOOK_SECRETS });
-      });
-      if (rotation === undefined)
+      const retry = retryOf(key, ['rotate_webhook', id, overlapMs]);
+      const rotation = await changeOnce(db.requestTransaction, projectId, retry, async (tx: Queryable) => {
+        await lockProject(tx, projectId);
+        const rotated = await sql.replaceWebhookSecret(tx, actor, { id, secret, overlapMs, max: MAX_WEBHOOK_SECRETS });
+        if (rotated !== undefined) return rotated;
+        if ((await sql.findTarget(tx, projectId, id)) === undefined) throw noWebhook(id);
         throw new AppError(
           'CONFLICT',
           `The webhook ${id} has ${MAX_WEBHOOK_SECRETS} valid secrets. Wait until one ends, or rotate without an overlap.`,
         );
-      return { id, url, secret: formatWebhookSecret(secret), ...rotation };
+      });
+      return { ...(await newestSecret(projectId, id)), ...rotation };
     },
 
     /** Moves the place of an endpoint after the cursor, or before its change, and enables it: sent messages are sent again. NOT_FOUND, CURSOR_EXPIRED. */
     async replayWebhook(
       scope: ProjectScope,
       { id, ...start }: { readonly id: number } & ReplayStart,
-      requestId: string | null = null,
+      options: ChangeOptions = {},
     ): Promise<void> {
-      const actor = scope.actorFor('operate', requestId);
+      scope.projectIdFor('operate');
       const { place, timeline } = await findStart(scope, start);
       const details =
         'from' in start
           ? { from: encodeChangeCursor(start.from) }
           : { after: encodeChangeCursor({ timeline, id: place }) };
-      await edit(actor, id, { ...RESUMED, place, timeline, moves: { increment: 1 } }, 'replay_webhook', details);
+      const data = { ...RESUMED, place, timeline, moves: { increment: 1 } };
+      await edit(scope, id, { data, action: 'replay_webhook', details }, options);
     },
 
     /** Sends nothing to an endpoint until it is resumed. Its place is kept. NOT_FOUND. */
-    async pauseWebhook(scope: ProjectScope, id: number, requestId: string | null = null): Promise<boolean> {
-      const paused = { status: 'paused', reason: PAUSED } as const;
-      return edit(scope.actorFor('operate', requestId), id, paused, 'pause_webhook', {}, { status: 'paused' });
+    async pauseWebhook(scope: ProjectScope, id: number, options: ChangeOptions = {}): Promise<boolean> {
+      const data = { status: 'paused', reason: PAUSED } as const;
+      return edit(scope, id, { data, action: 'pause_webhook', isDone: { status: 'paused' } }, options);
     },
 
     /** Goes on with an endpoint that is paused or disabled, or does not wait for its retry. NOT_FOUND. */
-    async resumeWebhook(scope: ProjectScope, id: number, requestId: string | null = null): Promise<void> {
+    async resumeWebhook(scope: ProjectScope, id: number, options: ChangeOptions = {}): Promise<void> {
       // Also one that goes on already: a turn of it may be failing at this moment.
-      await edit(scope.actorFor('operate', requestId), id, RESUMED, 'resume_webhook');
+      await edit(scope, id, { data: RESUMED, action: 'resume_webhook' }, options);
     },
 
     /** Changes the URL, the types (none: all) or the description. Place, state and secrets stay; another URL ends the wait for a retry. BAD_USER_INPUT; NOT_FOUND. */
     async updateWebhook(
       scope: ProjectScope,
       { id, ...edits }: { readonly id: number } & WebhookChanges,
-      requestId: string | null = null,
+      options: ChangeOptions = {},
     ): Promise<void> {
-      const actor = scope.actorFor('operate', requestId);
+      scope.projectIdFor('operate');
       const fields = Object.entries(edits).flatMap(([name, value]) => (value === undefined ? [] : [name]));
       if (fields.length === 0) throw new AppError('BAD_USER_INPUT', 'Expected a new url, types or description.');
       const description = edits.description === undefined ? undefined : requireWebhookDescription(edits.description);
@@ -256,7 +276,8 @@ export function createWebhooks(
         ...(types && { types }),
         ...(url && { url: url.href, failures: 0, failingSince: null, nextAttemptAt: AT_ONCE }),
       };
-      await edit(actor, id, data, 'update_webhook', { fields, ...(url && { origin: url.origin }) });
+      const details = { fields, ...(url && { origin: url.origin }) };
+      await edit(scope, id, { data, action: 'update_webhook', details }, options);
     },
 
     /** Attempts at an endpoint with their messages, the newest first. NOT_FOUND. */
@@ -307,7 +328,7 @@ export function createWebhooks(
       { id, message, timeoutMs }: { readonly id: number; readonly message: string; readonly timeoutMs?: number },
       requestId: string | null = null,
     ): Promise<TestResult> {
-      const actor = scope.actorFor('operate', requestId);
+      const actor = scope.actorFor('webhooks', requestId, 'operate');
       const { projectId } = actor;
       const target = await sql.findTarget(db, projectId, id);
       if (target === undefined) throw noWebhook(id);

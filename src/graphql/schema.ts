@@ -10,6 +10,7 @@ import './identities.js';
 import './logins.js';
 import './user-lists.js';
 import './wallets.js';
+import './webhooks.js';
 
 export const schema = builder.toSchema();
 /** The schema of introspection and `schema.graphql`, from which code is generated. Generators refuse the scalars of federation. */

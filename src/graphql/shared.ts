@@ -70,7 +70,19 @@ export function addEnums<Types extends SchemaTypes>(builder: PothosSchemaTypes.S
         write: 'To record logins, and to change, remove, restore and ban users.',
         verify: 'To verify wallets.',
         changes: 'To read and to follow the feed of changes.',
+        webhooks: 'To manage the webhooks of the project.',
       }),
     }),
   };
+}
+
+export function addWebhookStatus<Types extends SchemaTypes>(builder: PothosSchemaTypes.SchemaBuilder<Types>) {
+  return builder.enumType('WebhookStatus', {
+    description: 'Whether changes are sent to a webhook.',
+    values: valuesOf({
+      enabled: 'They are, or it waits for a retry.',
+      paused: 'They are not: it was paused, it has failed for days, or its place in the feed is gone.',
+      disabled: 'They are not: the endpoint has answered 410 (gone).',
+    }),
+  });
 }

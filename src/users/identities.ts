@@ -14,7 +14,7 @@ import {
 } from '../domain/identities.js';
 import { LARGEST_ID } from '../domain/parse.js';
 import type { Actor, AuditAction, Permission, ProjectScope } from '../domain/projects.js';
-import { noUser, type User, type UserIdentity } from '../domain/users.js';
+import { noUser, type User, type UserDetail, type UserIdentity } from '../domain/users.js';
 import type { Address } from '../domain/wallets.js';
 import { AppError } from '../errors.js';
 import { recordAction } from '../projects/audit.sql.js';
@@ -224,12 +224,6 @@ export function createIdentities(db: Database, totals: Totals) {
       return user;
     },
   };
-}
-
-/** What is read of a user only where it is asked for. */
-export interface UserDetail {
-  readonly identities: readonly UserIdentity[];
-  readonly metadata: object | null;
 }
 
 /** Operators may ban removed users. */

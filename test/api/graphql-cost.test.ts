@@ -145,13 +145,14 @@ describe('the cost of an operation', () => {
     const bounded = lists.filter(({ rows }) => rows !== undefined);
     expect(namesOf(bounded)).toEqual(
       `Query._entities Query.findUser Query.searchUsers Query.usersByEmails Query.usersByExternalIds
-      Query.usersByIdentities Query.usersByIds Query.verifyWallets User.accounts User.identities`.split(/\s+/),
+      Query.usersByIdentities Query.usersByIds Query.verifyWallets Query.webhooks User.accounts User.identities
+      Webhook.attempts`.split(/\s+/),
     );
-    // The lists below Query.users, Query.userPage, Query.usersByPrefix, Query.bans and Query.changes, and the names of the fields of a user.
+    // The lists below Query.users, Query.userPage, Query.usersByPrefix, Query.bans and Query.changes, and the names of the fields of a user, of scopes and of types.
     const byTheField = lists.filter(({ rows }) => rows === undefined);
     expect(namesOf(byTheField)).toEqual(
-      `BanConnection.edges BanConnection.nodes Change.fields ChangeConnection.edges ChangeConnection.nodes
-      UserConnection.edges UserConnection.nodes UserPage.users UsersByPrefix.users`.split(/\s+/),
+      `BanConnection.edges BanConnection.nodes Caller.scopes Change.fields ChangeConnection.edges ChangeConnection.nodes
+      UserConnection.edges UserConnection.nodes UserPage.users UsersByPrefix.users Webhook.types`.split(/\s+/),
     );
   });
 

@@ -39,6 +39,7 @@ const SCOPES: Record<Scope, string> = {
   VERIFY: 'verify wallet addresses',
   WRITE: 'record logins, edit and remove users',
   CHANGES: 'read the feed of changes',
+  WEBHOOKS: 'manage webhooks',
 };
 
 type Secret = NonNullable<ResultOf<typeof SECRETS>['project']>['secrets'][number];

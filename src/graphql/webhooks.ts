@@ -1,0 +1,190 @@
+import { changeId, encodeChangeCursor } from '../domain/changes.js';
+import { parse, readId, readSeconds } from '../domain/parse.js';
+import { type Attempt, ATTEMPTS_LISTED, MAX_WEBHOOKS, type Webhook } from '../domain/webhooks.js';
+import { costs } from '../engine/cost.js';
+import { badInput } from '../errors.js';
+import { builder, changeTypeEnum, type GraphQLContext, SURCHARGES } from './builder.js';
+import { KEY, optionsOf, WRITE } from './identities.js';
+import { addWebhookStatus, instantOrNull, orNull, required, withDefault } from './shared.js';
+
+const statusEnum = addWebhookStatus(builder);
+
+const attemptType = builder.objectRef<Attempt>('WebhookAttempt').implement({
+  description: 'An attempt to deliver a change.',
+  fields: (t) => ({
+    at: t.expose('at', { type: 'DateTime', description: 'When it began.' }),
+    messageId: t.exposeString('id', { description: 'The `webhook-id`, which is the `id` of the change.' }),
+    type: t.exposeString('type', { description: 'The type, as the message has it: `user.created`.' }),
+    ok: t.exposeBoolean('ok', { description: 'Whether your endpoint accepted it.' }),
+    status: t.exposeInt('status', orNull('The status of the answer; null if there was none.')),
+    error: t.exposeString('error', orNull('Why it failed.')),
+  }),
+});
+
+const webhookType = builder.objectRef<Webhook>('Webhook').implement({
+  description: 'An endpoint of yours to which the changes of the project are sent.',
+  fields: (t) => ({
+    id: t.exposeID('id', { description: 'The ID of the webhook.' }),
+    url: t.exposeString('url', { description: 'Where changes are sent.' }),
+    description: t.exposeString('description', { description: 'A note for people.' }),
+    types: t.expose('types', { type: [changeTypeEnum], description: 'Only changes of these types; empty for all.' }),
+    status: t.expose('status', { type: statusEnum, description: 'Whether changes are sent to it.' }),
+    reason: t.exposeString('reason', orNull('Why they are not.')),
+    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When it was added.' }),
+    cursor: t.exposeString('cursor', { description: 'Its place in the feed: all up to it has been delivered.' }),
+    pendingSince: t.expose('pendingSince', instantOrNull('Since when a change waits; null where none does.')),
+    failures: t.exposeInt('failures', { description: 'Failed attempts since the last one that was accepted.' }),
+    nextAttemptAt: t.expose('nextAttemptAt', instantOrNull('When it is tried again; null unless it has failed.')),
+    lastDeliveredAt: t.expose('lastDeliveredAt', instantOrNull('When a change was last accepted.')),
+    attempts: t.expose('attempts', {
+      type: [attemptType],
+      description: `The last ${ATTEMPTS_LISTED} attempts, the newest first.`,
+      extensions: costs({ rows: { otherwise: ATTEMPTS_LISTED, atMost: ATTEMPTS_LISTED } }),
+    }),
+  }),
+});
+
+builder.queryField('webhooks', (t) =>
+  t.field({
+    type: [webhookType],
+    description: `The webhooks of the project, at most ${MAX_WEBHOOKS}, oldest first. Needs the scope \`webhooks\`, as all that manages them.`,
+    extensions: costs({ surcharge: SURCHARGES.search, rows: { otherwise: MAX_WEBHOOKS, atMost: MAX_WEBHOOKS } }),
+    resolve: (_root, _args, { scope, services }) => services.webhooks.listWebhooks(scope),
+  }),
+);
+
+const payload = builder.objectRef<{ webhook: Webhook }>('WebhookPayload').implement({
+  description: 'The result of a change of a webhook.',
+  fields: (t) => ({
+    webhook: t.expose('webhook', { type: webhookType, description: 'The webhook after the change.' }),
+  }),
+});
+
+interface Secret {
+  readonly webhook: Webhook;
+  readonly secret: string;
+  readonly previousExpiresAt?: string;
+}
+
+const secretPayload = builder.objectRef<Secret>('WebhookSecretPayload').implement({
+  description: 'A webhook with a new secret.',
+  fields: (t) => ({
+    webhook: t.expose('webhook', { type: webhookType, description: 'The webhook.' }),
+    secret: t.exposeString('secret', {
+      description: 'The secret, by which you verify what is sent: `whsec_…`. No other field shows it.',
+    }),
+    previousExpiresAt: t.expose(
+      'previousExpiresAt',
+      instantOrNull('When the secret that it replaces ends; null if it replaces none.'),
+    ),
+  }),
+});
+
+const removePayload = builder.objectRef<{ removedWebhookId: number }>('RemoveWebhookPayload').implement({
+  description: 'The result of `removeWebhook`.',
+  fields: (t) => ({ removedWebhookId: t.exposeID('removedWebhookId', { description: 'The ID of the webhook.' }) }),
+});
+
+const resendPayload = builder.objectRef<Pick<Attempt, 'ok' | 'status' | 'error'>>('ResendWebhookPayload').implement({
+  description: 'How your endpoint answered.',
+  fields: (t) => ({
+    ok: t.exposeBoolean('ok', { description: 'Whether it accepted the message.' }),
+    status: t.exposeInt('status', orNull('The status of the answer; null if there was none.')),
+    error: t.exposeString('error', orNull('Why it failed.')),
+  }),
+});
+
+const ID = required('The ID of the webhook.');
+const messageArgument = changeId('messageId');
+/** A resend is a part of a request, which has a time of its own (REQUEST_TIMEOUT_MS). */
+const RESEND_MS = 5_000;
+
+const openAgain = async (id: number, { scope, services }: GraphQLContext) => ({
+  webhook: await services.webhooks.getWebhook(scope, id),
+});
+
+builder.mutationFields((t) => ({
+  addWebhook: t.field({
+    type: secretPayload,
+    description: `Adds a webhook that gets the changes from now on. Fails with \`CONFLICT\` where the project has ${MAX_WEBHOOKS}.`,
+    args: {
+      url: t.arg.string(required('Where changes are sent, over https.')),
+      types: t.arg({
+        type: [changeTypeEnum],
+        description: 'Only changes of these types; without it, all. An empty list is refused.',
+      }),
+      description: t.arg.string(withDefault('', 'A note for people.')),
+      idempotencyKey: t.arg.string(KEY),
+    },
+    extensions: WRITE,
+    resolve: async (_root, { types = null, idempotencyKey, ...input }, context) => {
+      const { scope, services, requestId } = context;
+      const options = optionsOf(requestId, idempotencyKey);
+      if (types?.length === 0) throw badInput('types', [], 'at least one type, or null for all');
+      const { id, secret } = await services.webhooks.addWebhook(scope, { ...input, types }, options);
+      return { ...(await openAgain(id, context)), secret };
+    },
+  }),
+  rotateWebhookSecret: t.field({
+    type: secretPayload,
+    description:
+      'Replaces the secret of a webhook by a new one. Fails with `NOT_FOUND`, and with `CONFLICT` where it has five valid ones.',
+    args: {
+      id: t.arg.id(ID),
+      overlapSeconds: t.arg.int(withDefault(0, 'How long the old secret signs too; 0 ends it at once.')),
+      idempotencyKey: t.arg.string(KEY),
+    },
+    extensions: WRITE,
+    resolve: async (_root, { id, overlapSeconds, idempotencyKey }, context) => {
+      const { scope, services, requestId } = context;
+      const rotation = { id: readId('id', id), overlapMs: readSeconds('overlapSeconds', overlapSeconds, 0) };
+      const options = optionsOf(requestId, idempotencyKey);
+      const rotated = await services.webhooks.rotateSecret(scope, rotation, options);
+      return { ...rotated, ...(await openAgain(rotated.id, context)) };
+    },
+  }),
+  pauseWebhook: t.field({
+    type: payload,
+    description: 'Sends nothing to a webhook until it is resumed. Its place is kept. Fails with `NOT_FOUND`.',
+    args: { id: t.arg.id(ID), idempotencyKey: t.arg.string(KEY) },
+    extensions: WRITE,
+    resolve: async (_root, { id, idempotencyKey }, context) => {
+      const { scope, services, requestId } = context;
+      await services.webhooks.pauseWebhook(scope, readId('id', id), optionsOf(requestId, idempotencyKey));
+      return openAgain(readId('id', id), context);
+    },
+  }),
+  resumeWebhook: t.field({
+    type: payload,
+    description: 'Goes on with a webhook that is paused, disabled or waits for its retry. Fails with `NOT_FOUND`.',
+    args: { id: t.arg.id(ID), idempotencyKey: t.arg.string(KEY) },
+    extensions: WRITE,
+    resolve: async (_root, { id, idempotencyKey }, context) => {
+      const { scope, services, requestId } = context;
+      await services.webhooks.resumeWebhook(scope, readId('id', id), optionsOf(requestId, idempotencyKey));
+      return openAgain(readId('id', id), context);
+    },
+  }),
+  removeWebhook: t.field({
+    type: removePayload,
+    description: 'Removes a webhook. Fails with `NOT_FOUND`.',
+    args: { id: t.arg.id(ID), idempotencyKey: t.arg.string(KEY) },
+    extensions: WRITE,
+    resolve: async (_root, { id, idempotencyKey }, { scope, services, requestId }) => {
+      const removedWebhookId = readId('id', id);
+      await services.webhooks.removeWebhook(scope, removedWebhookId, optionsOf(requestId, idempotencyKey));
+      return { removedWebhookId };
+    },
+  }),
+  resendWebhookMessage: t.field({
+    type: resendPayload,
+    description:
+      'Sends one change again now, signed anew, and waits up to 5 s for the answer. The place of the webhook stays. It needs no key: receivers know a message by its `webhook-id`. Fails with `NOT_FOUND`, and with `RATE_LIMITED` beyond one a second.',
+    args: { id: t.arg.id(ID), messageId: t.arg.string(required('The `webhook-id`, which is the `id` of the change.')) },
+    extensions: WRITE,
+    resolve: (_root, { id, messageId }, { scope, services, requestId }) => {
+      const message = encodeChangeCursor(parse(messageArgument, messageId));
+      return services.webhooks.resendMessage(scope, { id: readId('id', id), message, timeoutMs: RESEND_MS }, requestId);
+    },
+  }),
+}));
