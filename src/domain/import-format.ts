@@ -36,7 +36,20 @@ const DATE_TIME_FORM = 'a date or an RFC 3339 date-time, from 1970';
 const CLOCK_LEEWAY_MS = 86_400_000;
 const LINE_COLUMNS = selectColumns(({ line }) => line !== undefined);
 
-const KNOWN_FIELDS = ['id', ...LINE_COLUMNS.map(({ line }) => line), 'accounts', 'identities'].join(', ');
+/** The fields of a user's line, and how a cell of CSV gives each. */
+export const IMPORT_FIELDS: readonly {
+  readonly name: string;
+  readonly form: 'text' | 'number' | 'json' | 'accounts';
+}[] = [
+  ...LINE_COLUMNS.map(({ line = '', type }) => ({
+    name: line,
+    form: ({ int: 'number', boolean: 'json', jsonb: 'json' } as const)[type as 'int'] ?? ('text' as const),
+  })),
+  { name: 'accounts', form: 'accounts' },
+  { name: 'identities', form: 'json' },
+];
+
+const KNOWN_FIELDS = ['id', ...IMPORT_FIELDS.map(({ name }) => name)].join(', ');
 const KNOWN_IDENTITY_FIELDS = 'auth_method, auth_value, email, email_verified, created_at, last_login, primary';
 const KNOWN_BAN_FIELDS = 'auth_method, auth_value, created_at, reason, expires_at';
 const text = (name: string) => z.string({ error: says(name, 'text') });
