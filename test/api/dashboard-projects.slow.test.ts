@@ -53,7 +53,14 @@ const DECISIONS: Record<string, 'of a project' | 'of all projects' | 'of the ope
   ...of('of a project', ['deleteProject', 'deletePartOfProject', 'addSecret', 'rotateSecret', 'revokeSecret']),
   ...of('of a project', ['removeUsers', 'restoreUsers', 'banUsers', 'unbanUsers', 'updateUser']),
   ...of('of a project', ['linkIdentity', 'unlinkIdentity', 'unlinkAccount', 'mergeUsers']),
-  ...of('of a project', ['banIdentity', 'unbanIdentity', 'purgeRemovedUsers', 'repairTallies', 'seedUsers', 'undoImport']),
+  ...of('of a project', [
+    'banIdentity',
+    'unbanIdentity',
+    'purgeRemovedUsers',
+    'repairTallies',
+    'seedUsers',
+    'undoImport',
+  ]),
   ...of('of a project', ['addWebhook', 'rotateWebhookSecret', 'testWebhook', 'updateWebhook', 'replayWebhook']),
   ...of('of a project', ['resendWebhookMessage', 'pauseWebhook', 'resumeWebhook', 'removeWebhook']),
 };

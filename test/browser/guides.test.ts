@@ -6,7 +6,10 @@ import { stellarAddress } from '../support/addresses.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 import { findFaults, hasBrowser, launchBrowser, recordRequests } from '../support/browser.js';
 
-const PATHS = ['', ...'/graphql /client /rest /changes /examples /errors /limits /spec /compatibility /glossary'.split(' ')];
+const PATHS = [
+  '',
+  ...'/graphql /client /rest /changes /examples /errors /limits /spec /compatibility /glossary'.split(' '),
+];
 const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 30_000 });
 
 /** The documentation below /docs as a reader meets it. These tests need Chromium. */

@@ -287,8 +287,8 @@ describe('Versioning', () => {
     const project = await app.createProject();
     expectError(await project.rest(`/v1${path}`, init), 404);
     expectError(await project.rest(path.replace('/server', '/server/v1'), init), 404);
-    // Outside the contract there is a route of this name for many wallets, which refuses the request for one.
-    const isTaken = path === '/server/wallets/verify';
+    // Outside the contract there are routes of these names for many wallets and users, which refuse the request.
+    const isTaken = ['/server/wallets/verify', '/server/users'].includes(path);
     expectError(await project.rest(path.replace('/server', ''), init), isTaken ? 400 : 404);
   });
 });

@@ -104,6 +104,7 @@ async function report(system: System, folder: string, files: readonly string[]):
       drop(person);
       continue;
     }
+    if ('line' in person) throw new TypeError('A system gives people.');
     const { user, bans } = linesOf(person, {
       system: system.name,
       title: system.title,
