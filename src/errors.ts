@@ -47,13 +47,13 @@ export const MEANINGS = {
   },
   BANNED: {
     status: 403,
-    cause: '`recordLogin` was sent for a banned identity',
+    cause: 'a login or a link was sent for a banned identity',
     remedy: 'do not log the person in',
     retry: 'no',
   },
   NOT_FOUND: {
     status: 404,
-    cause: 'the project has no such user',
+    cause: 'the project has no such user, or what else the message names; `extensions.argument` names the argument',
     remedy: 'treat the user as removed',
     retry: 'no',
   },
@@ -93,9 +93,9 @@ export const MEANINGS = {
   CONFLICT: {
     status: 409,
     cause:
-      '`recordLogin` or `updateUser` was sent with an external ID that another user has, or `recordLogin` for a user who already has another external ID',
+      'another user has the external ID or the identity, in `extensions.argument`, and `extensions.userId` is that user; or the user has another external ID, or is in a state that the message names',
     remedy:
-      'find out to which user the external ID belongs (`userByExternalId`); to give a user another one, use `updateUser`',
+      'use the user of `extensions.userId`, or merge the two; to give a user another external ID, use `updateUser`',
     retry: 'no',
   },
   CURSOR_EXPIRED: {
@@ -169,15 +169,24 @@ export function docsAt(publicUrl: string | null): DocsOf {
 
 const MASKED_MESSAGE = 'The service could not complete the request.';
 
+/** The subject of a failure other than BAD_USER_INPUT, whose message names it. */
+export interface Subject {
+  /** The names that callers have for the value at fault. Of the first that a field has, GraphQL tells the place. */
+  readonly names: readonly string[];
+  /** The other user who has what was given, where that is known. */
+  readonly userId?: number | null;
+}
+
 export class AppError extends Error {
   override name = 'AppError';
   /** Response headers that belong to this failure, such as WWW-Authenticate or Allow. */
   readonly headers: Readonly<Record<string, string>>;
+  readonly subject: Subject | null;
 
   constructor(
     readonly code: ErrorCode,
     message: string,
-    options: { cause?: unknown; headers?: Record<string, string> } = {},
+    options: { cause?: unknown; headers?: Record<string, string>; subject?: Subject | null } = {},
   ) {
     // A mistake of a caller is not a fault in our code. Recording the stack takes longer than the rest of a refusal.
     const { stackTraceLimit } = Error;
@@ -185,6 +194,7 @@ export class AppError extends Error {
     super(redact(message), { cause: options.cause });
     Error.stackTraceLimit = stackTraceLimit;
     this.headers = options.headers ?? {};
+    this.subject = options.subject ?? null;
   }
 
   get status(): number {

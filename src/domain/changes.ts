@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { AppError } from '../errors.js';
-import { opaqueText, openText, pageSize } from './filters.js';
-import { INPUT_LIMITS, isTooLong } from './input-limits.js';
+import { commaSeparated, listMeta, opaqueText, openText, pageSize } from './filters.js';
+import { INPUT_LIMITS } from './input-limits.js';
 import { readableText, says } from './parse.js';
 
 /* The feed of changes: what a change is, and its cursors. */
@@ -91,19 +91,12 @@ export const changesLimit = pageSize('Changes on a page', CHANGES_PAGE);
 
 const TYPES_FORM = `${CHANGE_TYPES.join(', ')}, or several of them separated by commas`;
 
-/** Types of changes separated by commas. */
+/** Types of changes; duplicates are harmless. */
 export function changeTypes(name: string) {
   const error = says(name, TYPES_FORM);
-  return z
-    .string({ error })
-    .refine((whole) => !isTooLong('changeTypes', whole), { error, abort: true })
-    .transform((whole) => whole.split(','))
+  return commaSeparated('changeTypes', error)
     .pipe(z.array(z.enum(CHANGE_TYPES, { error })))
-    .meta({
-      description: `Only changes of these types: ${TYPES_FORM}.`,
-      maxLength: INPUT_LIMITS.changeTypes.max,
-      example: 'user.created,user.removed',
-    });
+    .meta(listMeta('changeTypes', CHANGE_TYPES, 'Only changes of these types:', 'user.created,user.removed'));
 }
 
 /** The warning to operators of a database that was restored. */

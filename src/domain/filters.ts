@@ -91,7 +91,7 @@ export function dateBound(name: string, edge: 'first' | 'last') {
 }
 
 /** Texts of a parameter, separated by commas, by repetition, or both. */
-function commaSeparated(kind: InputKind, error: ReturnType<typeof says>) {
+export function commaSeparated(kind: InputKind, error: ReturnType<typeof says>) {
   return z
     .union([z.string(), z.array(z.string())], { error })
     .transform((texts) => [texts].flat().join(','))
@@ -99,17 +99,26 @@ function commaSeparated(kind: InputKind, error: ReturnType<typeof says>) {
     .transform((whole) => whole.split(','));
 }
 
+/** What the OpenAPI document says of such a parameter; `maxLength` is of one text, and of several together. */
+export function listMeta(kind: InputKind, values: readonly string[], of: string, example: string) {
+  const one = values.map((value) => value.replace('.', '\\.')).join('|');
+  return {
+    description: `${of} ${values.join(', ')}, or several of them separated by commas; the parameter may also be repeated.`,
+    maxLength: INPUT_LIMITS[kind].max,
+    anyOf: [
+      { type: 'array', items: { type: 'string', enum: values } },
+      { type: 'string', pattern: `^(${one})(,(${one}))*$` },
+    ],
+    example,
+  };
+}
+
 /** Login methods; duplicates are harmless. */
 export const loginMethods = (name: string) => {
   const error = says(name, LOGIN_METHOD_FORM);
   return commaSeparated('loginMethods', error)
     .pipe(z.array(z.enum(LoginMethod, { error })))
-    .meta({
-      description: `Users who sign in by ${LOGIN_METHOD_FORM}; the parameter may also be repeated.`,
-      // Of one text; several together are limited to the same length.
-      maxLength: INPUT_LIMITS.loginMethods.max,
-      example: 'wallet,socials',
-    });
+    .meta(listMeta('loginMethods', LOGIN_METHODS, 'Users who sign in by', 'wallet,socials'));
 };
 
 /** User ids. */

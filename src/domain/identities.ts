@@ -257,13 +257,17 @@ export function isExternalId(text: string): boolean {
 
 /** `by` is the user who has it, where that is known. */
 export function externalIdTaken(by: number | null = null, remedy = ''): AppError {
-  return new AppError('CONFLICT', `${userOr(by)} of this project has this external ID.${remedy}`);
+  return new AppError('CONFLICT', `${userOr(by)} of this project has this external ID.${remedy}`, {
+    subject: { names: ['externalId'], userId: by },
+  });
 }
 
 export function identityTaken(by: number | null = null): AppError {
   return new AppError(
     'CONFLICT',
     `${userOr(by)} of this project has this identity. If both are one person, merge the users.`,
+    // In `updateUser` it is the email.
+    { subject: { names: ['authValue', 'email'], userId: by } },
   );
 }
 
@@ -310,7 +314,7 @@ export function emailIsIdentity(): AppError {
 }
 
 export function externalIdKept(): AppError {
-  return new AppError('CONFLICT', 'This user has another external ID.');
+  return new AppError('CONFLICT', 'This user has another external ID.', { subject: { names: ['externalId'] } });
 }
 
 function parseWallet(input: ProfileInput, identity: Identity, spelling: Spelling): Address | null {

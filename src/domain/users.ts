@@ -97,11 +97,13 @@ export interface User extends AsRead<Pick<UserModel, ShownField>> {
 }
 
 /** The error for an id that is of no user of the project. */
-export function noUser(id: bigint): AppError {
+export function noUser(id: bigint, names: readonly string[] = ['id', 'userId']): AppError {
   // Only the first digits of so long an ID were read, so it cannot be repeated.
   if (id > Number.MAX_SAFE_INTEGER)
-    return new AppError('NOT_FOUND', `There is no user in this project with an ID above ${Number.MAX_SAFE_INTEGER}.`);
-  return new AppError('NOT_FOUND', `There is no user ${show(id)} in this project.`);
+    return new AppError('NOT_FOUND', `There is no user in this project with an ID above ${Number.MAX_SAFE_INTEGER}.`, {
+      subject: { names },
+    });
+  return new AppError('NOT_FOUND', `There is no user ${show(id)} in this project.`, { subject: { names } });
 }
 
 /** The weight of a user in a batch (`weigh`): with accounts a user is more rows. */

@@ -62,7 +62,8 @@ export const BACKLOG_COUNTED = 10_000;
 /** A message is sent again by hand at most once in so long, and never beside another one. */
 export const RESEND_REST_MS = 1_000;
 
-export const noWebhook = (id: number) => new AppError('NOT_FOUND', `The project has no webhook ${id}.`);
+export const noWebhook = (id: number) =>
+  new AppError('NOT_FOUND', `The project has no webhook ${id}.`, { subject: { names: ['id'] } });
 
 export const PAUSED = 'An operator has paused it.';
 

@@ -27,7 +27,7 @@ export function toGraphQLErrors(errors: readonly unknown[], terms: ErrorTerms): 
   return [...shown.slice(0, -1), new GraphQLError(message, { ...positionOf(last), extensions: last.extensions })];
 }
 
-/** An error of an execution for the caller: public message, position, `extensions.code`, `extensions.docs` and, for a refused argument, `extensions.argument`. */
+/** An error of an execution for the caller: public message, position, `extensions.code`, `extensions.docs`, `extensions.argument` where one is at fault, `extensions.userId`. */
 export function toGraphQLError(error: unknown, terms: ErrorTerms): GraphQLError {
   if (!(error instanceof GraphQLError)) return asGraphQLError(error, undefined, terms);
   if (error.originalError !== undefined && !(error.originalError instanceof GraphQLError)) {
@@ -64,16 +64,23 @@ function shorten(message: string): string {
 function asGraphQLError(error: unknown, wrapper: GraphQLError | undefined, terms: ErrorTerms): GraphQLError {
   const failure = fromUnknown(error);
   if (failure.status >= 500) terms.report(failure);
-  const argument = failure.code === 'BAD_USER_INPUT' ? argumentAtFault(failure.message, wrapper?.nodes?.[0]) : null;
+  const said = failure.code === 'BAD_USER_INPUT' ? NAME.exec(failure.message)?.[1] : undefined;
+  const names = failure.subject?.names ?? (said === undefined ? [] : [said]);
+  const argument = argumentAtFault(names, wrapper?.nodes?.[0]);
   return new GraphQLError(failure.publicMessage, {
     ...(wrapper && positionOf(wrapper)),
     extensions: { ...extensionsOf(failure, terms), ...(argument !== null && { argument }) },
   });
 }
 
-/** Extensions for programs: the code and, as the header Retry-After, the seconds to wait before a retry. */
-export function extensionsOf({ code, retryAfter }: AppError, terms: Pick<ErrorTerms, 'docsOf'>) {
-  return { ...codeOf(code, terms), ...(retryAfter !== null && { retryAfter }) };
+/** Extensions for programs: the code, the user who has what was given and, as the header Retry-After, the seconds to wait before a retry. */
+export function extensionsOf({ code, retryAfter, subject }: AppError, terms: Pick<ErrorTerms, 'docsOf'>) {
+  const userId = subject?.userId ?? null;
+  return {
+    ...codeOf(code, terms),
+    ...(userId !== null && { userId: String(userId) }),
+    ...(retryAfter !== null && { retryAfter }),
+  };
 }
 
 /** A code, and where its documentation is. */
@@ -88,15 +95,17 @@ function positionOf({ nodes, source, positions, path }: GraphQLError) {
 /** The name with which the error of a value begins (errors.ts); of several names the first. */
 const NAME = /^([a-zA-Z]\w*(?:\[\d+\])?(?:\.\w+)*)(?:, \w+)*: /;
 
-/** The argument at fault or, within an input object or a list, the path to the value, such as `input.accounts[0].publicKey`. Null for other errors. */
-function argumentAtFault(message: string, node: ASTNode | undefined): string | null {
-  const path = NAME.exec(message)?.[1];
-  if (path === undefined || node?.kind !== 'Field') return null;
-  const [name = ''] = path.split(/[.[]/);
-  for (const argument of definitionOf(node)?.args ?? []) {
-    if (argument.name === name) return path;
-    const type = getNamedType(argument.type);
-    if (isInputObjectType(type) && Object.hasOwn(type.getFields(), name)) return `${argument.name}.${path}`;
+/** The argument at fault or, within an input object or a list, the path to the value, such as `input.accounts[0].publicKey`. Null where the field has none of them. */
+function argumentAtFault(paths: readonly string[], node: ASTNode | undefined): string | null {
+  if (node?.kind !== 'Field') return null;
+  const all = definitionOf(node)?.args ?? [];
+  for (const path of paths) {
+    const [name = ''] = path.split(/[.[]/);
+    for (const argument of all) {
+      if (argument.name === name) return path;
+      const type = getNamedType(argument.type);
+      if (isInputObjectType(type) && Object.hasOwn(type.getFields(), name)) return `${argument.name}.${path}`;
+    }
   }
   return null;
 }

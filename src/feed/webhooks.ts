@@ -335,7 +335,9 @@ export function createWebhooks(
       if (target.isProjectDisabled) throw new AppError('CONFLICT', 'The project is disabled: nothing is sent.');
       const change = (await changes.findChanges(projectId, [message])).get(message);
       if (change === undefined)
-        throw new AppError('NOT_FOUND', 'The project has no change with this ID, or keeps it no longer.');
+        throw new AppError('NOT_FOUND', 'The project has no change with this ID, or keeps it no longer.', {
+          subject: { names: ['messageId'] },
+        });
       const { EXCHANGE_MS } = await loadSender();
       if (!(await sql.claimResend(db, projectId, id, 2 * EXCHANGE_MS)))
         throw new AppError(

@@ -84,7 +84,7 @@ export const builder = new SchemaBuilder<{
 
 builder.queryType({
   description:
-    'Every field reads the project whose App ID and App Secret come with the request, and nothing else. A failed field has a code in `extensions.code`: `BAD_USER_INPUT` for a value that is not accepted, with the argument in `extensions.argument`, `NOT_FOUND`, `BANNED`, `CONFLICT`, `IDEMPOTENCY_KEY_REUSED`, `CURSOR_EXPIRED`, `FORBIDDEN` where the App Secret lacks a scope, `UNAVAILABLE` while the database is away, or `INTERNAL_SERVER_ERROR`. `extensions.docs` is the address of what the code means.',
+    'Every field reads the project whose App ID and App Secret come with the request, and nothing else. A failed field has a code in `extensions.code`: `BAD_USER_INPUT` for a value that is not accepted, `NOT_FOUND` and `CONFLICT`, each with the argument in `extensions.argument`, and `extensions.userId` where another user has what was given, `BANNED`, `IDEMPOTENCY_KEY_REUSED`, `CURSOR_EXPIRED`, `FORBIDDEN` where the App Secret lacks a scope, `UNAVAILABLE` while the database is away, or `INTERNAL_SERVER_ERROR`. `extensions.docs` is the address of what the code means.',
 });
 builder.mutationType({
   description:

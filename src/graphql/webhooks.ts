@@ -143,28 +143,6 @@ builder.mutationFields((t) => ({
       return { ...rotated, ...(await openAgain(rotated.id, context)) };
     },
   }),
-  pauseWebhook: t.field({
-    type: payload,
-    description: 'Sends nothing to a webhook until it is resumed. Its place is kept. Fails with `NOT_FOUND`.',
-    args: { id: t.arg.id(ID), idempotencyKey: t.arg.string(KEY) },
-    extensions: WRITE,
-    resolve: async (_root, { id, idempotencyKey }, context) => {
-      const { scope, services, requestId } = context;
-      await services.webhooks.pauseWebhook(scope, readId('id', id), optionsOf(requestId, idempotencyKey));
-      return openAgain(readId('id', id), context);
-    },
-  }),
-  resumeWebhook: t.field({
-    type: payload,
-    description: 'Goes on with a webhook that is paused, disabled or waits for its retry. Fails with `NOT_FOUND`.',
-    args: { id: t.arg.id(ID), idempotencyKey: t.arg.string(KEY) },
-    extensions: WRITE,
-    resolve: async (_root, { id, idempotencyKey }, context) => {
-      const { scope, services, requestId } = context;
-      await services.webhooks.resumeWebhook(scope, readId('id', id), optionsOf(requestId, idempotencyKey));
-      return openAgain(readId('id', id), context);
-    },
-  }),
   removeWebhook: t.field({
     type: removePayload,
     description: 'Removes a webhook. Fails with `NOT_FOUND`.',
@@ -188,3 +166,24 @@ builder.mutationFields((t) => ({
     },
   }),
 }));
+
+const STATES = {
+  pauseWebhook: 'Sends nothing to a webhook until it is resumed. Its place is kept.',
+  resumeWebhook: 'Goes on with a webhook that is paused, disabled or waits for its retry.',
+} as const;
+
+for (const [name, description] of Object.entries(STATES) as [keyof typeof STATES, string][]) {
+  builder.mutationField(name, (t) =>
+    t.field({
+      type: payload,
+      description: `${description} Fails with \`NOT_FOUND\`.`,
+      args: { id: t.arg.id(ID), idempotencyKey: t.arg.string(KEY) },
+      extensions: WRITE,
+      resolve: async (_root, { id, idempotencyKey }, context) => {
+        const { scope, services, requestId } = context;
+        await services.webhooks[name](scope, readId('id', id), optionsOf(requestId, idempotencyKey));
+        return openAgain(readId('id', id), context);
+      },
+    }),
+  );
+}

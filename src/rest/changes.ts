@@ -68,7 +68,7 @@ const changeObject = z
 
 const changesPage = answer(
   z.object({
-    changes: z.array(changeObject),
+    changes: z.array(changeObject).meta({ description: 'The changes, in the order of their commits.' }),
     next_cursor: z.string().meta({ description: 'The `after` of the next page.' }),
     has_more: z.boolean().meta({ description: 'Whether there is more now.' }),
   }),

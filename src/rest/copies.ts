@@ -38,10 +38,14 @@ export const copiesPlugin: FastifyPluginAsyncZod<CopiesOptions> = async (
         tags: ['users'],
         querystring: idsQuery,
         response: {
-          200: answer(z.object({ users: z.array(wholeUser) }), 'The current users among them.', {
-            message: 'Users found.',
-            result: { users: [EXAMPLE_WHOLE_USER] },
-          }),
+          200: answer(
+            z.object({ users: z.array(wholeUser).meta({ description: 'The users, in the order of `ids`.' }) }),
+            'The current users among them.',
+            {
+              message: 'Users found.',
+              result: { users: [EXAMPLE_WHOLE_USER] },
+            },
+          ),
         },
       },
       onRequest: async ({ scope }) => void scope.projectIdFor('read'),

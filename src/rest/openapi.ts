@@ -46,6 +46,7 @@ const zodToJsonConfig: Pick<z.core.ToJSONSchemaParams, 'override'> = {
     if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
     if (jsonSchema.format === 'date-time') delete jsonSchema.pattern;
     const { def } = zodSchema._zod;
+    if (def.type === 'default') jsonSchema.default = def.defaultValue;
     if (def.type === 'object' && def.catchall === undefined) delete jsonSchema.additionalProperties;
   },
 };
@@ -100,8 +101,10 @@ export async function serveOpenApi(
     docs.addHook('onSend', async (request, reply, payload) => {
       // The assets have their own Cache-Control, which this replaces.
       reply.header('cache-control', 'no-store');
-      const demo = typeof payload === 'string' ? demoCredentials(request) : null;
-      return demo === null ? payload : withDemo(payload as string, demo);
+      if (typeof payload !== 'string') return payload;
+      const page = payload.replace('</head>', `${VIEWPORT}</head>`).replace('<body>', `<body>${HEADER}`);
+      const demo = demoCredentials(request);
+      return demo === null ? page : withDemo(page, demo);
     });
     await docs.register(swaggerUi, {
       routePrefix: '/docs/reference',
@@ -169,7 +172,15 @@ function describeExamples(document: Document): Document {
   return document;
 }
 
+const VIEWPORT = '<meta name="viewport" content="width=device-width, initial-scale=1">';
+/** As the guides have it (guides/make-guides.js). */
+const HEADER =
+  '<header class="site"><a href="/">userdir</a><nav aria-label="Documentation"><a href="/docs">Documentation</a></nav></header>';
+
 const THEME = `
+.site { display: flex; gap: 16px; align-items: baseline; padding: 12px 20px; border-bottom: 1px solid #8884; font: 15px system-ui, sans-serif; }
+.site a { color: inherit; text-decoration: none; }
+.site > a { font-weight: 600; }
 /* The bar on top shows the logo of Swagger and asks for other documents. There is one server, and no answer has links. */
 .swagger-ui :is(.topbar, .servers-title, .servers, .response-col_links, .info hgroup > a) { display: none !important; }
 .swagger-ui .scheme-container { padding: 0 0 20px; background: none; box-shadow: none; }

@@ -141,15 +141,17 @@ export const verdicts = z.object({
     .meta({ description: 'One for each of the wallets, in their order.' }),
 });
 
+const message = z.string().meta({ description: 'One sentence, the same for all answers of a route.' });
+
 /** The schema of a successful answer. */
 export function answer<Result extends z.ZodType>(
   result: Result,
   description: string,
   ...examples: { message: string; result: z.output<Result> }[]
 ) {
-  return z.object({ message: z.string(), result }).meta({ description, examples });
+  return z.object({ message, result }).meta({ description, examples });
 }
 
 export function answerWithoutResult(description: string, example: string) {
-  return z.object({ message: z.string() }).meta({ description, examples: [{ message: example }] });
+  return z.object({ message }).meta({ description, examples: [{ message: example }] });
 }

@@ -46,6 +46,7 @@ const retryHeaders = z.object({
   }),
 });
 
+const listed = z.array(userObject).meta({ description: 'The users, newest first.' });
 const total = () => z.int().min(0).meta({ description: 'The exact number of users who match, on all pages together.' });
 
 type FilterQuery = z.output<typeof filterQuery>;
@@ -70,7 +71,7 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
               page: z.int().min(1).meta({ description: 'As asked.' }),
               limit: z.int().min(1).max(PAGE_SIZE.max).meta({ description: 'As asked.' }),
               total_user: total(),
-              users: z.array(userObject),
+              users: listed,
             }),
             'A page of users. A page past the end is empty.',
             { message: 'Users listed.', result: { page: 1, limit: 10, total_user: 1, users: [EXAMPLE_USER] } },
@@ -122,7 +123,7 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
         querystring: searchQuery,
         response: {
           200: answer(
-            z.object({ total_user: total(), users: z.array(userObject) }),
+            z.object({ total_user: total(), users: listed }),
             'Every user who matches. The list is empty where none does.',
             { message: 'Users searched.', result: { total_user: 1, users: [EXAMPLE_USER] } },
           ),

@@ -63,10 +63,12 @@ export function createIdentities(db: Database, totals: Totals) {
     const id = ids.at(-1) as bigint;
     // Operators see removed users.
     const isOperator = scope.permits('inspect');
-    for (const each of ids) if (each > LARGEST_ID) throw noUser(each);
+    const missing = (wanted: bigint) =>
+      noUser(wanted, ids.length === 1 ? undefined : [wanted === id ? 'into' : 'from']);
+    for (const wanted of ids) if (wanted > LARGEST_ID) throw missing(wanted);
     await changeOnce(db.requestTransaction, projectId, retryOf(key, asked), async (tx: Queryable) => {
       const locked = await sql.lockUsers(tx, projectId, ids, ofRemoved);
-      for (const wanted of ids) if (!locked.includes(wanted)) throw noUser(wanted);
+      for (const wanted of ids) if (!locked.includes(wanted)) throw missing(wanted);
       const details = await work(tx, actor);
       if (details !== null) await recordAction(tx, actor, action, details, id);
       return null;
@@ -149,7 +151,8 @@ export function createIdentities(db: Database, totals: Totals) {
       return act(scope, { action: 'unlink', ids: [id], asked }, options, async (tx, { projectId }) => {
         const rows = await own(tx, projectId, id);
         const gone = rows.find((row) => identityText(row) === identityText(identity));
-        if (gone === undefined) throw new AppError('NOT_FOUND', `User ${id} has no such identity.`);
+        if (gone === undefined)
+          throw new AppError('NOT_FOUND', `User ${id} has no such identity.`, { subject: { names: ['identity'] } });
         return take(tx, projectId, id, rows, gone);
       });
     },
@@ -165,7 +168,9 @@ export function createIdentities(db: Database, totals: Totals) {
           const gone = rows.find(({ authMethod, authValueKey }) => authMethod === 'wallet' && authValueKey === key);
           if (gone !== undefined) return take(tx, projectId, id, rows, gone);
           if (!(await sql.deleteAccount(tx, projectId, id, key)))
-            throw new AppError('NOT_FOUND', `User ${id} has no account with this address.`);
+            throw new AppError('NOT_FOUND', `User ${id} has no account with this address.`, {
+              subject: { names: ['address'] },
+            });
           return { account: true };
         },
       );
@@ -237,19 +242,23 @@ function notRestored(
   { takenBy, method }: Pick<Restoration, 'takenBy' | 'method'>,
 ): AppError {
   if (outcome === 'unknown') return noUser(id);
-  if (outcome === 'current') return new AppError('CONFLICT', `User ${id} is not removed.`);
+  if (outcome === 'current')
+    return new AppError('CONFLICT', `User ${id} is not removed.`, { subject: { names: ['id'] } });
   const other = takenBy === null ? 'another user' : `user ${takenBy}`;
   const why =
     outcome === 'identity taken'
       ? `an identity${method === null ? '' : ` by ${method}`} is that of ${other} now`
       : `${other} has the external ID now`;
-  return new AppError('CONFLICT', `User ${id} cannot be restored: ${why}. Remove that user first.`);
+  return new AppError('CONFLICT', `User ${id} cannot be restored: ${why}. Remove that user first.`, {
+    subject: { names: ['id'], userId: takenBy },
+  });
 }
 
 function lastIdentity(id: bigint): AppError {
   return new AppError(
     'CONFLICT',
     `User ${id} has no other identity to log in with. Link another one before, or remove the user.`,
+    { subject: { names: ['identity', 'address'] } },
   );
 }
 

@@ -198,9 +198,49 @@ describe('extensions.argument', () => {
     }
   });
 
+  const identity = 'authMethod: "google", authValue: "nobody"';
+  test.each([
+    ['id', 'deleteUser(id: 999999999) { id }'],
+    ['id', 'restoreUser(id: 999999999) { user { id } }'],
+    ['id', 'banUser(id: 99999999999999999999) { user { id } }'],
+    ['userId', `linkIdentity(userId: 999999999, input: { ${identity} }) { user { id } }`],
+    ['from', 'mergeUsers(from: 999999998, into: 999999999) { user { id } }'],
+  ])('is %s where there is no user: %s', async (argument, mutation) => {
+    const { errors } = await project.graphql(`mutation { ${mutation} }`);
+    expect(errors?.[0]?.extensions).toEqual({ ...explained('NOT_FOUND'), argument });
+  });
+
   test('is absent from errors of other codes', async () => {
-    const { errors } = await project.graphql('mutation { deleteUser(id: 999999999) { id } }');
-    expect(errors?.[0]?.extensions).toEqual(explained('NOT_FOUND'));
+    const { secrets, projects } = app.context.services;
+    const terms = { label: 'reader', scopes: ['read' as const], expiresInMs: null };
+    const { appSecret } = await secrets.addSecret(await projects.getScope(project.appId), terms);
+    const init = jsonPost({ query: 'mutation { deleteUser(id: 1) { id } }' });
+    const headers = { ...init.headers, 'service-app-secret': appSecret };
+    const { body } = await project.rest('/graphql', { ...init, headers });
+    expect(body.errors[0].extensions).toEqual(explained('FORBIDDEN'));
+  });
+
+  test('and the other user are told of a conflict', async () => {
+    const login = async (authValue: string, more = '') =>
+      project.graphql(`mutation {
+        recordLogin(input: { authMethod: "github", authValue: "${authValue}" ${more} }) { user { id } }
+      }`);
+    const { id } = (await login('first', 'externalId: "X-1"')).data.recordLogin.user;
+    const other = (await login('second')).data.recordLogin.user.id;
+    const taken = await login('third', 'externalId: "X-1"');
+    const link = 'input: { authMethod: "github", authValue: "first" }';
+    const linked = await project.graphql(`mutation { linkIdentity(userId: ${other}, ${link}) { user { id } } }`);
+    const updated = await project.graphql(
+      `mutation { updateUser(id: ${other}, input: { externalId: "X-1" }) { user { id } } }`,
+    );
+    expect([taken, linked, updated].map(({ errors }) => errors?.[0]?.extensions)).toEqual(
+      ['input.externalId', 'input.authValue', 'input.externalId'].map((argument) => ({
+        ...explained('CONFLICT'),
+        ...{ argument, userId: id },
+      })),
+    );
+    const kept = await login('first', 'externalId: "X-2"');
+    expect(kept.errors?.[0]?.extensions).toEqual({ ...explained('CONFLICT'), argument: 'input.externalId' });
   });
 });
 

@@ -89,6 +89,18 @@ describe('/openapi.json', () => {
     }
   });
 
+  test('names the values and the defaults of parameters', () => {
+    const schemaOf = (route: string, parameter: string) =>
+      find(route).parameters.find(({ name }: Json) => name === parameter).schema;
+    const [several, text] = schemaOf('GET /server/users', 'login_method').anyOf;
+    expect(several.items.enum).toEqual(['email', 'passkey', 'wallet', 'socials']);
+    expect('wallet,socials').toMatch(new RegExp(text.pattern));
+    expect('wallet,').not.toMatch(new RegExp(text.pattern));
+    expect(schemaOf('GET /changes', 'types').anyOf[0].items.enum).toContain('user.merged');
+    expect(['page', 'limit'].map((name) => schemaOf('GET /server/users', name).default)).toEqual([1, 10]);
+    expect(schemaOf('GET /changes', 'limit').default).toBe(100);
+  });
+
   test('only the single-user routes have a 404', () => {
     const having404 = operations().filter(({ operation }) => '404' in operation.responses);
     expect(having404.map(({ name }) => name.split(' ')[1])).toEqual(Array(2).fill('/server/users/{user_id}'));
@@ -186,6 +198,12 @@ describe('/docs/reference', () => {
         expect(there.description).toBe(filledIn ? description : `${description} Example: \`${example}\``);
       }
     }
+  });
+
+  test('has the width of a phone and a way back to the documentation', async () => {
+    const html = await (await fetch(`${app.url}/docs/reference`)).text();
+    expect(html).toContain('<meta name="viewport" content="width=device-width, initial-scale=1">');
+    expect(html).toContain('<a href="/docs">Documentation</a>');
   });
 
   test('connects to the service only, and cannot be framed by another page', async () => {
