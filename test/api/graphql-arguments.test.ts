@@ -278,8 +278,9 @@ describe('a written argument without a value is BAD_USER_INPUT', () => {
     expect((await project.graphql(query)).errors).toMatchObject([lost(argument)]);
   });
 
-  test('of each mutation, which all take an idempotency key', () => {
-    expect(new Set(variableUses.map(([mutation]) => mutation))).toEqual(new Set(mutations));
+  test('of each mutation, which all take an idempotency key, but for the one whose receivers know it again', () => {
+    const tested = new Set(['resendWebhookMessage', ...variableUses.map(([mutation]) => mutation)]);
+    expect(tested).toEqual(new Set(mutations));
   });
 
   test('and null is as absent where it widens nothing: the mutation is done', async () => {

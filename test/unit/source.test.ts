@@ -111,7 +111,7 @@ test('the documents end: each has a maximal number of words, and all of them tog
   // What is generated, and the contract, are to look up.
   const read = pages.filter(({ path }) => !['configuration.md', 'errors.md', 'spec.md'].includes(path));
   expect(read.length).toBe(pages.length - 3);
-  expect(read.reduce((sum, { words }) => sum + words, 0)).toBeLessThanOrEqual(36_000);
+  expect(read.reduce((sum, { words }) => sum + words, 0)).toBeLessThanOrEqual(37_300);
 });
 
 test('every link to a heading of a page leads to one, also from the source and from errors', () => {
