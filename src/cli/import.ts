@@ -80,7 +80,7 @@ export function addImportCommand(user: Command, { act }: CommandContext): void {
       'user import --project app_1 --undo 42',
     ],
     takes: [
-      new Argument('[FILE...]', 'a file, or - for standard input'),
+      new Argument('[FILE...]', 'files, or - for standard input, which is the default'),
       projectOption(),
       option('--from <SYSTEM>', 'the system that has written the files'),
       option('--map <JSON>', 'of --from csv: which column is which field (docs/moving.md), as JSON or a file'),
@@ -99,10 +99,9 @@ export function addImportCommand(user: Command, { act }: CommandContext): void {
     ],
     variables(files: string[], { replace, onConflict, yes: _, json: __, ...given }, command): ImportParams {
       if (replace && onConflict !== 'update') command.error('error: --replace needs --on-conflict update');
-      if ((files.length === 0) === (given.undo === undefined))
-        command.error('error: give a FILE to import, or --undo IMPORT_ID');
+      if (files.length > 0 && given.undo !== undefined) command.error('error: --undo takes no FILE');
       const flags = { skipInvalid: false, trustUnverified: false, dryRun: false };
-      return { ...flags, ...given, files, onConflict: replace ? 'replace' : onConflict };
+      return { ...flags, ...given, files: files.length === 0 ? ['-'] : files, onConflict: replace ? 'replace' : onConflict };
     },
     unit: 'lines',
     interrupted: ({ skipInvalid }) =>

@@ -124,9 +124,30 @@ Failed after … ms: answered 500.
 $ webhook attempts APP_ID WEBHOOK_ID
 Nothing has been sent yet.
 $ user import --project APP_ID --json < {"auth_method":"google","auth_value":"g-1","email":"Ada@example.com","external_id":"c-1","created_at":"2026-01-02","login_count":3,"accounts":[{"network":"stellar","public_key":"ADDRESS"}]}
-{"imported":1,"created":1,"updated":0,"unchanged":0,"skipped":0,"failed":0,"errors":[],"error_kinds":[]}
+{"imported":1,"created":1,"updated":0,"unchanged":0,"skipped":0,"failed":0,"errors":[],"error_kinds":[],"import_id":…}
 $ user import APP_ID < {"auth_method":"passkey","auth_value":"cGFzc2tleQ","created_at":"2026-01-01","last_login":"2026-01-03"} ⏎ {"ban":{"auth_method":"apple","auth_value":"a-1"}}
 Imported 1, skipped 0, failed 0. Added 1 ban.
+$ user import APP_ID --from auth0 --dry-run < {"user_id":"auth0|1","email":"a@example.com","email_verified":true,"name":"A"}
+{"auth_method":"email","auth_value":"a@example.com",…}
+File            NDJSON in utf-8
+People          1
+Identities      email 1
+Blocked         0
+Without email   0
+Kept otherwise  nothing
+Not kept        name 1
+Time zone       UTC
+Nothing was imported: this was a dry run. 1 would be, 0 failed.
+$ user import APP_ID --from auth1 < {}
+! userdir: --from: got "auth1", expected one of …
+? 2
+$ user import APP_ID --undo 999999
+! userdir: The project has no import 999999.
+? 1
+$ user import APP_ID --undo 999999 users.ndjson
+! error: --undo takes no FILE
+! (see userdir user import --help)
+? 2
 $ user import APP_ID < {}
 line 1: auth_method: got nothing, expected text. auth_value: got nothing, expected text.
 Imported 0, skipped 0, failed 1.
