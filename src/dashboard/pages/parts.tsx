@@ -264,13 +264,10 @@ interface DownloadMenuProps {
   /** Null and undefined ones are left out. */
   readonly parameters: Record<string, string | null | undefined>;
   readonly note: string;
-  /** Formats beside CSV and NDJSON, with what they are for. */
-  readonly others?: Readonly<Record<string, string>>;
 }
 
 /** Downloads of what a screen lists, in each format. */
-export function DownloadMenu({ path, parameters, note, others = {} }: DownloadMenuProps) {
-  const formats = { csv: 'CSV, for spreadsheets', ndjson: 'NDJSON', ...others };
+export function DownloadMenu({ path, parameters, note }: DownloadMenuProps) {
   const set = Object.entries(parameters).flatMap(([name, value]) => (value ? [[name, value]] : []));
   const link = (format: string) => `${path}?${new URLSearchParams([['format', format], ...set])}`;
   return (
@@ -278,11 +275,12 @@ export function DownloadMenu({ path, parameters, note, others = {} }: DownloadMe
       <summary class="button">Export</summary>
       <div class="menu-items">
         <p class="quiet">{note}</p>
-        {Object.entries(formats).map(([format, text]) => (
-          <a key={format} href={link(format)} download>
-            {text}
-          </a>
-        ))}
+        <a href={link('csv')} download>
+          CSV, for spreadsheets
+        </a>
+        <a href={link('ndjson')} download>
+          NDJSON
+        </a>
       </div>
     </details>
   );
