@@ -20,7 +20,7 @@ export interface CommandHelp {
   readonly examples: readonly string[];
   /** In the order of the help, before --json, which every command has. */
   readonly takes: readonly (Argument | Option)[];
-  /** Whether stdout is for NDJSON only, and the result is printed on stderr. */
+  /** Whether stdout is for data only, and the result is printed on stderr. */
   readonly tellsOnStderr?: boolean;
 }
 
@@ -34,7 +34,7 @@ export function addCommand(parent: Command, row: CommandHelp): Command {
     if (each instanceof Option) command.addOption(each);
     else command.addArgument(each);
   }
-  const onStderr = 'print the report on stderr as JSON; stdout is NDJSON in any case';
+  const onStderr = 'print the report on stderr as JSON; stdout is the same in any case';
   return command.option('--json', tellsOnStderr ? onStderr : 'print one JSON value on stdout');
 }
 

@@ -1,8 +1,9 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import type { Services } from '../context.js';
 import { graphql, type ResultOf } from '../dashboard/documents.js';
+import { EXPORT_TARGETS, type UserFormat } from '../domain/import-format.js';
 import { COMMAND, counted } from '../errors.js';
-import { parseSince, projectOption, required } from './arguments.js';
+import { option, parseSince, projectOption, required } from './arguments.js';
 import { type Result, textOf } from './door.js';
 /** Adds the commands whose input or output is a stream of users. */
 import { addImportCommand } from './import.js';
@@ -15,14 +16,20 @@ export function addTransferCommands(user: Command, context: CommandContext): voi
   act(user, {
     name: 'user export',
     description: 'write all users and bans to stdout as NDJSON that `user import` reads, from one snapshot',
-    examples: ['user export --project app_1 > users.ndjson'],
-    takes: [projectOption()],
+    help: EXPORT_HELP,
+    examples: ['user export --project app_1 > users.ndjson', 'user export --project app_1 --to firebase > users.json'],
+    takes: [
+      projectOption(),
+      option('--to <FORM>', 'for another system, or a spreadsheet').choices([...EXPORT_TARGETS, 'csv']),
+    ],
     unit: 'users',
     interrupted: 'Interrupted. The export is incomplete.',
     act: exportUsers,
-    print: ({ exported, bans, cursor }, { project }) => {
+    print: ({ exported, bans, cursor, not_kept }, { project }) => {
       const banned = bans === 0 ? '' : ` and ${counted(bans, 'ban')}`;
-      return `Exported ${counted(exported, 'user')}${banned}.\nWhat changes from now on: ${COMMAND} changes --project ${project} --after ${cursor}`;
+      const lost = Object.entries(not_kept ?? {}).map(([what, count]) => `\n  ${count.toLocaleString('en')} ${what}`);
+      const notKept = lost.length === 0 ? '' : `\nNot kept:${lost.join('')}`;
+      return `Exported ${counted(exported, 'user')}${banned}.${notKept}\nWhat changes from now on: ${COMMAND} changes --project ${project} --after ${cursor}`;
     },
     tellsOnStderr: true,
   });
@@ -45,7 +52,10 @@ export function addTransferCommands(user: Command, context: CommandContext): voi
 
 const COUNT = graphql(`query CountUsers($project: ID!) { project(appId: $project) { userCount } }`);
 
-async function exportUsers(tools: Tools, { project }: { readonly project: string }) {
+async function exportUsers(
+  tools: Tools,
+  { project, to: format = 'ndjson' }: { readonly project: string; readonly to?: UserFormat },
+) {
   const { operator, progress, signal } = tools;
   const total = await tools.ask(COUNT, { project });
   const where = await tools.reach();
@@ -58,9 +68,9 @@ async function exportUsers(tools: Tools, { project }: { readonly project: string
   if (where.services !== null) {
     const { projects, transfers } = where.services;
     const scope = await projects.getScope(project, operator);
-    return exportReport(await transfers.exportUsers(scope, { write, progress: () => undefined, signal }));
+    return exportReport(await transfers.exportUsers(scope, { format, write, progress: () => undefined, signal }));
   }
-  const answer = await where.send(`/dashboard/projects/${project}/export`);
+  const answer = await where.send(`/dashboard/projects/${project}/export?format=${format}`);
   for await (const chunk of textOf(answer)) await write(chunk);
   return exportReport(JSON.parse(String(answer.trailers['userdir-export'])));
 }
@@ -69,6 +79,14 @@ const exportReport = ({ users, ...report }: Awaited<ReturnType<Services['transfe
   exported: users,
   ...report,
 });
+
+const EXPORT_HELP = `
+--to writes what another system imports, and at the end how often it cannot hold what, such as accounts:
+  auth0     a file of a bulk import (at most 500 KB each: split it)
+  firebase  for firebase auth:import
+  keycloak  for a partial import of a realm
+  scim      a SCIM 2.0 ListResponse; jq -c '.Resources[]' makes bodies of POST /Users from it
+  csv       for spreadsheets, without bans; an import on the dashboard reads it`;
 
 const INACTIVE_HELP = `
 Each line is one JSON object, newest user first. A user who never logged in counts by the registration:

@@ -3,7 +3,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Services } from '../context.js';
 import { dateBound, loginMethods, userFilter } from '../domain/filters.js';
-import { type ExportFormat, ON_CONFLICT, type SpoolFile } from '../domain/import-format.js';
+import {
+  EXPORT_FORMATS,
+  EXPORT_TARGETS,
+  type ExportFormat,
+  ON_CONFLICT,
+  type SpoolFile,
+  type UserFormat,
+} from '../domain/import-format.js';
 import { requireNoNul } from '../domain/input-limits.js';
 import { parse } from '../domain/parse.js';
 import type { AuditQuestion, ProjectScope } from '../domain/projects.js';
@@ -98,10 +105,10 @@ export function serveStreams(
     request: FastifyRequest,
     reply: FastifyReply,
     right: Right,
-    name: string,
+    { name, format }: { readonly name: string; readonly format: UserFormat },
     produce: Produce,
   ): FastifyReply {
-    const format = readFormat(request);
+    const [type, ending] = FILE_TYPES[format as ExportFormat] ?? ['application/json', `${format}.json`];
     const body = begin(
       request,
       reply,
@@ -112,8 +119,8 @@ export function serveStreams(
       },
     );
     return reply
-      .type(format === 'csv' ? 'text/csv; charset=utf-8' : 'application/x-ndjson; charset=utf-8')
-      .header('content-disposition', `attachment; filename="${name}.${format}"`)
+      .type(`${type}; charset=utf-8`)
+      .header('content-disposition', `attachment; filename="${name}.${ending}"`)
       .send(body);
   }
 
@@ -129,13 +136,14 @@ export function serveStreams(
         createdTo: parse(dates.end, end_date),
         loginMethods: parse(dates.methods, login_method),
       });
+      const format = readFormat(request, [...EXPORT_FORMATS, ...EXPORT_TARGETS]);
       let report = '';
       // A command says from where on to follow the changes.
       reply.trailer('userdir-export', async () => report);
-      return download(request, reply, right, `users-${scope.appId}`, async (write, signal) => {
+      return download(request, reply, right, { name: `users-${scope.appId}`, format }, async (write, signal) => {
         const exported = await services.transfers.exportUsers(scope, {
           filter,
-          format: readFormat(request),
+          format,
           requestId: right.requestId,
           write,
           progress: () => undefined,
@@ -155,8 +163,8 @@ export function serveStreams(
       const question = readQuestion(request);
       // Says what is wrong with the conditions before the answer begins.
       services.audit.checkQuestion(question);
-      const format = readFormat(request);
-      return download(request, reply, right, `audit-${scope.appId}`, (write, signal) =>
+      const format = readFormat(request, EXPORT_FORMATS);
+      return download(request, reply, right, { name: `audit-${scope.appId}`, format }, (write, signal) =>
         services.audit.exportEntries(scope, question, { format, write, signal }),
       );
     },
@@ -252,10 +260,17 @@ function queryOf({ query }: FastifyRequest): Record<string, unknown> {
   return query as Record<string, unknown>;
 }
 
-function readFormat(request: FastifyRequest): ExportFormat {
-  const { format = 'ndjson' } = queryOf(request);
-  if (format === 'ndjson' || format === 'csv') return format;
-  throw badInput('format', format, 'ndjson or csv');
+/** The media type and the ending of a file. */
+const FILE_TYPES: Readonly<Record<ExportFormat, readonly [type: string, ending: string]>> = {
+  ndjson: ['application/x-ndjson', 'ndjson'],
+  csv: ['text/csv', 'csv'],
+};
+
+function readFormat<Format extends UserFormat>(request: FastifyRequest, formats: readonly Format[]): Format {
+  const { format: name = 'ndjson' } = queryOf(request);
+  const format = formats.find((one) => one === name);
+  if (format !== undefined) return format;
+  throw badInput('format', name, `one of ${formats.join(', ')}`);
 }
 
 /** The conditions on entries of the audit trail, each given at most once. */

@@ -336,3 +336,11 @@ export interface SpoolFile extends Stored {
 export const EXPORT_FORMATS = ['ndjson', 'csv'] as const;
 
 export type ExportFormat = (typeof EXPORT_FORMATS)[number];
+
+/** Systems in whose own form users are exported. */
+export const EXPORT_TARGETS = ['auth0', 'firebase', 'keycloak', 'scim'] as const;
+
+export type ExportTarget = (typeof EXPORT_TARGETS)[number];
+
+/** The forms in which users are exported. */
+export type UserFormat = ExportFormat | ExportTarget;

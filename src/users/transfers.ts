@@ -9,7 +9,7 @@ import { type UserFilter, userFilter } from '../domain/filters.js';
 import type { UserRecord } from '../domain/identities.js';
 import {
   CSV_HEAD,
-  type ExportFormat,
+  type ExportTarget,
   formatBan,
   formatCsvUser,
   formatLine,
@@ -17,12 +17,14 @@ import {
   type OnConflict,
   type SpoolFile,
   type Stored,
+  type UserFormat,
 } from '../domain/import-format.js';
 import type { AuditEntry, ProjectScope } from '../domain/projects.js';
+import type { BanState, ExportedUser } from '../domain/users.js';
 import { AppError, unavailable } from '../errors.js';
 import { findSnapshotCursor } from '../feed/changes.js';
 import { recordAction, recordProgress } from '../projects/audit.sql.js';
-import { exportBans } from './bans.sql.js';
+import { exportBans, findBanned } from './bans.sql.js';
 import {
   BATCH_SIZE,
   CHECKING,
@@ -46,6 +48,7 @@ import {
   writeBatch,
 } from './import-lines.js';
 import { hasImport, keepCreated, undoPart } from './imports.sql.js';
+import type { Leave } from './moving/leave.js';
 import type { GivenMove, Move, MoveSummary } from './moving/move.js';
 import type { System } from './moving/person.js';
 import type { Spool } from './spool.js';
@@ -72,7 +75,7 @@ export interface ExportOptions {
   /** By default every current user. */
   readonly filter?: UserFilter;
   /** By default NDJSON, which an import reads. */
-  readonly format?: ExportFormat;
+  readonly format?: UserFormat;
   readonly requestId?: string | null;
   readonly write: (chunk: string) => Promise<void>;
   readonly progress: (users: number) => void;
@@ -84,6 +87,8 @@ export interface Exported {
   bans: number;
   /** From where to follow the changes: those that the snapshot of the export may not have. */
   cursor: string;
+  /** What the system to which they leave cannot hold, as plural nouns, with how often. */
+  not_kept?: Readonly<Record<string, number>>;
 }
 
 /** The imports and exports that have a transaction of this process at the same time. Others wait. */
@@ -237,34 +242,18 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
      */
     async exportUsers(
       scope: ProjectScope,
-      { filter = EVERYONE, format = 'ndjson', requestId = null, write: take, progress, signal }: ExportOptions,
+      { write: take, requestId = null, ...how }: ExportOptions,
     ): Promise<Exported> {
       const actor = scope.actorFor('inspect', requestId);
-      const isWhole = filter === EVERYONE || cacheKey(filter) === cacheKey(EVERYONE);
-      await recordAction(db, actor, 'export', { format, ...(isWhole ? {} : { filter: describeFilter(filter) }) });
+      const { filter = EVERYONE, format = 'ndjson', signal } = how;
+      const restriction = isEveryone(filter) ? {} : { filter: describeFilter(filter) };
+      await recordAction(db, actor, 'export', { format, ...restriction });
+      // Loaded only for this: most exports are for an import.
+      const leave = isTarget(format) ? (await import('./moving/leave.js')).createLeave(format) : null;
       const readAll = (write: SpoolFile['write']) =>
-        db.replicaReads.transaction('REPEATABLE READ', async (tx) => {
-          const exported = { users: 0, bans: 0, cursor: await findSnapshotCursor(tx) };
-          if (format === 'csv') await write(CSV_HEAD);
-          for (let afterId = 0; ; ) {
-            const { lastId, users } = await exportUsers(tx, actor.projectId, filter, afterId, BATCH_SIZE);
-            signal.throwIfAborted();
-            if (lastId === null) break;
-            await write(users.map(format === 'csv' ? formatCsvUser : formatLine).join(''));
-            exported.users += users.length;
-            afterId = lastId;
-            progress(exported.users);
-          }
-          for (let after: Ban | null = null; isWhole && format === 'ndjson'; ) {
-            const bans: Ban[] = await exportBans(tx, actor.projectId, after, BATCH_SIZE);
-            signal.throwIfAborted();
-            after = bans.at(-1) ?? null;
-            if (after === null) break;
-            await write(bans.map(formatBan).join(''));
-            exported.bans += bans.length;
-          }
-          return exported;
-        });
+        db.replicaReads.transaction('REPEATABLE READ', (tx) =>
+          writeExport(tx, actor.projectId, { ...how, filter, format, leave, write }),
+        );
       return spool.through(
         (write) => turns.run(() => readAll(write)),
         async (text) => {
@@ -276,6 +265,55 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
   };
 }
 
+interface ExportWork extends Required<Pick<ExportOptions, 'filter' | 'format' | 'progress' | 'signal'>> {
+  readonly leave: Leave | null;
+  readonly write: SpoolFile['write'];
+}
+
+/** Writes the users, and the bans after all users, from the snapshot of a transaction. */
+async function writeExport(
+  tx: Queryable,
+  projectId: number,
+  { filter, format, leave, write, progress, signal }: ExportWork,
+): Promise<Exported> {
+  const exported: Exported = { users: 0, bans: 0, cursor: await findSnapshotCursor(tx) };
+  const toText = format === 'csv' ? formatCsvUser : formatLine;
+  await write(leave?.head ?? (format === 'csv' ? CSV_HEAD : ''));
+  for (let afterId = 0; ; ) {
+    const { lastId, users } = await exportUsers(tx, projectId, filter, afterId, BATCH_SIZE);
+    signal.throwIfAborted();
+    if (lastId === null) break;
+    await write(leave ? leave.write(users, await bansOf(tx, projectId, users)) : users.map(toText).join(''));
+    exported.users += users.length;
+    afterId = lastId;
+    progress(exported.users);
+  }
+  const hasBans = isEveryone(filter) && format !== 'csv';
+  for (let after: Ban | null = null; hasBans; ) {
+    const bans: Ban[] = await exportBans(tx, projectId, after, BATCH_SIZE);
+    signal.throwIfAborted();
+    after = bans.at(-1) ?? null;
+    if (after === null) break;
+    if (!leave) await write(bans.map(formatBan).join(''));
+    exported.bans += bans.length;
+  }
+  if (!leave) return exported;
+  await write(leave.end(hasBans ? exported.bans : null));
+  return { ...exported, ...leave.report() };
+}
+
+/** The bans of users, by their IDs. */
+async function bansOf(tx: Queryable, projectId: number, users: readonly ExportedUser[]) {
+  if (users.length === 0) return new Map<number, BanState>();
+  const bans = await findBanned(
+    tx,
+    users.map(({ id: userId }) => ({ projectId, userId })),
+  );
+  return new Map(bans.map((ban) => [users[ban.keyIndex - 1]?.id ?? 0, ban]));
+}
+
+const isTarget = (format: UserFormat): format is ExportTarget => format !== 'ndjson' && format !== 'csv';
+const isEveryone = (filter: UserFilter) => filter === EVERYONE || cacheKey(filter) === cacheKey(EVERYONE);
 const EVERYONE = userFilter({});
 
 /** The parts of a filter that restrict the users. */

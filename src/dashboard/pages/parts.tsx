@@ -264,10 +264,13 @@ interface DownloadMenuProps {
   /** Null and undefined ones are left out. */
   readonly parameters: Record<string, string | null | undefined>;
   readonly note: string;
+  /** Formats beside CSV and NDJSON, with what they are for. */
+  readonly others?: Readonly<Record<string, string>>;
 }
 
 /** Downloads of what a screen lists, in each format. */
-export function DownloadMenu({ path, parameters, note }: DownloadMenuProps) {
+export function DownloadMenu({ path, parameters, note, others = {} }: DownloadMenuProps) {
+  const formats = { csv: 'CSV, for spreadsheets', ndjson: 'NDJSON', ...others };
   const set = Object.entries(parameters).flatMap(([name, value]) => (value ? [[name, value]] : []));
   const link = (format: string) => `${path}?${new URLSearchParams([['format', format], ...set])}`;
   return (
@@ -275,12 +278,11 @@ export function DownloadMenu({ path, parameters, note }: DownloadMenuProps) {
       <summary class="button">Export</summary>
       <div class="menu-items">
         <p class="quiet">{note}</p>
-        <a href={link('csv')} download>
-          CSV, for spreadsheets
-        </a>
-        <a href={link('ndjson')} download>
-          NDJSON
-        </a>
+        {Object.entries(formats).map(([format, text]) => (
+          <a key={format} href={link(format)} download>
+            {text}
+          </a>
+        ))}
       </div>
     </details>
   );

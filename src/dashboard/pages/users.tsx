@@ -60,6 +60,9 @@ const REMOVED = graphql(
   [ROW],
 );
 
+/** The systems that import an export. Only the command says what they do not hold. */
+const TARGETS = { auth0: 'For Auth0', firebase: 'For Firebase', keycloak: 'For Keycloak', scim: 'SCIM 2.0' };
+
 /** The current users of a project, or the removed ones. */
 export function Users({ appId }: { appId: string }) {
   const removed = useUrlState().query['removed'] === '1';
@@ -84,6 +87,7 @@ function UserList({ appId, removed }: { appId: string; removed: boolean }) {
           <DownloadMenu
             path={streamPath(appId, 'export')}
             parameters={parametersOf(filter)}
+            others={TARGETS}
             note={
               (isFiltered(filter) ? 'All users that match the filter' : 'All users of the project') +
               (stateFrom(query) ? ', whatever their last login and state' : '')
