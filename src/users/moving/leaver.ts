@@ -62,8 +62,7 @@ export function leaverOf(user: ExportedUser, ban: BanState | null, holds: Holds,
   const email = emailOf(identities) ?? unverified(take('unverified_email'));
   const phone = logins.get('phone')?.auth_value ?? null;
   const number = phone ?? take('unverified_phone');
-  const said = fields.includes('unverified_email');
-  drop('emails that nobody said are verified, as unverified', said && email?.verified === null);
+  drop('emails not known to be verified', fields.includes('unverified_email') && email?.verified === null);
   drop('creation dates', !fields.includes('created_at'));
   drop('last logins', user.last_login !== null && !fields.includes('last_login'));
   drop('login counts', user.login_count > 0);
