@@ -1,8 +1,9 @@
 import { FilterForm, FilterInput, SelectField } from './form.js';
 import { formatDateTime, formatNumber } from './format.js';
-import { graphql, type ResultOf, useQuery } from './graphql.js';
+import { graphql, may, type ResultOf, useQuery } from './graphql.js';
+import { UndoImport } from './import-report.js';
 import { FIRST_PAGE, paths, streamPath, useUrlState } from './location.js';
-import { DownloadMenu, Empty, Time } from './parts.js';
+import { Button, DownloadMenu, Empty, Time } from './parts.js';
 import { command } from './recipes.js';
 import { ListScreen } from './screen.js';
 import type { Column } from './table.js';
@@ -12,7 +13,7 @@ const AUDIT = graphql(`
     project(appId: $appId) {
       auditActions { name words }
       audit(actor: $actor, action: $action, userId: $userId, since: $since, until: $until, first: 50, after: $after) {
-        nodes { id at actor words requestId userId details }
+        nodes { id at actor action words requestId userId details }
         pageInfo { hasNextPage endCursor }
       }
     }
@@ -26,6 +27,7 @@ export function Audit({ appId }: { appId: string }) {
   const filter = { actor, action, userId, since, until };
   const query = useQuery(AUDIT, { appId, ...filter, after: url['after'] ?? null });
   const actions = query.data?.project?.auditActions ?? [];
+  const entries = query.data?.project?.audit.nodes ?? [];
   const isFiltered = Object.values(filter).some((value) => value !== null);
   return (
     <ListScreen
@@ -76,6 +78,12 @@ export function Audit({ appId }: { appId: string }) {
         },
         DETAILS,
       ]}
+      {...(entries.some(isUndoable) && {
+        actions: (entry: AnyEntry) =>
+          isUndoable(entry) && (
+            <Button label="Undo" of={`import ${entry.id}`} opens={<UndoImport appId={appId} importId={entry.id} />} />
+          ),
+      })}
       empty={
         <Empty title={isFiltered ? 'No entry matches the filter.' : 'Nothing has been recorded yet.'}>
           {actor && (
@@ -94,7 +102,12 @@ export function Audit({ appId }: { appId: string }) {
   );
 }
 
-type Entry = Omit<NonNullable<ResultOf<typeof AUDIT>['project']>['audit']['nodes'][number], 'userId'>;
+type AnyEntry = NonNullable<ResultOf<typeof AUDIT>['project']>['audit']['nodes'][number];
+type Entry = Omit<AnyEntry, 'userId' | 'action'>;
+
+/** An import that has written users, seen by one who may undo it. */
+const isUndoable = ({ action, details }: AnyEntry) =>
+  may('operate') && action === 'import' && /"imported": ?[1-9]/.test(details);
 
 const WHEN = { title: 'When', class: 'nowrap', cell: ({ at }: Entry) => <Time at={at} isExact /> };
 const WHO = { title: 'Who', class: 'method', cell: ({ actor }: Entry) => <bdi>{actor}</bdi> };

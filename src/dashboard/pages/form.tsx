@@ -22,7 +22,7 @@ export interface FormProps {
   readonly children: ComponentChildren;
 }
 
-export interface DialogFormProps extends FormProps, Pick<DialogProps, 'unsaved'> {
+interface DialogFormProps extends FormProps, Pick<DialogProps, 'unsaved'> {
   readonly onSubmit: () => void;
   readonly onClose?: () => void;
   readonly busy: boolean;

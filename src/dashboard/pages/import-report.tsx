@@ -1,14 +1,12 @@
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo } from 'preact/hooks';
 import { closeDialog, Dialog } from './dialog.js';
-import { DialogForm } from './form.js';
+import { FormDialog } from './form.js';
 import { formatNumber, plural } from './format.js';
-import { graphql, send, useAction } from './graphql.js';
+import { graphql, send } from './graphql.js';
 import type { Answer, ImportReport } from './import-upload.js';
-import { Button, Fact } from './parts.js';
+import { announce, Button, Fact } from './parts.js';
 import { command } from './recipes.js';
 import { Table } from './table.js';
-
-/* The report of an import, and its undoing. */
 
 /** Counts in their order; those with false are shown only if there are some. */
 const COUNTS = [
@@ -25,7 +23,6 @@ const COUNTS = [
 interface ReportDialogProps extends Answer {
   readonly appId: string;
   readonly onClose: () => void;
-  /** Begins again. */
   readonly onAnother: () => void;
   /** Imports the other lines; null where lines were skipped already. */
   readonly onSkip: (() => void) | null;
@@ -33,25 +30,20 @@ interface ReportDialogProps extends Answer {
 
 export function ReportDialog({ appId, report, outcomes, onClose, onAnother, onSkip }: ReportDialogProps) {
   const { imported, skipped, failed, error_kinds, import_id } = report;
-  const [isUndoing, setUndoing] = useState(false);
-  const url = useMemo(() => URL.createObjectURL(outcomes), [outcomes]);
-  useEffect(() => () => URL.revokeObjectURL(url), [url]);
-  if (isUndoing && import_id !== null)
-    return <UndoImport appId={appId} importId={String(import_id)} onClose={onClose} />;
+  const url = useMemo(() => outcomes && URL.createObjectURL(outcomes), [outcomes]);
+  useEffect(() => () => URL.revokeObjectURL(url ?? ''), [url]);
   const canSkip = onSkip !== null && failed > 0 && !isOtherFormat(report);
+  const undo = <UndoImport appId={appId} importId={String(import_id)} onDone={onClose} />;
+  const actions = (
+    <>
+      {import_id !== null && <Button label="Undo this import" class="danger" opens={undo} />}
+      <Button label="Import another file" onClick={onAnother} />
+      {canSkip && <Button label="Skip these lines, import the rest" onClick={onSkip} />}
+      <Button label="Done" class="primary" onClick={onClose} />
+    </>
+  );
   return (
-    <Dialog
-      title={outcomeOf(report)}
-      onClose={onClose}
-      actions={
-        <>
-          {import_id !== null && <Button label="Undo this import" class="danger" onClick={() => setUndoing(true)} />}
-          <Button label="Import another file" onClick={onAnother} />
-          {canSkip && <Button label="Skip these lines, import the rest" onClick={onSkip} />}
-          <Button label="Done" class="primary" onClick={onClose} />
-        </>
-      }
-    >
+    <Dialog title={outcomeOf(report)} onClose={onClose} actions={actions}>
       <div role="status">
         <dl class="facts">
           {COUNTS.map(([key, name, isAlways]) => {
@@ -59,21 +51,21 @@ export function ReportDialog({ appId, report, outcomes, onClose, onAnother, onSk
             return (isAlways || count > 0) && <Fact name={name}>{formatNumber(count)}</Fact>;
           })}
         </dl>
-        {failed > 0 && imported === 0 && skipped === 0 && (
+        {failed > 0 && imported + skipped === 0 && (
           <p class="problem">
             {isOtherFormat(report)
-              ? 'This is not NDJSON: each line has to be one user, as a JSON object of its own. Is it a table, or from another system?'
+              ? 'This is not NDJSON: each line has to be one user, as a JSON object of its own. Or is it from another system?'
               : `Correct the lines below and import the file again${canSkip ? ', or skip them' : ''}. Only when each line is right by itself, it is looked at whether users and external IDs exist already.`}
           </p>
         )}
         <Faults kinds={error_kinds} />
       </div>
-      {imported + skipped + failed > 0 && (
+      {url && (
         <p class="note">
           <a href={url} download={`import-${appId}.csv`}>
             Download the report
-          </a>{' '}
-          <span class="quiet">– what became of each line, as CSV</span>
+          </a>
+          : what became of each line, as CSV
         </p>
       )}
     </Dialog>
@@ -96,26 +88,19 @@ const isOtherFormat = ({ imported, skipped, error_kinds }: ImportReport) =>
 /** The lines that failed. Equal errors are one row. */
 export function Faults({ kinds }: { kinds: ImportReport['error_kinds'] }) {
   if (kinds.length === 0) return null;
+  const places = ({ lines, first }: (typeof kinds)[number]) => (
+    <>
+      {first.map(formatNumber).join(', ')}
+      {lines > first.length && <span class="second-line">and {formatNumber(lines - first.length)} more</span>}
+    </>
+  );
+  const columns = [
+    { title: 'Line', class: 'number', cell: places },
+    { title: 'What is wrong', cell: ({ error }: { error: string }) => <bdi>{error}</bdi> },
+  ];
   return (
     <div class="dialog-list">
-      <Table
-        caption="Lines that failed"
-        rows={kinds}
-        rowKey={({ error }) => error}
-        columns={[
-          {
-            title: 'Line',
-            class: 'number',
-            cell: ({ lines, first }) => (
-              <>
-                {first.map(formatNumber).join(', ')}
-                {lines > first.length && <span class="second-line">and {formatNumber(lines - first.length)} more</span>}
-              </>
-            ),
-          },
-          { title: 'What is wrong', cell: ({ error }) => <bdi>{error}</bdi> },
-        ]}
-      />
+      <Table caption="Lines that failed" rows={kinds} rowKey={({ error }) => error} columns={columns} />
     </div>
   );
 }
@@ -124,56 +109,39 @@ const UNDO = graphql(`mutation UndoImport($appId: ID!, $importId: ID!) {
   undoImport(appId: $appId, importId: $importId) { removed kept done }
 }`);
 
-interface UndoImportProps {
-  readonly appId: string;
-  readonly importId: string;
-  readonly onClose?: () => void;
+/** Removes the users whom an import has created, a part at a time. */
+async function undoImport(appId: string, importId: string) {
+  const sum = { removed: 0, kept: 0 };
+  for (let isDone = false; !isDone; ) {
+    const { removed, kept, done } = (await send(UNDO, { appId, importId })).undoImport;
+    sum.removed += removed;
+    sum.kept += kept;
+    isDone = done;
+  }
+  return sum;
 }
 
-/** Asks, and removes the users whom an import has created, a part at a time. */
-export function UndoImport({ appId, importId, onClose = closeDialog }: UndoImportProps) {
-  const [undone, setUndone] = useState({ removed: 0, kept: 0, done: false });
-  const stop = useRef(new AbortController());
-  useEffect(() => () => stop.current.abort(), []);
-  const { run, busy, failure } = useAction(async () => {
-    for (let sum = undone; !sum.done; setUndone(sum)) {
-      const { undoImport: part } = await send(UNDO, { appId, importId }, { signal: stop.current.signal });
-      sum = { removed: sum.removed + part.removed, kept: sum.kept + part.kept, done: part.done };
-    }
-  });
-  const { removed, kept, done } = undone;
-  const stay =
-    kept > 0 && ` ${plural(kept, 'user')} ${kept === 1 ? 'stays' : 'stay'}: logged in since, merged or removed.`;
-  if (done)
-    return (
-      <Dialog
-        key="undone"
-        title={removed + kept > 0 ? 'The import is undone' : 'Nothing is left of this import'}
-        onClose={onClose}
-        actions={<Button label="Done" class="primary" onClick={onClose} />}
-      >
-        <p role="status">
-          {plural(removed, 'user')} removed.{stay}
-        </p>
-      </Dialog>
-    );
+export function UndoImport(props: { appId: string; importId: string; onDone?: () => void }) {
+  const { appId, importId, onDone } = props;
   return (
-    <DialogForm
-      key="ask"
+    <FormDialog
       title="Undo this import?"
       submit="Remove its users"
       danger
       recipe={{ userdir: command('user import', { project: appId, undo: importId }) }}
-      onSubmit={run}
-      onClose={onClose}
-      busy={busy}
-      failure={failure}
+      work={() => undoImport(appId, importId)}
+      onDone={({ removed, kept }) => {
+        closeDialog();
+        onDone?.();
+        announce(
+          `${plural(removed, 'user')} removed. ${plural(kept, 'user')} of the import ${kept === 1 ? 'stays' : 'stay'}.`,
+        );
+      }}
     >
       <p>
-        Removes the users whom it has created, except those who have logged in since. They can be restored until they
-        are erased. Users whom it has updated, and bans, stay as they are.
+        Removes the users whom it has created, as long as they have not logged in since. They can be restored. Users
+        whom it has updated, and bans, stay.
       </p>
-      {busy && <p role="status">{plural(removed, 'user')} removed so far</p>}
-    </DialogForm>
+    </FormDialog>
   );
 }

@@ -3,18 +3,12 @@ import { Failure } from './graphql.js';
 
 /* Sends the files of an import to the service, and reads its answer. */
 
-/** The counts of an import, or of a look into its files, as of `userdir user import --json`. */
-export interface ImportReport {
-  /** The sum of the next three. */
-  readonly imported: number;
-  readonly created: number;
-  readonly updated: number;
-  readonly unchanged: number;
-  readonly skipped: number;
-  readonly failed: number;
-  readonly bans?: number;
-  readonly bans_kept?: number;
-  readonly bans_ended?: number;
+export type Counts = Readonly<Record<string, number>>;
+
+/** As of `userdir user import --json`. */
+export interface ImportReport
+  extends Readonly<Record<'imported' | 'created' | 'updated' | 'unchanged' | 'skipped' | 'failed', number>>,
+    Readonly<Partial<Record<'bans' | 'bans_kept' | 'bans_ended', number>>> {
   /** The failed lines by what is wrong with them, and the numbers of the first ones. */
   readonly error_kinds: readonly {
     readonly error: string;
@@ -25,36 +19,15 @@ export interface ImportReport {
   readonly import_id: number | null;
 }
 
-export type Counts = Readonly<Record<string, number>>;
-
 /** What is in the files of another system. */
-export interface Findings extends ImportReport {
-  readonly people: number;
-  /** By login method. */
-  readonly identities: Counts;
-  readonly without_email: number;
-  readonly blocked: number;
-  readonly kept_otherwise: Counts;
-  readonly not_kept: Counts;
+export interface Findings
+  extends ImportReport,
+    Readonly<Record<'people' | 'blocked' | 'without_email', number>>,
+    Readonly<Record<'identities' | 'kept_otherwise' | 'not_kept', Counts>> {
   readonly time_zone: string;
-  readonly files: readonly {
-    readonly kind: string;
-    readonly encoding: string;
-    readonly titles: readonly string[] | null;
-  }[];
+  readonly files: readonly { readonly kind: string; readonly encoding: string; readonly titles: string[] | null }[];
   /** The first lines that were made. */
-  readonly sample: readonly SampleLine[];
-}
-
-export interface SampleLine {
-  readonly auth_method: string;
-  readonly auth_value: string;
-  readonly external_id?: string;
-  readonly created_at: string | null;
-  readonly last_login: string | null;
-  readonly login_count?: number;
-  readonly metadata?: object;
-  readonly identities?: readonly { readonly auth_method: string; readonly primary: boolean }[];
+  readonly sample: readonly Readonly<Record<string, unknown>>[];
 }
 
 /** The files are sent as a whole before their lines are read, and imported unless it is a look. */
@@ -67,55 +40,53 @@ export interface Progress {
 }
 
 export interface Answer {
-  readonly report: Findings | ImportReport;
-  /** What became of each line, as CSV. */
-  readonly outcomes: Blob;
+  readonly report: Findings;
+  /** What became of each line, as CSV; null if it was not asked for, or there is none. */
+  readonly outcomes: Blob | null;
 }
 
 interface Frame {
-  readonly progress?: { readonly lines: number; readonly fraction: number };
+  readonly progress?: Omit<Progress, 'phase'>;
   readonly notice?: string;
   readonly rows?: readonly Readonly<Record<string, string | number | null>>[];
-  readonly report?: Answer['report'];
+  readonly report?: Findings;
   readonly error?: { readonly code: string; readonly message: string };
 }
 
-interface Sending {
-  readonly signal: AbortSignal;
-  /** The phase after the sending. */
-  readonly phase: 'Reading' | 'Importing';
-  readonly onProgress: (progress: Progress) => void;
-}
-
 /** Sends files by XMLHttpRequest, because `fetch` does not tell how much was sent. Throws a Failure. */
-export function sendFiles(path: string, body: Blob, { signal, phase, onProgress }: Sending): Promise<Answer> {
+export function sendFiles(
+  path: string,
+  body: Blob,
+  phase: 'Reading' | 'Importing',
+  onProgress: (progress: Progress) => void,
+  signal: AbortSignal,
+): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     request.open('POST', path);
     signal.addEventListener('abort', () => request.abort());
     const fail = (message: string, code = '') => reject(new Failure(message, code));
-    const read = createAnswerReader((progress) => onProgress({ phase, ...progress }));
+    const read = createReader((progress) => onProgress({ phase, ...progress }));
     request.setRequestHeader('content-type', 'application/octet-stream');
     request.upload.onprogress = ({ loaded, total }) =>
       onProgress({ phase: 'Sending', fraction: total === 0 ? 1 : loaded / total, lines: 0 });
-    request.onprogress = () => void read(request.responseText);
+    request.onprogress = () => read(request.responseText);
     request.onload = () => {
       const { report, error, outcomes } = read(`${request.responseText}\n`);
-      if (report) resolve({ report, outcomes: new Blob(outcomes, { type: 'text/csv' }) });
+      if (report) resolve({ report, outcomes: outcomes.length > 1 ? new Blob(outcomes, { type: 'text/csv' }) : null });
       else fail(error?.message ?? `The service answered with status ${request.status}.`, error?.code);
     };
-    const isLook = phase === 'Reading';
-    const advice = isLook ? 'Nothing was imported.' : 'Look at the total before you repeat this.';
+    const advice = phase === 'Reading' ? 'Nothing was imported.' : 'Look at the total before you repeat it.';
     request.onerror = () => fail(`The connection was lost. ${advice}`);
-    request.onabort = () => fail(`You stopped ${isLook ? 'it' : 'the import'}. ${advice}`);
+    request.onabort = () => fail(`You stopped the import. ${advice}`);
     request.send(body);
   });
 }
 
 const COLUMNS = ['line', 'source_id', 'user_id', 'outcome', 'error'];
 
-/** Reads the lines of an answer that have not been read yet, whenever there are more of them. */
-function createAnswerReader(onProgress: (progress: Omit<Progress, 'phase'>) => void) {
+/** Reads the lines of an answer that were not read before, whenever there are more of them. */
+function createReader(onProgress: (progress: Omit<Progress, 'phase'>) => void) {
   const outcomes = [formatCsvLine(COLUMNS)];
   const answer: Pick<Frame, 'report' | 'error'> = {};
   let start = 0;
@@ -124,9 +95,9 @@ function createAnswerReader(onProgress: (progress: Omit<Progress, 'phase'>) => v
     for (const line of text.slice(start, end).split('\n')) {
       const { progress, notice, rows = [], ...rest } = parseFrame(line);
       Object.assign(answer, rest);
-      outcomes.push(rows.map((row) => formatCsvLine(COLUMNS.map((column) => row[column]))).join(''));
+      for (const row of rows) outcomes.push(formatCsvLine(COLUMNS.map((column) => row[column])));
       if (progress) onProgress(progress);
-      if (notice !== undefined) onProgress({ fraction: 0, lines: 0, notice });
+      if (notice) onProgress({ fraction: 0, lines: 0, notice });
     }
     start = Math.max(start, end);
     return { ...answer, outcomes };

@@ -1,9 +1,9 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { Choices, DialogForm, Field, SelectField } from './form.js';
+import { Choices, DialogForm, Field, SelectField, TextField } from './form.js';
 import { plural } from './format.js';
 import { Failure, graphql, refresh, useAction, useQuery } from './graphql.js';
-import { guessColumns, LookDialog, mapOf, type Reading } from './import-look.js';
+import { guessColumns, mapOf, Picture, type TableColumn, TableColumns } from './import-look.js';
 import { ReportDialog } from './import-report.js';
 import { type Answer, type Findings, type Progress, sendFiles } from './import-upload.js';
 import { streamPath } from './location.js';
@@ -11,8 +11,8 @@ import { Button } from './parts.js';
 import { command } from './recipes.js';
 
 const SYSTEMS = graphql(`query ImportSystems { importSystems { name title } }`);
-const OWN = ['', 'this service (NDJSON)'] as const;
-const TABLE = ['csv', 'a table (CSV)'] as const;
+const OWN = '';
+const TABLE = 'csv';
 
 /** Treatments of a user who exists already. */
 const CONFLICTS = [
@@ -22,75 +22,61 @@ const CONFLICTS = [
   ['replace', 'is updated, also by fewer or earlier logins'],
 ] as const;
 
-interface Choice extends Reading {
+interface Choice {
   readonly files: readonly File[];
-  /** The system that the files are from; empty for this service. */
+  /** The name of the system that the files are from. */
   readonly from: string;
+  /** Of a table that was looked into. */
+  readonly columns: readonly TableColumn[] | null;
+  readonly trustUnverified: boolean;
   readonly onConflict: (typeof CONFLICTS)[number][0];
   readonly skipInvalid: boolean;
 }
-
 const NOTHING: Choice = {
-  ...{ files: [], from: '', onConflict: 'fail', skipInvalid: false },
-  ...{ trustUnverified: false, columns: null },
+  ...{ files: [], from: OWN, columns: null, trustUnverified: false, onConflict: 'fail', skipInvalid: false },
 };
+/** The page has the report of each line in memory, which may have more bytes than the files. */
+const MOST_REPORTED_BYTES = 2 ** 27;
 
-/** What was found, and in which way the files were read. */
-interface Look {
-  readonly way: string;
-  readonly findings: Findings | null;
-}
-
-type Options = Readonly<Record<'from' | 'dates' | 'timeZone' | 'map', string | undefined>> &
-  Pick<Reading, 'trustUnverified'>;
-
-/** How the service is to read the files, as options of the command; undefined for its own. */
-function optionsOf({ from, columns, trustUnverified }: Choice, texts: Record<'dates' | 'timeZone' | 'method', string>) {
-  const { dates, timeZone, method } = texts;
-  if (from === '') return undefined;
-  const map = from === TABLE[0] ? mapOf(columns ?? [], method) : undefined;
-  return { from, trustUnverified, dates: dates || undefined, timeZone: timeZone || undefined, map } satisfies Options;
-}
-
-/** A file of this service has one user a line, and may lack the end of the last one. */
-const bodyOf = ({ from, files }: Choice) => new Blob(from === '' ? files.flatMap((file) => [file, '\n']) : [...files]);
-
-/** Imports files: chosen, looked into where another system has made them, sent with progress, and reported line by line. */
+/** Imports files: chosen, looked into if they are from another system, sent with progress, and reported line by line. */
 export function ImportDialog({ appId, onClose }: { appId: string; onClose: () => void }) {
   const [choice, setChoice] = useState(NOTHING);
-  const texts = { dates: useSignal(''), timeZone: useSignal(''), method: useSignal('') };
-  const [look, setLook] = useState<Look | null>(null);
+  const [dates, timeZone, method] = [useSignal(''), useSignal(''), useSignal('')];
+  /** What was found, and how the files were read for it. */
+  const [look, setLook] = useState<{ way: string; findings: Findings } | null>(null);
   const [answer, setAnswer] = useState<(Answer & { isPart: boolean }) | null>(null);
   const { progress, upload, stop } = useUpload(appId);
-  const { files, from, onConflict, skipInvalid } = choice;
-  const change = (changes: Partial<Choice>) => setChoice({ ...choice, ...changes });
-  const asText = ({ value }: { value: string }) => value.trim();
-  const optionsFor = (of: Choice) =>
-    optionsOf(of, {
-      ...{ dates: asText(texts.dates), timeZone: asText(texts.timeZone), method: asText(texts.method) },
-    });
-  const options = optionsFor(choice);
-  const way = JSON.stringify(options);
+  const query = useQuery(SYSTEMS, {});
+  const { files, from, columns, onConflict, skipInvalid } = choice;
+  /** How the files are read, as options of the command. */
+  const wayOf = ({ trustUnverified, columns: mapped }: Choice) =>
+    from === OWN
+      ? {}
+      : {
+          ...{ from, trustUnverified, dates: dates.value.trim() || undefined },
+          timeZone: timeZone.value.trim() || undefined,
+          map: from === TABLE ? mapOf(mapped ?? [], method.value.trim()) : undefined,
+        };
+  const way = wayOf(choice);
+  const isLooked = look?.way === JSON.stringify(way);
+  const isReady = from === OWN || isLooked;
 
-  const looking = useAction(async () => {
-    const find = async (of: Choice) => (await upload(of, optionsFor(of), { dry_run: 'true' })).report as Findings;
-    let { columns } = choice;
-    if (from === TABLE[0] && columns === null) {
-      const [titled] = (await find(choice)).files;
-      if (!titled?.titles)
-        throw new Failure('This is no table: its first line has to name its columns.', 'BAD_USER_INPUT');
-      columns = guessColumns(titled.titles);
-    }
-    const chosen = { ...choice, columns };
-    const isKnown = columns === null || columns.some(({ field }) => field !== '');
-    setLook({ way: JSON.stringify(optionsFor(chosen)), findings: isKnown ? await find(chosen) : null });
-    setChoice(chosen);
-  });
-  const importing = useAction(async (skip: boolean) => {
+  async function lookInto(): Promise<void> {
+    const find = async (how: object) => (await upload(choice, { ...how, dryRun: true })).report;
+    const [first] = columns === null && from === TABLE ? (await find(way)).files : [];
+    if (first?.titles === null)
+      throw new Failure('The first line of a table has to name its columns.', 'BAD_USER_INPUT');
+    const named = first ? guessColumns(first.titles) : columns;
+    const chosen = wayOf({ ...choice, columns: named });
+    setLook({ way: JSON.stringify(chosen), findings: await find(chosen) });
+    setChoice((now) => ({ ...now, columns: named }));
+  }
+  const { run, busy, failure } = useAction(async (skip: boolean) => {
+    if (!isReady) return lookInto();
     setAnswer(null);
+    const report = files.reduce((sum, { size }) => sum + size, 0) <= MOST_REPORTED_BYTES;
     try {
-      const how = { on_conflict: onConflict, report: 'true', ...(skip && { skip_invalid: 'true' }) };
-      setAnswer({ ...(await upload(choice, options, how)), isPart: skip });
+      setAnswer({ ...(await upload(choice, { ...way, onConflict, skipInvalid: skip, report })), isPart: skip });
     } catch (error) {
       // Lines may have been imported before it.
       refresh();
@@ -98,62 +84,80 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
     }
   });
 
-  const query = useQuery(SYSTEMS, {});
-  const systems = [OWN, ...(query.data?.importSystems ?? []).map(({ name, title }) => [name, title] as const), TABLE];
-  const recipe = {
-    userdir: command('user import', {
-      ...{ project: appId, file: files.length > 0 ? files.map(({ name }) => name) : 'FILE', ...options, skipInvalid },
-      ...(onConflict !== 'fail' && { onConflict: onConflict === 'replace' ? 'update' : onConflict }),
-      replace: onConflict === 'replace',
-    }),
-  };
-  const busy = looking.busy || importing.busy;
-  const failure = query.failure ?? looking.failure ?? importing.failure;
-  const form = { recipe, busy, failure, onClose };
-  const shown = progress && <Sending progress={progress} onStop={stop} />;
-  const findings = look?.findings ?? null;
-
   if (answer)
     return (
       <ReportDialog
         key="report"
-        {...{ appId, ...answer, onClose }}
+        {...{ appId, onClose, ...answer }}
         onAnother={() => {
           setAnswer(null);
           setLook(null);
           setChoice({ ...NOTHING, onConflict });
         }}
-        onSkip={answer.isPart ? null : () => importing.run(true)}
+        onSkip={answer.isPart ? null : () => run(true)}
       />
     );
-  if (look)
-    return (
-      <LookDialog
-        key="look"
-        {...{ ...form, ...choice, ...texts, findings, progress: shown }}
-        files={files.map(({ name }) => name).join(', ')}
-        system={systems.find(([name]) => name === from)?.[1] ?? from}
-        isStale={look.way !== way}
-        onRead={change}
-        onBack={() => setLook(null)}
-        onSubmit={() =>
-          findings === null || look.way !== way ? looking.run() : importing.run(skipInvalid || findings.failed > 0)
-        }
-      />
-    );
+  const options = {
+    ...{ ...way, skipInvalid, file: files.length > 0 ? files.map(({ name }) => name) : 'FILE' },
+    ...(onConflict !== 'fail' && { onConflict: onConflict === 'replace' ? 'update' : onConflict }),
+    replace: onConflict === 'replace',
+  };
+  const findings = look?.findings;
   return (
     <DialogForm
-      {...form}
-      key="choice"
       title="Import users"
-      submit={from === '' ? 'Import' : 'Look into the file'}
-      onSubmit={() => (from === '' ? importing.run(skipInvalid) : looking.run())}
-      disabled={files.length === 0 || files.some(({ size }) => size === 0)}
+      submit={isReady ? submitOf(findings, skipInvalid) : look ? 'Look again' : 'Look into the file'}
+      recipe={{ userdir: command('user import', { project: appId, ...options }) }}
+      onSubmit={() => run(skipInvalid || (findings?.failed ?? 0) > 0)}
+      {...{ onClose, busy, failure: query.failure ?? failure }}
+      disabled={files.length === 0 || files.some(({ size }) => size === 0) || (isReady && findings?.imported === 0)}
     >
-      <ChoiceFields choice={choice} systems={systems} busy={busy} onChange={change} />
-      {shown}
+      <ChoiceFields
+        {...{ choice, busy }}
+        systems={query.data?.importSystems ?? []}
+        onChange={(changes) => {
+          setChoice({ ...choice, ...changes });
+          if (changes.files || changes.from !== undefined) setLook(null);
+        }}
+      />
+      {look && (
+        <details class="look">
+          <summary>How the files are read</summary>
+          <div class="fields">
+            <TextField label="Format of dates" name="dates" text={dates} hint="if not understood: dd.MM.yyyy HH:mm" />
+            <TextField
+              label="Time zone of dates"
+              name="time_zone"
+              text={timeZone}
+              hint="that say none: Europe/Berlin"
+            />
+            <Choices
+              legend="Emails and phones that were never verified"
+              options={{ keep: 'Are kept as metadata', trust: 'Are trusted, as logins' }}
+              chosen={[choice.trustUnverified ? 'trust' : 'keep']}
+              isOne
+              onChange={([chosen]) => setChoice({ ...choice, trustUnverified: chosen === 'trust' })}
+            />
+          </div>
+        </details>
+      )}
+      {look && columns && (
+        <TableColumns
+          {...{ columns, method, disabled: busy }}
+          onChange={(changed) => setChoice({ ...choice, columns: changed })}
+        />
+      )}
+      {findings && <Picture findings={findings} isStale={!isLooked} />}
+      {progress && <Sending progress={progress} onStop={stop} />}
     </DialogForm>
   );
+}
+
+function submitOf(findings: Findings | undefined, skipInvalid: boolean): string {
+  if (!findings) return 'Import';
+  const people = plural(findings.imported, 'person', 'people');
+  const { failed } = findings;
+  return failed > 0 && !skipInvalid ? `Skip ${plural(failed, 'line')}, import ${people}` : `Import ${people}`;
 }
 
 /** Sends the files to the service, of which one request runs at a time. It ends with the dialog. */
@@ -163,18 +167,21 @@ function useUpload(appId: string) {
   const stop = () => controller.current.abort();
   useEffect(() => stop, []);
 
-  async function upload(choice: Choice, options: Options | undefined, how: Record<string, string>): Promise<Answer> {
+  /** `options` are those of the command. */
+  async function upload({ from, files }: Choice, options: object): Promise<Answer> {
     controller.current = new AbortController();
-    const { from, dates, timeZone, map, trustUnverified = false } = options ?? {};
-    const given = { from, dates, map, time_zone: timeZone, trust_unverified: trustUnverified ? 'true' : undefined };
-    const sizes = options && choice.files.length > 1 ? String(choice.files.map(({ size }) => size)) : undefined;
-    const set = Object.entries({ ...given, sizes, ...how }).flatMap(([name, value]) => (value ? [[name, value]] : []));
+    const parameters = new URLSearchParams();
+    const sizes = from === OWN ? undefined : files.map(({ size }) => size);
+    for (const [key, value] of Object.entries({ ...options, sizes })) {
+      const name = key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+      if (value) parameters.set(name, String(value));
+    }
+    // A file of this service has a user a line, and may lack the end of the last one.
+    const body = new Blob(from === OWN ? files.flatMap((file) => [file, '\n']) : [...files]);
+    const path = `${streamPath(appId, 'import')}?${parameters}`;
+    const phase = 'dryRun' in options ? 'Reading' : 'Importing';
     try {
-      return await sendFiles(`${streamPath(appId, 'import')}?${new URLSearchParams(set)}`, bodyOf(choice), {
-        signal: controller.current.signal,
-        phase: 'dry_run' in how ? 'Reading' : 'Importing',
-        onProgress: setProgress,
-      });
+      return await sendFiles(path, body, phase, setProgress, controller.current.signal);
     } finally {
       setProgress(null);
     }
@@ -184,55 +191,56 @@ function useUpload(appId: string) {
 
 interface ChoiceFieldsProps {
   readonly choice: Choice;
-  readonly systems: readonly (readonly [name: string, title: string])[];
+  readonly systems: readonly { readonly name: string; readonly title: string }[];
   readonly busy: boolean;
   readonly onChange: (changes: Partial<Choice>) => void;
 }
 
-function ChoiceFields({ choice, systems, busy, onChange }: ChoiceFieldsProps) {
-  const { files, from, onConflict, skipInvalid } = choice;
-  const choose = (list: FileList | null) => {
-    const chosen = [...(list ?? [])];
+function ChoiceFields({ choice: { files, from, ...choice }, systems, busy, onChange }: ChoiceFieldsProps) {
+  const names = <bdi>{files.map(({ name }) => name).join(', ')}</bdi>;
+  const example = <code>{'{"auth_method": "email", "auth_value": "ada@example.com"}'}</code>;
+  const choose = (chosen: File[]) => {
     const isTable = chosen.some(({ name }) => /\.(csv|tsv)(\.gz)?$/i.test(name));
-    // A file of another system may be CSV, too.
-    const other = from === TABLE[0] && !isTable ? OWN[0] : from;
-    onChange({ files: chosen, columns: null, from: from === OWN[0] && isTable ? TABLE[0] : other });
+    // Files of other systems may be CSV, too.
+    const isSystem = from !== OWN && from !== TABLE;
+    onChange({ files: chosen, columns: null, from: isSystem ? from : isTable ? TABLE : OWN });
   };
   return (
     <>
       <Field
-        label="Files"
-        hint={
-          busy || files.length > 1 ? (
-            <bdi>{files.map(({ name }) => name).join(', ')}</bdi>
-          ) : (
-            <>
-              NDJSON as the export writes it, one user a line:{' '}
-              <code>{'{"auth_method": "email", "auth_value": "ada@example.com"}'}</code>. Or a table, or files of
-              another system as they are
-            </>
-          )
-        }
+        label="File"
+        hint={files.length > 0 ? names : <>NDJSON, one user a line: {example}; a table, or exports of another system</>}
       >
-        <input type="file" multiple disabled={busy} onChange={(event) => choose(event.currentTarget.files)} />
+        <input
+          type="file"
+          multiple
+          disabled={busy}
+          onChange={({ currentTarget }) => choose([...(currentTarget.files ?? [])])}
+        />
       </Field>
       {files.some(({ size }) => size === 0) && <p class="banner warn">The file is empty.</p>}
-      <SelectField
-        label="From"
-        value={from}
-        options={systems}
-        onChange={(name) => onChange({ from: name, columns: null })}
-      />
-      <SelectField
-        label="A user who exists already"
-        value={onConflict}
-        options={CONFLICTS}
-        onChange={(chosen) => onChange({ onConflict: chosen })}
-      />
+      <fieldset class="fields" disabled={busy}>
+        <SelectField
+          label="From"
+          value={from}
+          options={[
+            [OWN, 'this service (NDJSON)'],
+            ...systems.map(({ name, title }) => [name, title] as const),
+            [TABLE, 'a table (CSV)'],
+          ]}
+          onChange={(name) => onChange({ from: name, columns: null })}
+        />
+        <SelectField
+          label="A user who exists already"
+          value={choice.onConflict}
+          options={CONFLICTS}
+          onChange={(onConflict) => onChange({ onConflict })}
+        />
+      </fieldset>
       <Choices
         legend="A line that is wrong"
         options={{ stop: 'Import nothing (all or nothing)', skip: 'Skip it, and import the rest' }}
-        chosen={[skipInvalid ? 'skip' : 'stop']}
+        chosen={[choice.skipInvalid ? 'skip' : 'stop']}
         isOne
         onChange={([chosen]) => onChange({ skipInvalid: chosen === 'skip' })}
       />
@@ -242,7 +250,7 @@ function ChoiceFields({ choice, systems, busy, onChange }: ChoiceFieldsProps) {
 
 function Sending({ progress, onStop }: { progress: Progress; onStop: () => void }) {
   const { phase, fraction, lines, notice } = progress;
-  const text = phase === 'Sending' ? 'Sending the files' : `${phase}: ${plural(lines, 'line')} read`;
+  const text = phase === 'Sending' ? 'Sending the file' : `${phase}: ${plural(lines, 'line')} read`;
   return (
     <div class="progress">
       <progress max={1} value={fraction} aria-label={phase} />

@@ -1,0 +1,51 @@
+
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { useTestApp } from '../support/app.js';
+import { launchBrowser } from '../support/browser.js';
+import { ROOT } from '../support/checkout.js';
+import { openDashboard, visit } from '../support/dashboard-page.js';
+const app = useTestApp();
+const WIDTHS = [[1440, 'light'], [390, 'dark']] as const;
+test('shots', async () => {
+  const browser = await launchBrowser();
+  for (const [width, colorScheme] of WIDTHS) {
+    const project = await app.createProject('Shots');
+    await using opened = await openDashboard(app, browser, 'admin', { colorScheme, viewport: { width, height: 900 } });
+    const { page } = opened;
+    const dialog = page.getByRole('dialog');
+    const shot = async (name: string) => page.screenshot({ path: `/tmp/shots/${width}-${name}.png` });
+    const bottom = async (name: string) => { await page.evaluate("document.querySelector('dialog').scrollTop = 1e6"); await shot(name + '-bottom'); };
+    const b = (name: string | RegExp) => dialog.getByRole('button', { name }).first();
+    await visit(app, page, `/${project.appId}/users`);
+    await page.getByRole('button', { name: 'Import' }).click();
+    await shot('1-choice');
+    await dialog.getByLabel('File').setInputFiles(join(ROOT, 'test/moving/samples/auth0/export.ndjson'));
+    await dialog.getByLabel('From').selectOption('Auth0');
+    await b('Look into the file').click();
+    await b('Import 18 people').waitFor();
+    await shot('2-look');
+    await dialog.getByText('How the files are read').click();
+    await page.evaluate("document.querySelector('dialog').scrollTop = 500");
+    await shot('2-look-mid');
+    await bottom('2-look');
+    await b('Import 18 people').click();
+    await dialog.getByText('Import finished').waitFor();
+    await shot('3-report');
+    await b('Undo this import').click();
+    await page.getByText('Undo this import?').waitFor();
+    await shot('4-undo');
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await b('Import another file').click();
+    await dialog.getByLabel('File').setInputFiles(join(ROOT, 'test/moving/samples/csv/users.csv'));
+    await b('Look into the file').click();
+    await b(/Import|Skip|Look again/).waitFor();
+    await expect.poll(() => dialog.getByText('imported as').count(), { timeout: 15000 }).toBe(1).catch(() => undefined);
+    await shot('5-table');
+    await bottom('5-table');
+    await visit(app, page, `/${project.appId}/audit`);
+    await shot('6-audit');
+    console.log(opened.complaints);
+  }
+  await browser.close();
+}, 120000);
