@@ -100,8 +100,8 @@ describe.runIf(hasClients)('the clients of docs/errors.md', () => {
     return run(process.execPath, [program], { env }).catch((error) => error);
   }
 
-  test('are for Python, fetch, graphql-request, Apollo and urql', () => {
-    const names = ['rest.py', 'fetch.ts', 'graphql-request.ts', 'apollo.ts', 'urql.ts'];
+  test('are for Python, Apollo and urql', () => {
+    const names = ['rest.py', 'apollo.ts', 'urql.ts'];
     expect(samples.map(({ file }) => file)).toEqual(names);
   });
 
