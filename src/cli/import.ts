@@ -101,7 +101,12 @@ export function addImportCommand(user: Command, { act }: CommandContext): void {
       if (replace && onConflict !== 'update') command.error('error: --replace needs --on-conflict update');
       if (files.length > 0 && given.undo !== undefined) command.error('error: --undo takes no FILE');
       const flags = { skipInvalid: false, trustUnverified: false, dryRun: false };
-      return { ...flags, ...given, files: files.length === 0 ? ['-'] : files, onConflict: replace ? 'replace' : onConflict };
+      return {
+        ...flags,
+        ...given,
+        files: files.length === 0 ? ['-'] : files,
+        onConflict: replace ? 'replace' : onConflict,
+      };
     },
     unit: 'lines',
     interrupted: ({ skipInvalid }) =>
