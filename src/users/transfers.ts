@@ -302,14 +302,17 @@ async function writeExport(
   return { ...exported, ...leave.report() };
 }
 
-/** The bans of users, by their IDs. */
+/** The bans of users, by their IDs: that of the user or of the primary identity. */
 async function bansOf(tx: Queryable, projectId: number, users: readonly ExportedUser[]) {
-  if (users.length === 0) return new Map<number, BanState>();
-  const bans = await findBanned(
-    tx,
-    users.map(({ id: userId }) => ({ projectId, userId })),
-  );
-  return new Map(bans.map((ban) => [users[ban.keyIndex - 1]?.id ?? 0, ban]));
+  const bans = new Map<number, BanState>();
+  if (users.length === 0) return bans;
+  const keys = users.map(({ id: userId }) => ({ projectId, userId }));
+  for (const ban of await findBanned(tx, keys)) {
+    const { id, auth_method, auth_value } = users[ban.keyIndex - 1] as ExportedUser;
+    const isPrimary = ban.authMethod === auth_method && ban.authValue.toLowerCase() === auth_value.toLowerCase();
+    if (ban.isOfUser || isPrimary) bans.set(id, ban);
+  }
+  return bans;
 }
 
 const isTarget = (format: UserFormat): format is ExportTarget => format !== 'ndjson' && format !== 'csv';
