@@ -129,7 +129,7 @@ describe('the programs of docs/examples', () => {
       .map((line): Json => JSON.parse(line));
     expect(login.data.recordLogin.user.id).toMatch(/^\d+$/);
     expect(String(found.result.users[0].id)).toBe(login.data.recordLogin.user.id);
-    expect(verified.result.exists).toBe(false);
+    expect(verified.message).toBe('Wallet verified.');
     expect(changes.result.changes.length).toBeGreaterThan(0);
   });
 
