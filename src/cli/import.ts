@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { Readable } from 'node:stream';
 import { pathToFileURL } from 'node:url';
@@ -113,7 +114,8 @@ export function addImportCommand(user: Command, { act }: CommandContext): void {
       skipInvalid
         ? 'Interrupted. The users imported so far remain. Import the file again with --on-conflict skip to add the others.'
         : 'Interrupted. An import that does not complete changes nothing.',
-    async act(tools, params, command) {
+    async act(tools, given, command) {
+      const params = { ...given, ...(given.map !== undefined && { map: await readMap(given.map) }) };
       if (params.undo !== undefined) return undoImport(tools, params.project, params.undo);
       // An unknown project is told before anything is read.
       await tools.ask(COUNT, { project: params.project });
@@ -132,6 +134,11 @@ export function addImportCommand(user: Command, { act }: CommandContext): void {
         : importReport(result, params),
     isFailure: (result, { skipInvalid }) => 'failed' in result && result.failed > 0 && !skipInvalid,
   });
+}
+
+/** A mapping is JSON, or the name of a file that holds it. */
+async function readMap(text: string): Promise<string> {
+  return text.trimStart().startsWith('{') ? text : readFile(text, 'utf8');
 }
 
 const COUNT = graphql(`query CountUsers($project: ID!) { project(appId: $project) { userCount } }`);

@@ -188,7 +188,7 @@ async function perform<Variables, Result>(
     };
     return await runThenClose(() => work(tools), [() => door.close()]);
   } catch (error) {
-    throw signal.aborted ? signal.reason : error;
+    throw signal.aborted ? signal.reason : naming(error, command, '');
   } finally {
     bar?.stop();
     process.off('SIGINT', interrupt);

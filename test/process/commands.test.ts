@@ -619,7 +619,7 @@ describe('a session with every command', () => {
     const actions = `create rename limit limit disable enable add_secret add_secret rotate rotate revoke add_webhook
       add_webhook test_webhook test_webhook test_webhook import import import resend_webhook resend_webhook
       pause_webhook update_webhook update_webhook replay_webhook replay_webhook resume_webhook resume_webhook
-      rotate_webhook rotate_webhook remove_webhook remove_webhook update update update update link link unlink export export ban ban ban unban ban unban
+      rotate_webhook rotate_webhook remove_webhook remove_webhook update update update update link link unlink export export export ban ban ban unban ban unban
       remove remove restore restore remove purge`;
     expect(trail.map(({ action }) => action)).toEqual(actions.split(/\s+/));
     expect(trail[1]?.details).toEqual({ from: 'Müller & Co', to: 'Test' });
