@@ -101,6 +101,9 @@ export function addImportCommand(user: Command, { act }: CommandContext): void {
     variables(files: string[], { replace, onConflict, yes: _, json: __, ...given }, command): ImportParams {
       if (replace && onConflict !== 'update') command.error('error: --replace needs --on-conflict update');
       if (files.length > 0 && given.undo !== undefined) command.error('error: --undo takes no FILE');
+      const { from, map, dates, timeZone, trustUnverified } = given;
+      if (from === undefined && [map, dates, timeZone, trustUnverified].some((value) => value !== undefined))
+        command.error('error: --map, --dates, --time-zone and --trust-unverified need --from');
       const flags = { skipInvalid: false, trustUnverified: false, dryRun: false };
       return {
         ...flags,

@@ -80,7 +80,7 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     expect(await dialog.getByRole('row').nth(1).innerText()).toMatch(/^2\s+.*auth_value/);
     await button(dialog, 'Skip these lines, import the rest').waitFor();
     await button(dialog, 'Import another file').click();
-    await dialog.getByLabel('File').setInputFiles({ name: 'users.csv', mimeType: 'text/csv', buffer: Buffer.alloc(0) });
+    await dialog.getByLabel('File').setInputFiles({ name: 'users.ndjson', mimeType: '', buffer: Buffer.alloc(0) });
     await dialog.getByText('The file is empty.').waitFor();
     expect(await button(dialog, 'Import').isDisabled()).toBe(true);
     const social = { auth_method: 'google', auth_value: '1234', email: 'grace@example.com' };

@@ -141,7 +141,7 @@ describe.skipIf(!hasBrowser)('the documentation in a browser', () => {
     shown = project;
     await page.goto(`${app.url}/docs/errors`);
     shown = null;
-    const program = await page.locator('figure').filter({ hasText: 'graphql-request.ts' }).first().innerText();
+    const program = await page.locator('figure').filter({ hasText: 'apollo.ts' }).first().innerText();
     expect(program).toContain(`APP_ID = '${project.appId}', APP_SECRET = '${project.appSecret}'`);
   });
 

@@ -183,7 +183,7 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
         .locator('main a')
         .evaluateAll((anchors) => anchors.map((anchor) => anchor.getAttribute('href')));
       expect(links.filter((link) => !link?.startsWith('/docs/') || link === '/docs/reference')).toEqual(
-        '/docs/reference /graphql /openapi.json /dashboard /livez /readyz'.split(' '),
+        '/docs/reference /graphql /openapi.json /schema.graphql /dashboard /livez /readyz'.split(' '),
       );
       expect([opened.strangers(), opened.complaints]).toEqual([[], []]);
     });

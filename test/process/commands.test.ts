@@ -331,7 +331,8 @@ $ user export APP_ID
 ! What changes from now on: npm run -s userdir -- changes --project APP_ID --after CURSOR
 $ user export --project APP_ID --to firebase --json
 {"users":[
-{"localId":"a-1","email":"ada@example.com","emailVerified":false,"providerUserInfo":[{"providerId":"google.com","rawId":"g-1",…}],…}
+{"localId":"a-1","email":"ada@example.com","emailVerified":false,"providerUserInfo":[{"providerId":"google.com","rawId":"g-1",…}],…},
+{"localId":"userdir-…}
 ]}
 ! {"exported":2,"bans":0,"cursor":"<CURSOR>","not_kept":{"emails not known to be verified":1,"login counts":1,"accounts":1,"passkey identities":1,"bans of other identities":1}}
 $ user export APP_ID --to auth0
@@ -619,7 +620,7 @@ describe('a session with every command', () => {
     const actions = `create rename limit limit disable enable add_secret add_secret rotate rotate revoke add_webhook
       add_webhook test_webhook test_webhook test_webhook import import import resend_webhook resend_webhook
       pause_webhook update_webhook update_webhook replay_webhook replay_webhook resume_webhook resume_webhook
-      rotate_webhook rotate_webhook remove_webhook remove_webhook update update update update link link unlink export export export ban ban ban unban ban unban
+      rotate_webhook rotate_webhook remove_webhook remove_webhook update update update update link link unlink export export export export ban ban ban unban ban unban
       remove remove restore restore remove purge`;
     expect(trail.map(({ action }) => action)).toEqual(actions.split(/\s+/));
     expect(trail[1]?.details).toEqual({ from: 'Müller & Co', to: 'Test' });

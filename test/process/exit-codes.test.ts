@@ -97,7 +97,7 @@ test.each([
   [['project'], ['create', 'list', 'show', 'rename', 'disable', 'enable', 'limit', 'delete', 'rotate']],
   [
     ['user', 'import'],
-    ['[FILE]', '--project <APP_ID>', '--on-conflict', 'skip', '--skip-invalid', '--json', 'auth_method'],
+    ['[FILE...]', '--project <APP_ID>', '--on-conflict', 'skip', '--skip-invalid', '--json', 'auth_method'],
   ],
 ])('userdir %j --help names its options and ends with 0', async (args, words) => {
   const { code, stdout, stderr } = await usage(...args, '--help');

@@ -35,9 +35,8 @@ const EXCEPTIONS = {
     {
       exceptions: {
         types:
-          `AddressReport Ban ChangeEvent Identity PageInfo UserPage UsersByPrefix WalletVerdict WalletVerification`.split(
-            /\s+/,
-          ),
+          `AddressReport Ban Caller ChangeEvent Identity PageInfo UserPage UsersByPrefix WalletVerdict WalletVerification
+          WebhookAttempt`.split(/\s+/),
         suffixes: ['Payload', 'Connection', 'Edge'],
       },
     },
