@@ -13,6 +13,8 @@ import { command } from './recipes.js';
 const SYSTEMS = graphql(`query ImportSystems { importSystems { name title } }`);
 const OWN = '';
 const TABLE = 'csv';
+/** With this mapping of a table, the answer has its titles, and nothing else that is of use. */
+const FOR_TITLES = '{"external_id":{"value":"-"}}';
 
 /** Treatments of a user who exists already. */
 const CONFLICTS = [
@@ -55,7 +57,7 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
       : {
           ...{ from, trustUnverified, dates: dates.value.trim() || undefined },
           timeZone: timeZone.value.trim() || undefined,
-          map: from === TABLE ? mapOf(mapped ?? [], method.value.trim()) : undefined,
+          map: mapped ? mapOf(mapped, method.value.trim()) : undefined,
         };
   const way = wayOf(choice);
   const isLooked = look?.way === JSON.stringify(way);
@@ -63,13 +65,15 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
 
   async function lookInto(): Promise<void> {
     const find = async (how: object) => (await upload(choice, { ...how, dryRun: true })).report;
-    const [first] = columns === null && from === TABLE ? (await find(way)).files : [];
-    if (first?.titles === null)
-      throw new Failure('The first line of a table has to name its columns.', 'BAD_USER_INPUT');
-    const named = first ? guessColumns(first.titles) : columns;
-    const chosen = wayOf({ ...choice, columns: named });
-    setLook({ way: JSON.stringify(chosen), findings: await find(chosen) });
-    setChoice((now) => ({ ...now, columns: named }));
+    let next = way;
+    if (from === TABLE && columns === null) {
+      const [first] = (await find({ ...way, map: FOR_TITLES })).files;
+      if (!first?.titles) throw new Failure('The first line of a table has to name its columns.', 'BAD_USER_INPUT');
+      const named = guessColumns(first.titles);
+      setChoice((now) => ({ ...now, columns: named }));
+      next = wayOf({ ...choice, columns: named });
+    }
+    setLook({ way: JSON.stringify(next), findings: await find(next) });
   }
   const { run, busy, failure } = useAction(async (skip: boolean) => {
     if (!isReady) return lookInto();
@@ -97,18 +101,20 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
         onSkip={answer.isPart ? null : () => run(true)}
       />
     );
+  const findings = look?.findings;
+  // What was found wrong is not to fail the import.
+  const skips = skipInvalid || (findings?.failed ?? 0) > 0;
   const options = {
-    ...{ ...way, skipInvalid, file: files.length > 0 ? files.map(({ name }) => name) : 'FILE' },
+    ...{ ...way, skipInvalid: skips, file: files.length > 0 ? files.map(({ name }) => name) : 'FILE' },
     ...(onConflict !== 'fail' && { onConflict: onConflict === 'replace' ? 'update' : onConflict }),
     replace: onConflict === 'replace',
   };
-  const findings = look?.findings;
   return (
     <DialogForm
       title="Import users"
       submit={isReady ? submitOf(findings, skipInvalid) : look ? 'Look again' : 'Look into the file'}
       recipe={{ userdir: command('user import', { project: appId, ...options }) }}
-      onSubmit={() => run(skipInvalid || (findings?.failed ?? 0) > 0)}
+      onSubmit={() => run(skips)}
       {...{ onClose, busy, failure: query.failure ?? failure }}
       disabled={files.length === 0 || files.some(({ size }) => size === 0) || (isReady && findings?.imported === 0)}
     >
@@ -116,11 +122,11 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
         {...{ choice, busy }}
         systems={query.data?.importSystems ?? []}
         onChange={(changes) => {
-          setChoice({ ...choice, ...changes });
+          setChoice((now) => ({ ...now, ...changes }));
           if (changes.files || changes.from !== undefined) setLook(null);
         }}
       />
-      {look && (
+      {(look || columns) && (
         <details class="look">
           <summary>How the files are read</summary>
           <div class="fields">
@@ -141,7 +147,7 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
           </div>
         </details>
       )}
-      {look && columns && (
+      {columns && (
         <TableColumns
           {...{ columns, method, disabled: busy }}
           onChange={(changed) => setChoice({ ...choice, columns: changed })}
@@ -176,8 +182,8 @@ function useUpload(appId: string) {
       const name = key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
       if (value) parameters.set(name, String(value));
     }
-    // A file of this service has a user a line, and may lack the end of the last one.
-    const body = new Blob(from === OWN ? files.flatMap((file) => [file, '\n']) : [...files]);
+    // A file of this service may lack the end of its last line.
+    const body = new Blob(files.flatMap((file, place) => (from === OWN && place > 0 ? ['\n', file] : [file])));
     const path = `${streamPath(appId, 'import')}?${parameters}`;
     const phase = 'dryRun' in options ? 'Reading' : 'Importing';
     try {
@@ -199,9 +205,12 @@ interface ChoiceFieldsProps {
 function ChoiceFields({ choice: { files, from, ...choice }, systems, busy, onChange }: ChoiceFieldsProps) {
   const names = <bdi>{files.map(({ name }) => name).join(', ')}</bdi>;
   const example = <code>{'{"auth_method": "email", "auth_value": "ada@example.com"}'}</code>;
-  const choose = (chosen: File[]) => {
-    const isTable = chosen.some(({ name }) => /\.(csv|tsv)(\.gz)?$/i.test(name));
-    // Files of other systems may be CSV, too.
+  const choose = async (chosen: File[]) => {
+    const [first] = chosen;
+    const head = (await first?.slice(0, 1024).text()) ?? '';
+    // Exports of this service may be CSV, too.
+    const isOwn = head.includes('auth_method') && head.includes('auth_value');
+    const isTable = /\.(csv|tsv)$/i.test(first?.name ?? '') && !isOwn;
     const isSystem = from !== OWN && from !== TABLE;
     onChange({ files: chosen, columns: null, from: isSystem ? from : isTable ? TABLE : OWN });
   };
@@ -209,7 +218,9 @@ function ChoiceFields({ choice: { files, from, ...choice }, systems, busy, onCha
     <>
       <Field
         label="File"
-        hint={files.length > 0 ? names : <>NDJSON, one user a line: {example}; a table, or exports of another system</>}
+        hint={
+          files.length > 0 ? names : <>NDJSON, one user a line: {example}; or CSV, or what another system exports</>
+        }
       >
         <input
           type="file"
@@ -224,7 +235,7 @@ function ChoiceFields({ choice: { files, from, ...choice }, systems, busy, onCha
           label="From"
           value={from}
           options={[
-            [OWN, 'this service (NDJSON)'],
+            [OWN, 'this service'],
             ...systems.map(({ name, title }) => [name, title] as const),
             [TABLE, 'a table (CSV)'],
           ]}
