@@ -78,6 +78,8 @@ export function createMove({ system, sizes = [], trustUnverified = false, dates 
   const note = (what: string) => count(summary.kept_otherwise)(what);
   const drop = (what: string) => count(summary.not_kept)(what);
   const isField = createFieldTest(system);
+  /** What a table has was checked by its titles. */
+  const isTable = system.checkTitles !== undefined;
   const options = {
     ...{ system: system.name, title: system.title, trustUnverified, note, drop },
     readDate: createDateReader({ format: dates, zone, note }),
@@ -152,12 +154,12 @@ export function createMove({ system, sizes = [], trustUnverified = false, dates 
     let sourceId: string | null = null;
     try {
       const record = read();
-      if (isFirst) requireKnown(record, system, isField);
+      if (isFirst && !isTable) requireKnown(record, system, isField);
       if (isJoined(record)) return [];
       sourceId = system.idFields.map((field) => textOf(record[field])).find((id) => id !== '') ?? null;
       return linesOfRecord(place, record, joined);
     } catch (error) {
-      if (isFirst && sourceId === null) throw error;
+      if (isFirst && !isTable && sourceId === null) throw error;
       return [
         {
           ...{ number: place, sourceId },
