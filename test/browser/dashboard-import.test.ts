@@ -98,7 +98,7 @@ describe.skipIf(!hasBrowser)('the dialog of an import', () => {
     expect(lines).toHaveLength(17);
     expect(lines[0]).toMatch(/^1,"auth0\|564dbdd766fe0b3cb4ab4933",\d+,created,$/);
 
-    const { data } = await project.graphql('{ userPage(pageSize: 1) { users { authMethod authValue } } }');
+    const { data } = await project.graphql('{ userPage(limit: 1) { users { authMethod authValue } } }');
     const [user] = data.userPage.users;
     const identity = `authMethod: ${JSON.stringify(user.authMethod)}, authValue: ${JSON.stringify(user.authValue)}`;
     await project.graphql(`mutation { recordLogin(input: { ${identity} }) { created } }`);
@@ -166,7 +166,7 @@ describe.skipIf(!hasBrowser)('the dialog of an import', () => {
     await dialog.getByLabel('File').setInputFiles(csv(`User-ID;E-Mail;Account;notes\n${rows.join('')}`));
     expect(await dialog.getByLabel('From').inputValue()).toBe('csv');
     await button(dialog, 'Look into the file').click();
-    const column = (title: string) => dialog.getByLabel(title, { exact: true });
+    const column = (title: string) => dialog.getByRole('combobox', { name: title, exact: true });
     await until(() => column('User-ID').inputValue()).toBe('external_id');
     expect(await column('E-Mail').inputValue()).toBe('email');
     expect(await column('notes').inputValue()).toBe('');

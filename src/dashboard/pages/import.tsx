@@ -186,6 +186,7 @@ function useUpload(appId: string) {
     const body = new Blob(files.flatMap((file, place) => (from === OWN && place > 0 ? ['\n', file] : [file])));
     const path = `${streamPath(appId, 'import')}?${parameters}`;
     const phase = 'dryRun' in options ? 'Reading' : 'Importing';
+    setProgress({ phase: 'Sending', fraction: 0, lines: 0 });
     try {
       return await sendFiles(path, body, phase, setProgress, controller.current.signal);
     } finally {

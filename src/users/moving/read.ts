@@ -194,9 +194,8 @@ function readCsv(text: string, texts: AsyncGenerator<string>, encoding: string, 
   const isTitled = system.columns === undefined && !isOfUser(cells);
   if (!isTitled && system.columns === undefined)
     throw wrongFile('The first line of this CSV is of a person: it needs a line of titles before it.');
-  const titles = isTitled
-    ? cells.map(fieldNamed)
-    : cells.map((_, place) => system.columns?.[place] ?? `column ${place + 1}`);
+  const named = isTitled ? cells.map(fieldNamed) : (system.columns ?? []);
+  const titles = cells.map((_, place) => named[place] || `column ${place + 1}`);
   if (isTitled) system.checkTitles?.(titles);
   return {
     form: { kind: 'CSV', encoding, titles: isTitled ? cells : null },
