@@ -123,7 +123,7 @@ function readOptions({ url, appId, appSecret }: ClientOptions) {
   return { url: `${href.replace(/\/+$/, '')}/graphql`, credentials };
 }
 
-/** The data of an answer. Throws the failure that it tells, whoever has sent it. */
+/** The data of an answer. Throws the failure that the service or a proxy before it reports. */
 async function dataOf(response: Response, sentId: string): Promise<unknown> {
   const { status, headers } = response;
   const body = parseJson(await readText(response)) as Json;

@@ -260,6 +260,17 @@ function queryOf({ query }: FastifyRequest): Record<string, unknown> {
   return query as Record<string, unknown>;
 }
 
+/** Reads a parameter of the query, which may be given once. */
+function readerOf(request: FastifyRequest) {
+  const query = queryOf(request);
+  requireNoNul('query', query);
+  return (name: string): string | undefined => {
+    const value = query[name];
+    if (value === undefined || typeof value === 'string') return value;
+    throw badInput(name, value, 'one value');
+  };
+}
+
 /** The media type and the ending of a file. */
 const FILE_TYPES: Readonly<Record<ExportFormat, readonly [type: string, ending: string]>> = {
   ndjson: ['application/x-ndjson', 'ndjson'],
@@ -275,13 +286,7 @@ function readFormat<Format extends UserFormat>(request: FastifyRequest, formats:
 
 /** The conditions on entries of the audit trail, each given at most once. */
 function readQuestion(request: FastifyRequest): AuditQuestion {
-  const given = queryOf(request);
-  requireNoNul('query', given);
-  const read = (name: string): string | undefined => {
-    const value = given[name];
-    if (value === undefined || typeof value === 'string') return value;
-    throw badInput(name, value, 'one value');
-  };
+  const read = readerOf(request);
   return {
     actor: read('actor'),
     action: read('action'),
@@ -292,12 +297,7 @@ function readQuestion(request: FastifyRequest): AuditQuestion {
 }
 
 function readImportOptions(request: FastifyRequest) {
-  const query = queryOf(request);
-  const read = (name: string): string | undefined => {
-    const value = query[name];
-    if (value === undefined || typeof value === 'string') return value;
-    throw badInput(name, value, 'one value');
-  };
+  const read = readerOf(request);
   const isTrue = (name: string): boolean => {
     const value = read(name) ?? 'false';
     if (value !== 'true' && value !== 'false') throw badInput(name, value, 'true or false');

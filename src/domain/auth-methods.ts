@@ -54,8 +54,10 @@ const LONG_NAMES = NAMES.filter((name) => name === 'email' || name.length >= 6);
 const AROUND =
   /^(?:(?:oauth2?|oidc|openid|social|(?:log|sign)[ ._-]?in[ ._-]?with)[ ._-]?)?(.+?)(?:[ ._-]?(?:oauth2?|oidc|openid[ ._-]?connect)|\.com)?$/;
 
-/** Names of the method `phone` in systems from which people come. A login may have another method of such a name. */
+/** What other systems call the method `phone`. A project may have logins with these names as well. */
 const PHONES = new Set(['mobile', 'phonenumber', 'sms', 'tel']);
+/** A phone number with its country: E.164. */
+export const PHONE_NUMBER = /^\+[1-9]\d{6,14}$/;
 
 /** The one name here of a method or a provider of another system: `google` of `google-oauth2`. */
 export function methodNamed(text: string): string {

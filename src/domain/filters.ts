@@ -99,7 +99,7 @@ export function commaSeparated(kind: InputKind, error: ReturnType<typeof says>) 
     .transform((whole) => whole.split(','));
 }
 
-/** What the OpenAPI document says of such a parameter; `maxLength` is of one text, and of several together. */
+/** Describes such a parameter in the OpenAPI document. `maxLength` is the length of all its texts together. */
 export function listMeta(kind: InputKind, values: readonly string[], of: string, example: string) {
   const one = values.map((value) => value.replace('.', '\\.')).join('|');
   return {

@@ -51,7 +51,7 @@ export interface ImportReport {
 
 /** A report while lines are written. */
 export interface RunningReport extends ImportReport {
-  /** The failed lines that were not told yet; null where nobody is told. */
+  /** The failed lines that are not yet in the report by line; null without such a report. */
   failures: LineOutcome[] | null;
 }
 

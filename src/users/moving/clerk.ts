@@ -1,4 +1,4 @@
-import { counted, idOf, type Login, type SourceRecord, type System } from './person.js';
+import { idOf, type Login, repeated, type SourceRecord, type System } from './person.js';
 import { objectOf, objectsOf, textOf, textsOf, truthOf, wordsOf } from './values.js';
 
 /** Clerk: users of the Backend API, and the CSV of the dashboard. */
@@ -47,15 +47,15 @@ export const clerk: System = {
         external_id: record['external_id'],
       },
       notKept: [
-        ...counted('passwords', hasPassword),
+        ...repeated('passwords', hasPassword),
         // Their IDs are not exported.
-        ...counted('passkeys', objectsOf(record['passkeys']).length),
-        ...counted(
+        ...repeated('passkeys', objectsOf(record['passkeys']).length),
+        ...repeated(
           'second factors',
           ['totp_enabled', 'backup_code_enabled'].filter((name) => truthOf(record[name])).length,
         ),
-        ...counted('second factors', phones.filter(({ isFactor }) => isFactor).length),
-        ...counted('unverified logins', [...accounts, ...wallets].filter((login) => !isVerified(login)).length),
+        ...repeated('second factors', phones.filter(({ isFactor }) => isFactor).length),
+        ...repeated('unverified logins', [...accounts, ...wallets].filter((login) => !isVerified(login)).length),
       ],
     };
   },

@@ -1,4 +1,4 @@
-import { counted, type Login, type System } from './person.js';
+import { type Login, repeated, type System } from './person.js';
 import { isEmpty, objectsOf, textOf, truthOf, wordsOf } from './values.js';
 
 const READ = wordsOf(`sub identities email email_verified phone_number phone_number_verified cognito:username
@@ -49,7 +49,7 @@ export const cognito: System = {
       metadata: Object.fromEntries(custom.map(([name, value]) => [name.replace(CUSTOM, ''), value])),
       notKept: [
         ...names.filter((name) => !READ.includes(name) && !CUSTOM.test(name)),
-        ...counted('second factors', truthOf(attributes['cognito:mfa_enabled']) === true),
+        ...repeated('second factors', truthOf(attributes['cognito:mfa_enabled']) === true),
       ],
     };
   },

@@ -4,7 +4,7 @@ import { IMPORT_FIELDS } from '../../domain/import-format.js';
 import { describeJsonFault } from '../../domain/json-fault.js';
 import { parse } from '../../domain/parse.js';
 import { AppError, show } from '../../errors.js';
-import { counted, type Login, type Person, type SourceRecord, type System } from './person.js';
+import { type Login, MAX_ROWS, type Person, repeated, type SourceRecord, type System, tooManyRows } from './person.js';
 import type { PlacedRecord } from './read.js';
 import { fieldNamed } from './read-csv.js';
 import { isEmpty, objectOf, objectsOf, textOf, textsOf, truthOf, wordsOf } from './values.js';
@@ -18,7 +18,6 @@ const FIELDS =
 const GUEST = /^(guest|anonymous)$/i;
 /** As MySQL and PostgreSQL write null. */
 const NULL = /^(\\N|NULL)$/;
-const MAX_ROWS = 100;
 /** The rows of a record that was made of several. */
 const ROWS = '(rows)';
 
@@ -101,7 +100,7 @@ function personOf(record: SourceRecord, sources: Sources): Person | string {
       ...(logins.every(({ by }) => methodNamed(by) !== 'phone') && { phone: get('phone') }),
     },
     isGuest: logins.length < all.length,
-    notKept: counted('logins without an ID', logins.filter(({ value }) => isEmpty(value)).length),
+    notKept: repeated('logins without an ID', logins.filter(({ value }) => isEmpty(value)).length),
   };
 }
 
@@ -175,7 +174,7 @@ function joinedOf(held: readonly PlacedRecord[]): PlacedRecord[] {
   const [first, second] = held;
   if (first === undefined || second === undefined) return [...held];
   function read(): SourceRecord {
-    if (held.length > MAX_ROWS) throw new AppError('BAD_USER_INPUT', `A person has more than ${MAX_ROWS} rows.`);
+    if (held.length > MAX_ROWS) throw tooManyRows();
     const rows = held.map((record) => record.read());
     // The first row that has a value decides.
     const cells = rows.toReversed().flatMap((row) => Object.entries(row).filter(([, cell]) => !isNull(cell)));

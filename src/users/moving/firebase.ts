@@ -1,4 +1,4 @@
-import { counted, idOf, type System } from './person.js';
+import { idOf, repeated, type System } from './person.js';
 import { type Fields, isEmpty, objectOf, objectsOf, textOf, truthOf, wordsOf } from './values.js';
 
 /** Each provider has four cells in CSV: the later ones are after the columns of the first release. */
@@ -56,7 +56,7 @@ export const firebase: System = {
       blocked: truthOf(record['disabled']),
       metadata: claims,
       isGuest: !says && providers.length === 0 && isEmpty(claims),
-      notKept: counted('passwords', hasPassword),
+      notKept: repeated('passwords', hasPassword),
     };
   },
 };

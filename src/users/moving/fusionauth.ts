@@ -1,4 +1,4 @@
-import { counted, idOf, type Login, type System } from './person.js';
+import { idOf, type Login, repeated, type System } from './person.js';
 import { objectOf, objectsOf, textOf, truthOf, wordsOf } from './values.js';
 
 /** FusionAuth: users of the search, with links of identity providers as a second file or a list. */
@@ -40,8 +40,8 @@ export const fusionauth: System = {
       blocked: truthOf(record['active']) === false,
       metadata: objectOf(record['data']),
       notKept: [
-        ...counted('passwords', textOf(record['password']) !== ''),
-        ...counted('second factors', objectsOf(objectOf(record['twoFactor'])['methods']).length),
+        ...repeated('passwords', textOf(record['password']) !== ''),
+        ...repeated('second factors', objectsOf(objectOf(record['twoFactor'])['methods']).length),
       ],
     };
   },

@@ -1,4 +1,4 @@
-import { counted, idOf, type Login, type System } from './person.js';
+import { idOf, type Login, repeated, type System } from './person.js';
 import { objectOf, objectsOf, textOf, truthOf, wordsOf } from './values.js';
 
 /** Keycloak: the export of a realm, and users of the Admin API. */
@@ -38,9 +38,9 @@ export const keycloak: System = {
       blocked: truthOf(record['enabled']) === false,
       metadata: { ...Object.fromEntries(others), ...(phone.isVerified === null && { phoneNumber: phone.phoneNumber }) },
       notKept: [
-        ...counted('passwords', typed('password').length),
-        ...counted('second factors', typed('otp', 'webauthn', 'recovery-authn-codes').length),
-        ...counted('second factors', truthOf(record['totp']) === true && typed('otp').length === 0),
+        ...repeated('passwords', typed('password').length),
+        ...repeated('second factors', typed('otp', 'webauthn', 'recovery-authn-codes').length),
+        ...repeated('second factors', truthOf(record['totp']) === true && typed('otp').length === 0),
       ],
     };
   },

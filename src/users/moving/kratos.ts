@@ -1,4 +1,4 @@
-import { counted, idOf, type Login, type System } from './person.js';
+import { idOf, type Login, repeated, type System } from './person.js';
 import { objectOf, objectsOf, textsOf, truthOf, wordsOf } from './values.js';
 
 /** Ory Kratos: identities of the Admin API, with their credentials where these were asked for. */
@@ -43,10 +43,10 @@ export const kratos: System = {
         external_id: record['external_id'],
       },
       notKept: [
-        ...counted('passwords', 'password' in credentials),
-        ...counted('passkeys', 'passkey' in credentials && keysOf('passkey').length === 0),
-        ...counted('second factors', ['totp', 'lookup_secret'].filter((type) => type in credentials).length),
-        ...counted('second factors', keysOf('webauthn').filter((key) => !truthOf(key['is_passwordless'])).length),
+        ...repeated('passwords', 'password' in credentials),
+        ...repeated('passkeys', 'passkey' in credentials && keysOf('passkey').length === 0),
+        ...repeated('second factors', ['totp', 'lookup_secret'].filter((type) => type in credentials).length),
+        ...repeated('second factors', keysOf('webauthn').filter((key) => !truthOf(key['is_passwordless'])).length),
       ],
     };
   },

@@ -1,4 +1,4 @@
-import { AUTH_METHODS } from '../../domain/auth-methods.js';
+import { AUTH_METHODS, PHONE_NUMBER } from '../../domain/auth-methods.js';
 import type { BanState, ExportedIdentity, ExportedUser } from '../../domain/users.js';
 
 /* A user on the way out to another system, and what that cannot hold of them. */
@@ -25,7 +25,7 @@ export interface Leaver extends Pick<ExportedUser, 'created_at' | 'last_login'> 
   /** The user ID, told apart from external IDs. */
   readonly ownId: string;
   readonly isBlocked: boolean;
-  /** Verified is null where nobody has said it. */
+  /** Verified is null where that is unknown. */
   readonly email: { readonly address: string; readonly verified: boolean | null } | null;
   readonly phone: { readonly number: string; readonly verified: boolean } | null;
   readonly username: string | null;
@@ -36,8 +36,6 @@ export interface Leaver extends Pick<ExportedUser, 'created_at' | 'last_login'> 
   /** The part that is in no other field. */
   readonly metadata: Readonly<Record<string, unknown>>;
 }
-
-const PHONE = /^\+[1-9]\d{6,14}$/;
 
 /** A user as the system may hold them. */
 export function leaverOf(user: ExportedUser, ban: BanState | null, holds: Holds, drop: Drop): Leaver {
@@ -86,7 +84,7 @@ export function leaverOf(user: ExportedUser, ban: BanState | null, holds: Holds,
 /** The name of an identity among the logins that the system holds; null where it holds none such. */
 function nameOf({ auth_method: method, auth_value: value }: ExportedIdentity, { name, fields, providerOf }: Holds) {
   if (method === name || method === 'email') return method;
-  if (method === 'phone') return PHONE.test(value) ? method : null;
+  if (method === 'phone') return PHONE_NUMBER.test(value) ? method : null;
   if (method === 'username') return fields.includes(method) ? method : null;
   return providerOf(method);
 }

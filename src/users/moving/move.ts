@@ -3,7 +3,7 @@ import { type LineRecord, parseRecord, type SourceLine } from '../../domain/impo
 import { atMost, isTooLong } from '../../domain/input-limits.js';
 import { AppError, badInput } from '../../errors.js';
 import { createCsvSystem, joinRows, own } from './csv.js';
-import { createFieldTest, linesOf, type SourceRecord, type System } from './person.js';
+import { createFieldTest, idIn, linesOf, MAX_ROWS, type SourceRecord, type System, tooManyRows } from './person.js';
 import { type FileForm, type PlacedRecord, readFile } from './read.js';
 import { systemNamed } from './systems.js';
 import { createDateReader, isEmpty, textOf } from './values.js';
@@ -72,7 +72,7 @@ export type Move = ReturnType<typeof createMove>;
 export function createMove({ system, sizes = [], trustUnverified = false, dates = null, zone = 'UTC' }: MoveOptions) {
   const summary: MoveSummary = newSummary();
   const count = (counts: Record<string, number>) => (what: string) => {
-    const name = what in counts || Object.keys(counts).length < MAX_KINDS ? what : 'other fields';
+    const name = Object.hasOwn(counts, what) || Object.keys(counts).length < MAX_KINDS ? what : 'other fields';
     counts[name] = (counts[name] ?? 0) + 1;
   };
   const note = (what: string) => count(summary.kept_otherwise)(what);
@@ -111,6 +111,7 @@ export function createMove({ system, sizes = [], trustUnverified = false, dates 
   function joinedTo(record: SourceRecord, joined: ReadonlyMap<string, string[]>): SourceRecord {
     if (system.joined === undefined) return {};
     const rows = joined.get(textOf(record[system.idFields[0] as string])) ?? [];
+    if (rows.length > MAX_ROWS) throw tooManyRows();
     return { [system.joined.as]: rows.map((row) => JSON.parse(row)) };
   }
 
@@ -137,7 +138,10 @@ export function createMove({ system, sizes = [], trustUnverified = false, dates 
           length += row.length;
           if (length > MAX_JOINED_LENGTH) throw tooManyJoined(system);
           const id = textOf(record[system.joined.key]);
-          joined.set(id, [...(joined.get(id) ?? []), row]);
+          const rows = joined.get(id);
+          if (rows === undefined) joined.set(id, [row]);
+          // One more than is allowed tells that there are too many.
+          else if (rows.length <= MAX_ROWS) rows.push(row);
         }
       }
     }
@@ -156,7 +160,7 @@ export function createMove({ system, sizes = [], trustUnverified = false, dates 
       const record = read();
       if (isFirst && !isTable) requireKnown(record, system, isField);
       if (isJoined(record)) return [];
-      sourceId = system.idFields.map((field) => textOf(record[field])).find((id) => id !== '') ?? null;
+      sourceId = idIn(record, system.idFields);
       return linesOfRecord(place, record, joined);
     } catch (error) {
       if (isFirst && !isTable && sourceId === null) throw error;

@@ -1,4 +1,4 @@
-import { methodNamed } from '../../domain/auth-methods.js';
+import { methodNamed, PHONE_NUMBER } from '../../domain/auth-methods.js';
 import { foldEmail } from '../../domain/identities.js';
 import { isTooLong } from '../../domain/input-limits.js';
 import { parseAddress } from '../../domain/wallets.js';
@@ -170,7 +170,7 @@ function identitiesOf(person: Person, options: LineOptions, kept: Record<string,
     }
   }
   const list = [...identities.values()];
-  // A username is an identity only of a person who has no other, and an email as username never is: nobody has verified it.
+  // A username is an identity only of a person who has no other, and an email as username never is, because it is not verified.
   if (username !== '' && list.length === 0 && foldEmail(username) === null)
     return [{ auth_method: 'username', auth_value: username }];
   const others = [...list.map(({ auth_value }) => auth_value), textOf(person.email?.address), ...Object.values(kept)];
@@ -221,7 +221,7 @@ function authValueOf(method: string, value: string, drop: LineOptions['drop']): 
   if (method === 'passkey') return value.replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '');
   if (method !== 'phone') return value;
   const number = value.replace(/^(\+\d+)\s*\(0\)/, '$1').replace(/[\s().-]/g, '');
-  if (/^\+[1-9]\d{6,14}$/.test(number)) return number;
+  if (PHONE_NUMBER.test(number)) return number;
   drop('phone numbers without a country');
   return null;
 }
@@ -266,11 +266,20 @@ function bansOf({ blocked }: Person, identities: readonly LineIdentity[], { titl
 
 /** The ID of a record. BAD_USER_INPUT where it has none. */
 export function idOf(record: SourceRecord, fields: readonly string[]): string {
-  for (const field of fields) if (textOf(record[field]) !== '') return textOf(record[field]);
+  const id = idIn(record, fields);
+  if (id !== null) return id;
   throw new AppError('BAD_USER_INPUT', `The record has no ${fields.join(' or ')}.`);
 }
 
+/** The first of the fields of a record that is an ID; null where none is. */
+export const idIn = (record: SourceRecord, fields: readonly string[]): string | null =>
+  fields.map((field) => textOf(record[field])).find((id) => id !== '') ?? null;
+
+/** The rows that one person may have in a table or in a second file. */
+export const MAX_ROWS = 100;
+export const tooManyRows = () => new AppError('BAD_USER_INPUT', `A person has more than ${MAX_ROWS} rows.`);
+
 /** A noun for `notKept`, as often as it counts. */
-export function counted(what: string, count: number | boolean): string[] {
+export function repeated(what: string, count: number | boolean): string[] {
   return new Array<string>(Number(count)).fill(what);
 }

@@ -1,4 +1,4 @@
-import { counted, idOf, type Login, type System } from './person.js';
+import { idOf, type Login, repeated, type System } from './person.js';
 import { isEmpty, objectOf, objectsOf, textOf, truthOf, wordsOf } from './values.js';
 
 /** Where the ID of a login stands. That of every other type is `subject`. */
@@ -45,9 +45,9 @@ export const privy: System = {
       metadata: objectOf(record['custom_metadata']),
       isGuest: truthOf(record['is_guest']) === true,
       notKept: [
-        ...counted('accounts in other apps and authorization keys', others.length),
-        ...counted('second factors', objectsOf(record['mfa_methods']).length),
-        ...counted('accepted terms', truthOf(record['has_accepted_terms']) === true),
+        ...repeated('accounts in other apps and authorization keys', others.length),
+        ...repeated('second factors', objectsOf(record['mfa_methods']).length),
+        ...repeated('accepted terms', truthOf(record['has_accepted_terms']) === true),
       ],
     };
   },

@@ -1,4 +1,4 @@
-import { counted, idOf, type System } from './person.js';
+import { idOf, repeated, type System } from './person.js';
 import { isEmpty, objectOf, objectsOf, textOf, truthOf, wordsOf } from './values.js';
 
 /** Stytch: users of Consumer projects, and members of B2B projects. */
@@ -41,14 +41,14 @@ export const stytch: System = {
         external_id: record['external_id'],
       },
       notKept: [
-        ...counted(
+        ...repeated(
           'passwords',
           passwords.some((id) => !isEmpty(id)),
         ),
-        ...counted('passkeys', list('webauthn_registrations').length),
-        ...counted('biometric registrations', list('biometric_registrations').length),
-        ...counted('unverified wallets', list('crypto_wallets').length - wallets.length),
-        ...counted('second factors', factors.filter((factor) => !isEmpty(factor)).length),
+        ...repeated('passkeys', list('webauthn_registrations').length),
+        ...repeated('biometric registrations', list('biometric_registrations').length),
+        ...repeated('unverified wallets', list('crypto_wallets').length - wallets.length),
+        ...repeated('second factors', factors.filter((factor) => !isEmpty(factor)).length),
       ],
     };
   },

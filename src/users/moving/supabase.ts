@@ -1,4 +1,4 @@
-import { counted, idOf, type Login, type System } from './person.js';
+import { idOf, type Login, repeated, type System } from './person.js';
 import { isEmpty, objectOf, objectsOf, textOf, textsOf, truthOf, wordsOf } from './values.js';
 
 /** Supabase: `auth.users` with `auth.identities` as a second file or a column, and users of the Admin API. */
@@ -45,8 +45,8 @@ export const supabase: System = {
       metadata: { ...app, user_metadata: objectOf(record['raw_user_meta_data'] ?? record['user_metadata']) },
       isGuest: truthOf(record['is_anonymous']) === true,
       notKept: [
-        ...counted('passwords', textOf(record['encrypted_password']) !== ''),
-        ...counted('identities without an ID', named.filter((name) => name !== 'email' && name !== 'phone').length),
+        ...repeated('passwords', textOf(record['encrypted_password']) !== ''),
+        ...repeated('identities without an ID', named.filter((name) => name !== 'email' && name !== 'phone').length),
       ],
     };
   },

@@ -1,4 +1,4 @@
-import { counted, idOf, type Login, type SourceRecord, type System } from './person.js';
+import { idOf, type Login, repeated, type SourceRecord, type System } from './person.js';
 import { objectOf, objectsOf, textOf, truthOf, wordsOf } from './values.js';
 
 /** thirdweb: users of in-app wallets, of the API and the SDK. */
@@ -23,8 +23,8 @@ export const thirdweb: System = {
       isGuest: profiles.some(({ type }) => type === 'guest'),
       notKept: [
         // The ID is none of a credential.
-        ...counted('passkeys', profiles.filter(({ type }) => type === 'passkey').length),
-        ...counted('logins without an ID', logins.filter(({ value }) => textOf(value) === '').length),
+        ...repeated('passkeys', profiles.filter(({ type }) => type === 'passkey').length),
+        ...repeated('logins without an ID', logins.filter(({ value }) => textOf(value) === '').length),
       ],
     };
   },
