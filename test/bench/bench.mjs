@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util';
 import { checkAnswers, checkWrites, cursorsOf } from './agreement.mjs';
 import { prepareData, withClient } from './data.mjs';
 import { measureDepth, measureStartup, measureTallies } from './figures.mjs';
-import { measureFirstImport } from './import.mjs';
+import { measureFirstImport, measureMoves } from './import.mjs';
 import { findGenerator, load } from './load.mjs';
 import { keepAwake } from './machine.mjs';
 import { settled, startMeters } from './meters.mjs';
@@ -39,7 +39,7 @@ const HELP = `npm run bench -- [options]
   --awake              keep the processors of a virtual machine from sleeping, which distorts the figures of one connection
   --out FILE           also write everything as JSON
   --smoke              tiny data, short measurements: does it all still work?
-  --only FIGURE        instead of the comparison: startup, depth (--sizes LIST), first-import (--lines N), tallies or overload
+  --only FIGURE        instead of the comparison: startup, depth (--sizes LIST), first-import or moves (--lines N), tallies or overload
 `;
 
 const { values: given } = parseArgs({
@@ -298,6 +298,7 @@ const FIGURES = {
   startup: measureStartup,
   depth: measureDepth,
   'first-import': measureFirstImport,
+  moves: measureMoves,
   tallies: measureTallies,
   overload: measureOverload,
 };

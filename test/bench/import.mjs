@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
+import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
 import { createDatabase, databaseUrl, dropDatabase, stellarAddress, withClient } from './data.mjs';
 import { COMMAND, cpuSeconds, oursEnv, rssMiB, startProcess, userdir } from './processes.mjs';
@@ -119,6 +120,106 @@ export async function measureFirstImport({ options, cleanup, print }) {
   row('update of all, and the creation', update, create, TO_REACH.update);
   row('unchanged again, and COPY', unchanged, copy, TO_REACH.unchanged);
   return { firstImport: { create, places, copy, update, unchanged } };
+}
+
+/** What was asked of files of another system: at most so many times the seconds and the memory of the same users in our own lines. */
+const MOST_OF_A_MOVE = 1.15;
+
+/**
+ * Users of Auth0 as NDJSON and as one JSON array, and the same users as an export of ours, each by the command into an empty database. They take
+ * turns, and each round begins with another one.
+ */
+export async function measureMoves({ options, cleanup, print, median }) {
+  const name = `userdir_bench_moves_${randomBytes(4).toString('hex')}`;
+  const template = await createDatabase(options.serverUrl, name, cleanup);
+  const { app_id: appId } = await userdir(template, ['project', 'create', '--name', 'Moves']);
+  const directory = await mkdtemp(join(tmpdir(), 'userdir-bench-moves-'));
+  cleanup.push(() => rm(directory, { recursive: true, force: true }));
+  const [lines, array, own] = ['auth0.ndjson', 'auth0.json', 'own.ndjson'].map((file) => join(directory, file));
+  await writeLines(lines, options.lines, auth0User);
+  await writeArray(lines, array);
+
+  const copyName = `${name}_copy`;
+  cleanup.push(() => dropDatabase(options.serverUrl, copyName));
+  async function importAnew(file, more, look = () => undefined) {
+    await dropDatabase(options.serverUrl, copyName);
+    await withClient(options.serverUrl, async (client) => {
+      await client.query(`CREATE DATABASE "${copyName}" TEMPLATE "${name}"`);
+      await client.query('CHECKPOINT');
+    });
+    const url = databaseUrl(options.serverUrl, copyName);
+    const measured = await importFile(url, appId, file, more);
+    await expectUsers(url, options.lines);
+    await look(url);
+    return { ...measured, rss: Math.max(...measured.peakRssMiBByQuarter) };
+  }
+
+  // The first import of all gives the lines of ours, and is not counted.
+  await importAnew(lines, ['--from', 'auth0'], async (url) => {
+    const { child, ended } = startProcess([COMMAND, 'user', 'export', '--project', appId], oursEnv(url));
+    await pipeline(child.stdout, createWriteStream(own));
+    if ((await ended) !== 0) throw new Error('The export failed.');
+  });
+  const kinds = [
+    ['our own lines', own, []],
+    ['Auth0, NDJSON', lines, ['--from', 'auth0']],
+    ['Auth0, one array', array, ['--from', 'auth0']],
+  ].map(([title, file, more]) => ({ title, file, more, runs: [] }));
+  for (let round = 0; round < options.rounds; round += 1)
+    for (let turn = 0; turn < kinds.length; turn += 1) {
+      const { file, more, runs } = kinds[(round + turn) % kinds.length];
+      runs.push(await importAnew(file, more));
+    }
+
+  print(
+    `| ${options.lines} users, ${options.rounds} rounds, medians | seconds | CPU, s | peak RSS, MiB | seconds and RSS ÷ ours (at most ${MOST_OF_A_MOVE}) |`,
+  );
+  print('|---|---:|---:|---:|---:|');
+  const of = ({ runs }, what) => median(runs.map((run) => run[what]));
+  const [base] = kinds;
+  for (const kind of kinds) {
+    const [seconds, cpu, rss] = ['seconds', 'cpuSeconds', 'rss'].map((what) => of(kind, what));
+    const ratios = `${(seconds / of(base, 'seconds')).toFixed(2)}, ${(rss / of(base, 'rss')).toFixed(2)}`;
+    print(
+      `| ${kind.title} | ${seconds.toFixed(1)} | ${cpu.toFixed(1)} | ${rss.toFixed(0)} | ${kind === base ? '' : ratios} |`,
+    );
+  }
+  return { moves: kinds.map(({ title, runs }) => ({ title, runs })) };
+}
+
+const PROVIDERS = ['auth0', 'google-oauth2', 'github', 'windowslive'];
+
+function auth0User(line) {
+  const provider = PROVIDERS[line % PROVIDERS.length];
+  const id = randomBytes(12).toString('hex');
+  const at = Date.UTC(2022, 0, 1) + line * 120_000;
+  return {
+    user_id: `${provider}|${id}`,
+    email: `person.${line}@example.com`,
+    email_verified: line % 10 > 0,
+    name: `Person ${line}`,
+    nickname: `person${line}`,
+    picture: `https://pictures.example.com/${id}.png`,
+    created_at: new Date(at).toISOString(),
+    updated_at: new Date(at + 86_400_000).toISOString(),
+    last_login: new Date(at + (line % 500) * 3_600_000).toISOString(),
+    last_ip: '192.0.2.7',
+    logins_count: line % 100,
+    app_metadata: { plan: line % 3 === 0 ? 'gold' : 'free' },
+    identities: [{ provider, user_id: id, connection: provider, isSocial: provider !== 'auth0' }],
+  };
+}
+
+/** The records of a file by lines as one JSON array. */
+async function writeArray(from, to) {
+  const out = createWriteStream(to);
+  let before = '[';
+  for await (const line of createInterface({ input: createReadStream(from) })) {
+    if (!out.write(`${before}${line}`)) await once(out, 'drain');
+    before = ',\n';
+  }
+  out.end(']\n');
+  await once(out, 'close');
 }
 
 /** How far an import has come, ten times a second. Its transaction is open, but the ids that it has taken are seen. */

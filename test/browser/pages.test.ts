@@ -150,7 +150,7 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
     test('shows every route, has the demo credentials, accepts others, and shows what is answered', async () => {
       await using opened = await openPage('/docs/reference');
       const { page } = opened;
-      await expect.poll(() => page.locator('.opblock').count(), { timeout: 30_000 }).toBe(8);
+      await expect.poll(() => page.locator('.opblock').count(), { timeout: 30_000 }).toBe(9);
       const search = page.locator('#operations-users-searchUsers');
       await search.locator('.opblock-summary-control').click();
       await search.getByPlaceholder('email').fill('ada@example.com');
