@@ -18,8 +18,9 @@ function answered<Data>(answer: {
   throw new Error(`${answer.response.headers.get('userdir-error-code')}: ${answer.error?.error}`);
 }
 
-const query = { limit: 100, login_method: ['email', 'wallet'] };
-const { total_user, users } = answered(await client.GET('/server/users', { params: { query } })).result;
+const { total_user, users } = answered(
+  await client.GET('/server/users', { params: { query: { limit: 100, login_method: ['email', 'wallet'] } } }),
+).result;
 const names = users.map(({ auth_value }) => auth_value);
 console.log(`${total_user} users, newest: ${names.slice(0, 2).join(' ')}`);
 

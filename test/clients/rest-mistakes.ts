@@ -7,6 +7,8 @@ export async function mistakes(client: ReturnType<typeof createClient<paths>>): 
   await client.GET('/server/people');
   // @ts-expect-error A page is a number.
   await client.GET('/server/users', { params: { query: { page: 'first' } } });
+  // @ts-expect-error There is no such login method.
+  await client.GET('/server/users', { params: { query: { login_method: ['sms'] } } });
   // @ts-expect-error An address is required.
   await client.POST('/server/wallets/verify', { body: { user_id: 1 } });
   // @ts-expect-error A user is named by an id.
