@@ -49,7 +49,7 @@ export async function* parsedBatches(
   let number = 0;
   let batch: ParsedLine[] = [];
   const firstLines = createFirstLines();
-  for await (const lines of move === null ? readOwn(counted()) : move.read(counted())) {
+  for await (const lines of move === null ? readOwn(counted()) : move.read({ [Symbol.asyncIterator]: counted })) {
     signal.throwIfAborted();
     for (const line of lines) {
       number = line.number;
@@ -66,7 +66,9 @@ export async function* parsedBatches(
   }
   if (batch.length > 0) yield batch;
 
+  /** Several files are read more than once, each time from the beginning. */
   async function* counted() {
+    bytes = 0;
     for await (const chunk of input) {
       bytes += chunk.length;
       yield chunk;
