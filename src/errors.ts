@@ -16,26 +16,26 @@ interface Meaning {
 }
 
 const AFTER = 'after `retryAfter` seconds';
-const ONCE = 'a change only with its idempotency key';
+const ONCE = 'a change only with its key';
 
 /** Every code. `npm run docs:errors` writes them into docs/errors.md. */
 export const MEANINGS = {
   BAD_USER_INPUT: {
     status: 400,
-    cause: 'a value, a document or a request is malformed, or exceeds a [limit](limits.md)',
-    remedy: 'correct what the message names; `extensions.argument` names the argument',
+    cause: 'a value, a document or a request is malformed, or beyond a [limit](limits.md)',
+    remedy: 'correct what the message names',
     retry: 'no',
   },
   UNAUTHENTICATED: {
     status: 401,
     cause: 'the App ID or the App Secret is missing or wrong',
-    remedy: 'check that both are right, and are sent as headers or as HTTP Basic',
+    remedy: 'check both; send them as headers or by HTTP Basic',
     retry: 'no',
   },
   FORBIDDEN: {
     status: 403,
     cause: 'the App Secret lacks the [scope](operating.md#secrets) that the message names',
-    remedy: 'use a secret that has this scope',
+    remedy: 'use a secret that has it',
     retry: 'no',
   },
   /** Its credentials are right, and refused until the operator enables the project again. */
@@ -47,27 +47,27 @@ export const MEANINGS = {
   },
   BANNED: {
     status: 403,
-    cause: 'a login or a link was sent for a banned identity',
+    cause: 'the identity of the login or the link is banned',
     remedy: 'do not log the person in',
     retry: 'no',
   },
   NOT_FOUND: {
     status: 404,
-    cause: 'the project has no such user, or what else the message names; `extensions.argument` names the argument',
+    cause: 'the project has no such user, or what else the message names',
     remedy: 'treat the user as removed',
     retry: 'no',
   },
   /** A code of its own, so that no caller takes a wrong path for a removed user. */
   PATH_NOT_FOUND: {
     status: 404,
-    cause: 'the service has nothing at this path; this says nothing about a user',
+    cause: 'nothing is at this path; this says nothing about a user',
     remedy: 'correct the path',
     retry: 'no',
   },
   METHOD_NOT_ALLOWED: {
     status: 405,
     cause: 'the path does not have this method',
-    remedy: 'use a method that the header `Allow` names',
+    remedy: 'use a method of the header `Allow`',
     retry: 'no',
   },
   REQUEST_TIMEOUT: {
@@ -78,37 +78,35 @@ export const MEANINGS = {
   },
   DOCUMENT_NOT_FOUND: {
     status: 404,
-    cause: 'the service has no document with this `documentId`',
+    cause: 'no document has this `documentId`',
     remedy: '[add](graphql.md#documents-by-id) it to `DOCUMENTS_DIR`',
-    retry: 'once it is added',
+    retry: 'then',
   },
   /** Over application/json it is 200 (graphql/plugin.ts). */
   PERSISTED_QUERY_NOT_FOUND: {
     status: 404,
-    cause:
-      'the service does not know the hash of this automatic persisted query (an answer as `application/json` has status 200)',
-    remedy: 'send the query with its hash; client libraries do this by themselves',
+    cause: 'the hash of this automatic persisted query is not known',
+    remedy: 'send the query with its hash, as client libraries do',
     retry: 'with the query',
   },
   CONFLICT: {
     status: 409,
     cause:
-      'another user has the external ID or the identity, in `extensions.argument`, and `extensions.userId` is that user; or the user has another external ID, or is in a state that the message names',
-    remedy:
-      'use the user of `extensions.userId`, or merge the two; to give a user another external ID, use `updateUser`',
+      'another user, `extensions.userId`, has the external ID or the identity; or the user has another external ID, or is in a state that the message names',
+    remedy: 'use that user, or merge the two; `updateUser` gives another external ID',
     retry: 'no',
   },
   CURSOR_EXPIRED: {
     status: 410,
-    cause: 'some of the changes after the cursor are gone',
+    cause: 'changes after the cursor are gone',
     remedy: '[start again](changes.md#start-without-a-gap)',
     retry: 'no',
   },
   /** A retry with the key cannot succeed. */
   IDEMPOTENCY_KEY_REUSED: {
     status: 409,
-    cause: 'the idempotency key was used for another request; nothing was done',
-    remedy: 'use a new key for each change, and the same key only for retries of that change',
+    cause: 'the idempotency key was used for another request',
+    remedy: 'use a new key for each change',
     retry: 'no',
   },
   PAYLOAD_TOO_LARGE: {
@@ -126,29 +124,29 @@ export const MEANINGS = {
   RATE_LIMITED: {
     status: 429,
     cause:
-      'the project has exceeded its rate limit; or too many authentications have failed, from this address or with this App ID',
-    remedy: 'send requests more slowly; check the credentials',
+      'the project exceeds its rate limit; or too many authentications from this address or with this App ID have failed',
+    remedy: 'send less often; check the credentials',
     retry: AFTER,
   },
   HEADERS_TOO_LARGE: {
     status: 431,
-    cause: 'the request has more than 16 KiB of headers, or more than 100 headers',
+    cause: 'the headers are more than 16 KiB, or more than 100',
     remedy: 'send fewer headers',
     retry: 'no',
   },
   UNAVAILABLE: {
     status: 503,
     cause:
-      'the service is starting, stopping or overloaded; or the database cannot be reached; or is full; or what the request changes is locked; or the request has waited for too long. Nothing was done, unless the message says that this is unknown',
-    remedy: 'wait, and send the request again',
-    retry: `${AFTER}; where the outcome is unknown, ${ONCE}`,
+      'the service starts, stops or is overloaded; the database is away or full; what the request changes is locked; or the request waited too long. Nothing was done, unless the message says that this is unknown',
+    remedy: 'wait, and send it again',
+    retry: `${AFTER}; if the outcome is unknown, ${ONCE}`,
   },
   /** Its message is for the operator, not for the caller. */
   INTERNAL_SERVER_ERROR: {
     status: 500,
-    cause: 'the service failed; the reason is in its log only',
+    cause: 'the service failed; its log has the reason',
     remedy: 'tell the operator the `X-Request-Id`',
-    retry: `with a longer pause each time; ${ONCE}`,
+    retry: `with longer pauses; ${ONCE}`,
   },
 } satisfies Record<string, Meaning>;
 

@@ -100,8 +100,8 @@ describe.runIf(hasClients)('the clients of docs/errors.md', () => {
     return run(process.execPath, [program], { env }).catch((error) => error);
   }
 
-  test('are for Python, Apollo and urql', () => {
-    const names = ['rest.py', 'apollo.ts', 'urql.ts'];
+  test('are for Python and Apollo', () => {
+    const names = ['rest.py', 'apollo.ts'];
     expect(samples.map(({ file }) => file)).toEqual(names);
   });
 
