@@ -103,12 +103,14 @@ describe('the programs of docs/examples', () => {
     ]);
   });
 
-  test('the programs of docs/client.md run', async () => {
-    const { examples } = await readPage('docs/client.md');
-    const sources = examples.map(({ file, code }) => [file, code.replace('http://127.0.0.1:4000', app.url)]);
-    const [backend, follow] = await compileAndRun(Object.fromEntries(sources));
+  test('the programs of docs/client.md and docs/graphql.md run', async () => {
+    const pages = await Promise.all(['docs/client.md', 'docs/graphql.md'].map(readPage));
+    const programs = pages.flatMap(({ examples }) => examples.filter(({ kind }) => kind === 'ts'));
+    const sources = programs.map(({ file, code }) => [file, code.replace('http://127.0.0.1:4000', app.url)]);
+    const [backend, follow, login] = await compileAndRun(Object.fromEntries(sources));
     expect(backend).toContain('true');
     expect(follow).toMatch(/^USER_CREATED \d+$/m);
+    expect(login).toMatch(/^\d+ true$/m);
   });
 
   test('backend.py does the same with nothing but Python', async () => {
