@@ -364,6 +364,7 @@ describe('roles', () => {
     linkIdentity: ['support', 'appId: $appId, userId: "1", authMethod: "google", authValue: "1"', 'id'],
     unlinkIdentity: ['support', 'appId: $appId, userId: "1", authMethod: "google", authValue: "1"', 'id'],
     unlinkAccount: ['support', `appId: $appId, userId: "1", address: "0x${'0'.repeat(40)}"`, 'id'],
+    undoImport: ['admin', 'appId: $appId, importId: "1"', 'removed'],
     mergeUsers: ['support', 'appId: $appId, from: "1", into: "2"', 'id'],
     createProject: ['admin', 'name: "x"', 'appSecret'],
     renameProject: ['admin', 'appId: $appId, name: "x"', 'changed'],

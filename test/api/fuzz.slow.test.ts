@@ -70,7 +70,7 @@ function expectRest({ status, type, text }: Answer, { path }: Garbage): void {
 }
 
 const CODES = `BAD_USER_INPUT NOT_FOUND BANNED CONFLICT UNAUTHENTICATED METHOD_NOT_ALLOWED UNSUPPORTED_MEDIA_TYPE
-  RATE_LIMITED`.split(/\s+/);
+  RATE_LIMITED FORBIDDEN`.split(/\s+/);
 
 function expectGraphQL({ status, type, text }: Answer): void {
   expect([200, 400, 401, 405, 415, 429]).toContain(status);
