@@ -25,6 +25,9 @@ type UserChange = {
   [Name in keyof Operations]: Operations[Name]['answer'] extends UserPayload ? Name : never;
 }[keyof Operations];
 
+/** Why, on one line; and when the ban ends by itself. */
+export type BanTerms = { reason?: string; expiresAt?: string };
+
 /** A client of one project. It has no state but its options, and no function gives the secret away. */
 export function createClient(options: ClientOptions) {
   const ask = createTransport(options);
@@ -69,8 +72,7 @@ export function createClient(options: ClientOptions) {
       /** Takes a removal back. NOT_FOUND, CONFLICT. */
       restore: (id: Id, options?: WriteOptions) => change('restoreUser', { id }, options),
       /** No identity of the user can log in, until the ban ends or `unban`. NOT_FOUND. */
-      ban: (id: Id, terms: { reason?: string; expiresAt?: string } = {}, options?: WriteOptions) =>
-        change('banUser', { id, ...terms }, options),
+      ban: (id: Id, terms: BanTerms = {}, options?: WriteOptions) => change('banUser', { id, ...terms }, options),
       unban: (id: Id, options?: WriteOptions) => change('unbanUser', { id }, options),
       /** Makes two users one: `from` goes, `into` has everything. It cannot be undone. NOT_FOUND. */
       merge: ({ from, into }: { from: Id; into: Id }, options?: WriteOptions) =>
@@ -84,6 +86,13 @@ export function createClient(options: ClientOptions) {
       /** Takes an identity from a user; the last one stays. NOT_FOUND, CONFLICT. */
       unlink: (userId: Id, identity: IdentityInput, options?: WriteOptions) =>
         change('unlinkIdentity', { userId, identity }, options),
+      /** The identity cannot log in, register or be linked, until the ban ends or `unban`. A user who has others still logs in by them. */
+      ban: async (identity: IdentityInput, terms: BanTerms = {}, options?: WriteOptions): Promise<void> => {
+        await ask('banIdentity', { identity, ...terms, ...keyOf(options) }, options);
+      },
+      unban: async (identity: IdentityInput, options?: WriteOptions): Promise<void> => {
+        await ask('unbanIdentity', { identity, ...keyOf(options) }, options);
+      },
     },
 
     wallets: {

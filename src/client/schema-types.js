@@ -13,7 +13,7 @@ import {
 
 const OPERATIONS =
   `caller changes user userByExternalId userByIdentity usersByIds userCount userPage users searchUsers verifyWallet verifyWallets
-  recordLogin updateUser deleteUser restoreUser banUser unbanUser mergeUsers linkIdentity unlinkIdentity unlinkAccount`.split(
+  recordLogin updateUser deleteUser restoreUser banUser unbanUser banIdentity unbanIdentity mergeUsers linkIdentity unlinkIdentity unlinkAccount`.split(
     /\s+/,
   );
 /** The same with fewer fields. */

@@ -58,6 +58,10 @@ describe('users', () => {
     const identity = { authMethod: 'google', authValue: `g-${serial}` };
     expect((await client.identities.link(one.id, identity)).identities).toHaveLength(2);
     expect((await client.identities.unlink(one.id, identity)).identities).toHaveLength(1);
+    await client.identities.ban(identity, { reason: 'spam' });
+    await expect(client.identities.link(one.id, identity)).rejects.toMatchObject({ code: 'BANNED' });
+    await client.identities.unban(identity);
+    expect((await client.identities.link(one.id, identity)).identities).toHaveLength(2);
     expect(await client.users.merge({ from: other.id, into: one.id })).toMatchObject({ id: one.id, loginCount: 2 });
     await client.users.ban(one.id, { reason: 'Fraud.' });
     const { authMethod, authValue } = one;
