@@ -10,13 +10,9 @@ interface Meaning {
   /** Over HTTP. */
   readonly status: number;
   readonly cause: string;
+  /** With when to send the same request again, where it may succeed. */
   readonly remedy: string;
-  /** Tells if, and when, the same request may succeed. */
-  readonly retry: string;
 }
-
-const AFTER = 'after `retryAfter` seconds';
-const ONCE = 'a change only with its key';
 
 /** Every code. `npm run docs:errors` writes them into docs/errors.md. */
 export const MEANINGS = {
@@ -24,129 +20,109 @@ export const MEANINGS = {
     status: 400,
     cause: 'a value, a document or a request is malformed, or beyond a [limit](limits.md)',
     remedy: 'correct what the message names',
-    retry: 'no',
   },
   UNAUTHENTICATED: {
     status: 401,
     cause: 'the App ID or the App Secret is missing or wrong',
     remedy: 'check both; send them as headers or by HTTP Basic',
-    retry: 'no',
   },
   FORBIDDEN: {
     status: 403,
     cause: 'the App Secret lacks the [scope](operating.md#secrets) that the message names',
     remedy: 'use a secret that has it',
-    retry: 'no',
   },
   /** Its credentials are right, and refused until the operator enables the project again. */
   PROJECT_DISABLED: {
     status: 403,
     cause: 'the operator has disabled the project',
     remedy: 'ask the operator',
-    retry: 'no',
   },
   BANNED: {
     status: 403,
     cause: 'the identity of the login or the link is banned',
     remedy: 'do not log the person in',
-    retry: 'no',
   },
   NOT_FOUND: {
     status: 404,
     cause: 'the project has no such user, or what else the message names',
     remedy: 'treat the user as removed',
-    retry: 'no',
   },
   /** A code of its own, so that no caller takes a wrong path for a removed user. */
   PATH_NOT_FOUND: {
     status: 404,
     cause: 'nothing is at this path; this says nothing about a user',
     remedy: 'correct the path',
-    retry: 'no',
   },
   METHOD_NOT_ALLOWED: {
     status: 405,
     cause: 'the path does not have this method',
     remedy: 'use a method of the header `Allow`',
-    retry: 'no',
   },
   REQUEST_TIMEOUT: {
     status: 408,
     cause: 'the request did not arrive in time',
     remedy: 'send it again',
-    retry: 'yes',
   },
   DOCUMENT_NOT_FOUND: {
     status: 404,
     cause: 'no document has this `documentId`',
     remedy: '[add](graphql.md#documents-by-id) it to `DOCUMENTS_DIR`',
-    retry: 'then',
   },
   /** Over application/json it is 200 (graphql/plugin.ts). */
   PERSISTED_QUERY_NOT_FOUND: {
     status: 404,
     cause: 'the hash of this automatic persisted query is not known',
     remedy: 'send the query with its hash, as client libraries do',
-    retry: 'with the query',
   },
   CONFLICT: {
     status: 409,
     cause:
       'another user, `extensions.userId`, has the external ID or the identity; or the user has another external ID, or is in a state that the message names',
     remedy: 'use that user, or merge the two; `updateUser` gives another external ID',
-    retry: 'no',
   },
   CURSOR_EXPIRED: {
     status: 410,
     cause: 'changes after the cursor are gone',
     remedy: '[start again](changes.md#start-without-a-gap)',
-    retry: 'no',
   },
   /** A retry with the key cannot succeed. */
   IDEMPOTENCY_KEY_REUSED: {
     status: 409,
     cause: 'the idempotency key was used for another request',
     remedy: 'use a new key for each change',
-    retry: 'no',
   },
   PAYLOAD_TOO_LARGE: {
     status: 413,
     cause: 'the body is larger than the route [accepts](limits.md)',
     remedy: 'send a smaller body',
-    retry: 'no',
   },
   UNSUPPORTED_MEDIA_TYPE: {
     status: 415,
     cause: 'the body is not sent as JSON',
     remedy: 'send `Content-Type: application/json`',
-    retry: 'no',
   },
   RATE_LIMITED: {
     status: 429,
     cause:
       'the project exceeds its rate limit; or too many authentications from this address or with this App ID have failed',
-    remedy: 'send less often; check the credentials',
-    retry: AFTER,
+    remedy: 'wait `retryAfter` seconds, and send less often; check the credentials',
   },
   HEADERS_TOO_LARGE: {
     status: 431,
     cause: 'the headers are more than 16 KiB, or more than 100',
     remedy: 'send fewer headers',
-    retry: 'no',
   },
   UNAVAILABLE: {
     status: 503,
     cause:
       'the service starts, stops or is overloaded; the database is away or full; what the request changes is locked; or the request waited too long. Nothing was done, unless the message says that this is unknown',
-    remedy: 'wait, and send it again',
-    retry: `${AFTER}; if the outcome is unknown, ${ONCE}`,
+    remedy: 'wait `retryAfter` seconds, and send it again; if the outcome is unknown, a change only with its key',
   },
   /** Its message is for the operator, not for the caller. */
   INTERNAL_SERVER_ERROR: {
     status: 500,
     cause: 'the service failed; its log has the reason',
-    remedy: 'tell the operator the `X-Request-Id`',
-    retry: `with longer pauses; ${ONCE}`,
+    remedy: 'send it again with longer pauses, a change only with its key; tell the operator the `X-Request-Id`',
   },
 } satisfies Record<string, Meaning>;
 
