@@ -8,8 +8,10 @@ import { FIRST_DAY, LAST_DAY, syntheticUsers } from '../users/synthetic-users.js
 
 const DEMO_USERS = 200;
 const DEMO_SEED = 1;
-/** In how much time before now some of them have signed up: less than a chart shows. */
+/** In how much time before now those by Google have signed up: less than a chart shows. */
 const RECENT_MS = 28 * 86_400_000;
+/** In each of so many months until now one or two have signed up by passkey. */
+const MONTHS = 24;
 
 /**
  * Returns the credentials of the demo project, or null if there is none or its credentials are no longer valid. The first start on a
@@ -39,18 +41,26 @@ async function createDemo(services: Services, path: string): Promise<Credentials
   return credentials;
 }
 
-/**
- * Users of any day, as the documentation shows them, except that those with a passkey have come in the last weeks: the dashboard shows who
- * has signed up lately.
- */
+/** Users of any day, as the documentation shows them, but for two methods: what shows a time until now has some to show. */
 function* demoUsers(now: number): Generator<UserRecord> {
-  const lately = (day: Date) => new Date(now - RECENT_MS * ((LAST_DAY - day.getTime()) / (LAST_DAY - FIRST_DAY)));
+  let passkeys = 0;
   for (const user of syntheticUsers(DEMO_USERS, DEMO_SEED)) {
-    const { authMethod, createdAt, lastLogin } = user;
-    yield authMethod !== 'passkey'
-      ? user
-      : { ...user, createdAt: createdAt && lately(createdAt), lastLogin: lastLogin && lately(lastLogin) };
+    if (user.authMethod === 'google') yield movedTo(user, now - RECENT_MS, now, now);
+    else if (user.authMethod !== 'passkey') yield user;
+    else {
+      const month = new Date(now).getUTCMonth() - (passkeys % MONTHS);
+      const startOf = (month: number) => Date.UTC(new Date(now).getUTCFullYear(), month);
+      yield movedTo(user, startOf(month), Math.min(startOf(month + 1), now), now);
+      passkeys += 1;
+    }
   }
+}
+
+/** The user, registered between two instants, and logged in until `now`. */
+function movedTo({ createdAt, lastLogin, ...user }: UserRecord, from: number, to: number, now: number): UserRecord {
+  const moved = (day: Date | null, end: number) =>
+    day && new Date(from + (end - from) * ((day.getTime() - FIRST_DAY) / (LAST_DAY - FIRST_DAY)));
+  return { ...user, createdAt: moved(createdAt, to), lastLogin: moved(lastLogin, now) };
 }
 
 async function readDemo(path: string): Promise<Credentials | null> {

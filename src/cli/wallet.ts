@@ -10,16 +10,16 @@ import {
   type WalletQuestion,
   walletObject,
 } from '../domain/wallets.js';
-import { counted, fromUnknown } from '../errors.js';
+import { AppError, counted, fromUnknown } from '../errors.js';
 import { fileArgument, openInput, projectOption } from './arguments.js';
 import type { Result } from './door.js';
 import type { CommandContext, Tools } from './rows.js';
 import { writeToStdout } from './terminal.js';
 
 const VERIFY_HELP = `
-One wallet per line: a JSON object, or only an address.
-  {"address":"G…","user_id":42}
-  0x…
+One wallet per line: a JSON object, or only an address. Or CSV with a line of titles.
+  {"address":"G…","user_id":42}         address,user_id
+  0x…                                   G…,42
 Each has a line of output, in the same order. \`line\` is its number in the input:
   {"line":1,"address":"G…","verdict":"VERIFIED","user_id":42,"network":"stellar",
    "wallet_type":"custodial","auth_method":"email"}   (on one line)
@@ -40,6 +40,7 @@ export function addWalletCommands(program: Command, { act }: CommandContext): vo
     examples: [
       'wallet verify --project app_1 wallets.ndjson > verdicts.ndjson',
       'wallet verify --project app_1 - < addresses.txt',
+      'wallet verify --project app_1 wallets.csv',
     ],
     takes: [fileArgument(), projectOption()],
     unit: 'lines',
@@ -94,7 +95,7 @@ async function verifyWallets(
 
   // An unknown project is told before anything is read.
   await verifyLines([]);
-  for await (const answers of inOrder(walletLines(chunks), verifyLines)) {
+  for await (const answers of inOrder(walletBatches(chunks), verifyLines)) {
     signal.throwIfAborted();
     for (const answer of answers) count(report, answer);
     await writeToStdout(answers.map((answer) => `${JSON.stringify(answer)}\n`).join(''));
@@ -120,21 +121,82 @@ function verdictOn(owner: Owner | null) {
   };
 }
 
-/** The lines of the input in batches. */
-async function* walletLines(input: AsyncIterable<Buffer>): AsyncGenerator<WalletLine[]> {
-  let number = 0;
+/** The wallets of the input in batches. */
+async function* walletBatches(input: AsyncGenerator<Buffer>): AsyncGenerator<WalletLine[]> {
+  const { isCsv, all } = await lookAt(input);
   let batch: WalletLine[] = [];
-  for await (const lines of splitLines(input)) {
-    for (const line of lines) {
-      number += 1;
-      const wallet = readLine(line);
-      if (wallet !== null) batch.push({ line: number, wallet });
+  for await (const wallets of isCsv ? walletsOfCsv(all) : walletsOfLines(all)) {
+    for (const wallet of wallets) {
+      batch.push(wallet);
       if (batch.length < MAX_WALLETS) continue;
       yield batch;
       batch = [];
     }
   }
   if (batch.length > 0) yield batch;
+}
+
+/** As much of the input is looked at for its first line. */
+const LOOK_BYTES = 65_536;
+/** A first line with a delimiter, or the title alone. Neither JSON nor an address is one. */
+const CSV = /^(?!\{)(.*[,;\t|]|"?address"?$)/i;
+
+/** Whether the input is CSV, in any encoding, and all of it. Later lines are not waited for. */
+async function lookAt(input: AsyncGenerator<Buffer>): Promise<{ isCsv: boolean; all: AsyncGenerator<Buffer> }> {
+  const chunks: Buffer[] = [];
+  let line: string | undefined;
+  for (let text = ''; line === undefined && text.length < LOOK_BYTES; ) {
+    const { done, value } = await input.next();
+    if (done) break;
+    chunks.push(value);
+    text += value.toString('latin1').replaceAll('\0', '');
+    // Without a byte order mark.
+    line = /^[^\w{"]*(.*?)\s*[\r\n]/.exec(text)?.[1];
+  }
+  async function* all() {
+    yield* chunks;
+    yield* input;
+  }
+  return { isCsv: CSV.test(line ?? ''), all: all() };
+}
+
+async function* walletsOfLines(input: AsyncIterable<Buffer>): AsyncGenerator<WalletLine[]> {
+  let number = 0;
+  for await (const lines of splitLines(input))
+    yield lines.flatMap((line) => {
+      number += 1;
+      const wallet = orMalformed(() => readLine(line));
+      return wallet === null ? [] : [{ line: number, wallet }];
+    });
+}
+
+/** No other column is taken: one that names the user in another way would be a question about any user. */
+const TITLES = ['address', 'address,user_id', 'address,userid'];
+
+async function* walletsOfCsv(input: AsyncIterable<Buffer>): AsyncGenerator<WalletLine[]> {
+  const { readFile } = await import('../users/moving/read.js');
+  const { form, records } = await readFile(input, {
+    ...{ name: 'wallets', title: 'wallets', idFields: [], fields: ['address', 'user_id', 'userid'] },
+    toPerson: () => 'wallets',
+    checkTitles(titles) {
+      if (TITLES.includes([...titles].sort().join())) return;
+      const message = `CSV: got the titles ${titles.join(', ')}; expected "address", or "address" and "user_id".`;
+      throw new AppError('BAD_USER_INPUT', message);
+    },
+  });
+  const asksForUser = form.titles?.length === 2;
+  for await (const some of records)
+    yield some.map(({ place, read }) => ({
+      line: place,
+      wallet: orMalformed(() => walletOfCells(read(), asksForUser)),
+    }));
+}
+
+/** An empty cell is null, which is refused: a caller lost the ID. */
+function walletOfCells({ address, user_id, userid }: Record<string, unknown>, asksForUser: boolean) {
+  const cell = user_id ?? userid ?? null;
+  const userId = typeof cell === 'string' && /^\d{1,15}$/.test(cell) ? Number(cell) : cell;
+  return readWalletObject(parse(walletObject, { address, ...(asksForUser && { user_id: userId }) }));
 }
 
 /** The input, and how much of it has been read, if its length is known. */
@@ -149,12 +211,16 @@ function countBytes(input: Awaited<ReturnType<typeof openInput>>) {
   return { chunks: chunks(), fraction: () => (isStored(input) ? { fraction: readBytes / input.bytes } : {}) };
 }
 
-/** The wallet of a line; null for an empty line. */
+/** The wallet of a line; null for an empty line. BAD_USER_INPUT. */
 function readLine(line: Line): WalletQuestion | MalformedWallet | null {
+  const text = textOf(line);
+  if (text === '') return null;
+  return readWalletObject(text.startsWith('{') ? parse(walletObject, parseJson(text)) : { address: text });
+}
+
+function orMalformed<Wallet>(read: () => Wallet): Wallet | MalformedWallet {
   try {
-    const text = textOf(line);
-    if (text === '') return null;
-    return readWalletObject(text.startsWith('{') ? parse(walletObject, parseJson(text)) : { address: text });
+    return read();
   } catch (error) {
     const known = fromUnknown(error);
     if (known.code !== 'BAD_USER_INPUT') throw error;

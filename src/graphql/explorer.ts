@@ -7,13 +7,16 @@ import type { Services } from '../context.js';
 import { userFilter } from '../domain/filters.js';
 import type { Credentials } from '../domain/projects.js';
 import type { User } from '../domain/users.js';
-import { pagePolicy } from '../http/public-routes.js';
+import { pagePolicy, SITE } from '../http/public-routes.js';
 
 /** GraphiQL, as explorer-page.js makes it. It opens with examples; in demo mode also with credentials and IDs that exist. */
 export async function createExplorer(services: Services) {
   // Nine megabytes, which a service without GraphiQL does not load.
   const page = await readFile(new URL('./explorer.html.gz', import.meta.url)).then(promisify(gunzip));
-  const template = page.toString().replace('</head>', () => `${HEAD}</head>`);
+  const template = page
+    .toString()
+    .replace('</head>', () => `${HEAD}</head>`)
+    .replace('<div id="root">', (root) => SITE.header + root);
   let rendered: { key: string; page: ReturnType<typeof render> } | undefined;
 
   return async (demo: Credentials | null) => {
@@ -39,15 +42,22 @@ function render(template: string, options: GraphiQLOptions) {
 
 /** GraphiQL has no option for this: on a phone, the editor stands above the answer; tabs stay in place, or the first click on each would miss. */
 const HEAD = `
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<style>
+${SITE.viewport}
+<style>${SITE.style}
+  :root { color-scheme: light dark; }
+  #body { display: flex; flex-direction: column; height: 100dvh; }
+  #root { flex: 1; min-height: 0; }
+  #root > *, #root .graphiql-container { height: 100%; }
+  .site { color: light-dark(#3b4b68, #b7c2d7); }
+  .graphiql-container .graphiql-logo { display: none; }
+  .error-docs { text-decoration: underline; cursor: pointer; }
   .graphiql-tab { transform: none !important; }
   @media (max-width: 720px) {
     .graphiql-container { --sidebar-width: 44px; }
     .graphiql-container .graphiql-main, .graphiql-container #graphiql-session { flex-direction: column; }
     .graphiql-container .graphiql-sessions { margin: 6px 6px 6px 0; min-height: 0; }
     .graphiql-container .graphiql-plugin { max-width: none !important; min-height: 45%; }
-    .graphiql-container .graphiql-logo, .graphiql-container .graphiql-horizontal-drag-bar { display: none; }
+    .graphiql-container .graphiql-horizontal-drag-bar { display: none; }
     .graphiql-container .graphiql-query-editor { padding: 8px; column-gap: 8px; }
   }
 </style>
@@ -88,12 +98,11 @@ function explorerOptions(demo: Credentials | null, exampleUser: typeof PLACEHOLD
     : '# Put the App ID and the App Secret of a\n# project below, under Headers. Then re-fetch\n# the schema: Ctrl+Shift+R.';
   const example = (query: string, variables: object) => ({ query, variables: asWritten(variables), headers });
   return {
-    title: 'userdir',
-    logo: LOGO,
     defaultTabs: [
       { query: `${hint}\n${NEWEST_USERS}`, headers },
       example(RECORD_LOGIN, { input: { authMethod: 'email', authValue: 'rosalind@example.com' }, key: null }),
       example(WALK_BY_CURSOR, { after: null }),
+      example(PAGE_BY_DATES, { ...lastYear(), page: 1 }),
       example(SEARCH_USERS, { email, address }),
       example(VERIFY_WALLET, { address, userId: id }),
       example(DELETE_USER, { id, really: false }),
@@ -107,11 +116,14 @@ function explorerOptions(demo: Credentials | null, exampleUser: typeof PLACEHOLD
   };
 }
 
-const asWritten = (value: object) => JSON.stringify(value, null, 2);
+/** The time until now in which the demo project has sign-ups by passkey in each month. */
+function lastYear() {
+  const startDate = new Date();
+  startDate.setUTCFullYear(startDate.getUTCFullYear() - 1);
+  return { startDate: startDate.toISOString().slice(0, 10), endDate: new Date().toISOString().slice(0, 10) };
+}
 
-const LOGO =
-  '<svg viewBox="0 0 24 24" width="28" height="28" fill="none" stroke="currentColor" stroke-width="1.8" stroke-linecap="round">' +
-  '<circle cx="9" cy="8" r="3.5"/><path d="M2.5 20c0-4 3-6.5 6.5-6.5s6.5 2.5 6.5 6.5"/><path d="M18 8h4M18 12h4M19 16h3"/></svg>';
+const asWritten = (value: object) => JSON.stringify(value, null, 2);
 
 const NEWEST_USERS = `# Ctrl+Space completes, Ctrl+Enter runs; the
 # book on the left explains every field.
@@ -162,6 +174,32 @@ query WalkByCursor($after: String) {
       id
       loginMethod
       createdAt
+    }
+  }
+}
+`;
+
+const PAGE_BY_DATES = `# By passkey, from the first day to the last,
+# both included. Without dates: at any time.
+query PageByDates(
+  $startDate: String
+  $endDate: String
+  $page: Int!
+) {
+  userPage(
+    filter: {
+      startDate: $startDate
+      endDate: $endDate
+      loginMethods: [PASSKEY]
+    }
+    page: $page
+    limit: 5
+  ) {
+    totalUser
+    users {
+      id
+      createdAt
+      lastLogin
     }
   }
 }

@@ -21,7 +21,7 @@ for (const figure of document.querySelectorAll('figure')) {
   const button = document.createElement('button');
   button.type = 'button';
   button.textContent = 'Copy';
-  button.setAttribute('aria-label', `Copy: ${figure.querySelector('figcaption').textContent}`);
+  button.setAttribute('aria-label', `Copy: ${figure.querySelector('figcaption').firstChild.textContent}`);
   const code = figure.querySelector('code');
   button.onclick = async () => {
     try {

@@ -88,8 +88,17 @@ md.renderer.rules.fence = (tokens, at) => {
   const file = words.join(' ') || undefined;
   const caption = file === 'variables' ? 'Variables' : (file ?? LANGUAGES[kind] ?? kind);
   const name = escapeHtml(caption);
-  return `<figure><figcaption>${name}</figcaption><pre tabindex="0"><code>${colour(content, kind)}</code></pre></figure>\n`;
+  return `<figure><figcaption>${name}${kind === 'graphql' ? tryLink(content, tokens[at + 1]) : ''}</figcaption><pre tabindex="0"><code>${colour(content, kind)}</code></pre></figure>\n`;
 };
+
+/** Opens a sample with the variables that follow it. */
+function tryLink(query, next) {
+  const variables = next?.info === 'json variables' ? next.content : '';
+  return partOf(
+    'graphiql',
+    `<a href="/graphql?${escapeHtml(`${new URLSearchParams({ query, variables })}`)}">Open in GraphiQL</a>`,
+  );
+}
 
 /* Links. */
 

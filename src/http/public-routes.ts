@@ -12,6 +12,17 @@ export function pagePolicy(sources: Record<string, string>): string {
   return `default-src 'none'; connect-src 'self'; img-src 'self' data:; ${more.join('')}base-uri 'none'; form-action 'none'; frame-ancestors 'none'`;
 }
 
+/** What a page that others have made needs to be one of this site. Its header is as that of the guides (guides/make-guides.js). */
+export const SITE = {
+  viewport: '<meta name="viewport" content="width=device-width, initial-scale=1">',
+  header:
+    '<header class="site"><a href="/">userdir</a><nav aria-label="Documentation"><a href="/docs">Documentation</a></nav></header>',
+  style: `
+.site { display: flex; gap: 16px; align-items: baseline; padding: 12px 20px; border-bottom: 1px solid #8884; font: 15px system-ui, sans-serif; }
+.site a { color: inherit; text-decoration: none; }
+.site > a { font-weight: 600; }`,
+};
+
 /** A page with the credentials of the demo project for its scripts. They stand in the page and not in a script, which a page of another site could load. */
 export function withDemo(html: string, demo: Credentials): string {
   const meta = `<meta name="demo" content="${escapeHtml(JSON.stringify(demo))}">`;

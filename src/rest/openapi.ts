@@ -4,7 +4,7 @@ import type { FastifyInstance } from 'fastify';
 import { createJsonSchemaTransform, createJsonSchemaTransformObject } from 'fastify-type-provider-zod';
 import type { z } from 'zod';
 import { ERROR_CODES } from '../errors.js';
-import { type DemoCredentials, pagePolicy, withDemo } from '../http/public-routes.js';
+import { type DemoCredentials, pagePolicy, SITE, withDemo } from '../http/public-routes.js';
 
 const DESCRIPTION = `The users of one project: the one whose App ID and App Secret come with the request. For backends only.
 
@@ -102,7 +102,7 @@ export async function serveOpenApi(
       // The assets have their own Cache-Control, which this replaces.
       reply.header('cache-control', 'no-store');
       if (typeof payload !== 'string') return payload;
-      const page = payload.replace('</head>', `${VIEWPORT}</head>`).replace('<body>', `<body>${HEADER}`);
+      const page = payload.replace('</head>', `${SITE.viewport}</head>`).replace('<body>', `<body>${SITE.header}`);
       const demo = demoCredentials(request);
       return demo === null ? page : withDemo(page, demo);
     });
@@ -172,15 +172,7 @@ function describeExamples(document: Document): Document {
   return document;
 }
 
-const VIEWPORT = '<meta name="viewport" content="width=device-width, initial-scale=1">';
-/** As the guides have it (guides/make-guides.js). */
-const HEADER =
-  '<header class="site"><a href="/">userdir</a><nav aria-label="Documentation"><a href="/docs">Documentation</a></nav></header>';
-
-const THEME = `
-.site { display: flex; gap: 16px; align-items: baseline; padding: 12px 20px; border-bottom: 1px solid #8884; font: 15px system-ui, sans-serif; }
-.site a { color: inherit; text-decoration: none; }
-.site > a { font-weight: 600; }
+const THEME = `${SITE.style}
 /* The bar on top shows the logo of Swagger and asks for other documents. There is one server, and no answer has links. */
 .swagger-ui :is(.topbar, .servers-title, .servers, .response-col_links, .info hgroup > a) { display: none !important; }
 .swagger-ui .scheme-container { padding: 0 0 20px; background: none; box-shadow: none; }

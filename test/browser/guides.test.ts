@@ -171,6 +171,24 @@ describe.skipIf(!hasBrowser)('the documentation in a browser', () => {
     await page.context().close();
   });
 
+  test('a sample of GraphQL opens in GraphiQL with its variables, and stays open alone when the page is loaded again', async () => {
+    shown = project;
+    await using opened = await openPage('/docs/graphql');
+    const { page } = opened;
+    const sample = page.locator('figure').filter({ hasText: 'mutation RecordLogin(' });
+    await sample.getByRole('link', { name: 'Open in GraphiQL' }).click();
+    const tabs = page.getByRole('tab', { name: /^RecordLogin/ });
+    for (const _ of ['opened', 'loaded again']) {
+      const selected = page.getByRole('tab', { selected: true });
+      await until(() => selected.innerText()).toBe('RecordLogin');
+      await until(() => page.getByRole('region', { name: 'Variables' }).innerText()).toContain('customer-17');
+      // The other is one of the examples.
+      expect(await tabs.count()).toBe(2);
+      await page.reload();
+    }
+    shown = null;
+  });
+
   test('on a phone the list of pages is behind a button, and a page that is not there leads on', async () => {
     const page = await browser.newPage({ viewport: { width: 390, height: 800 } });
     await page.goto(`${app.url}/docs/nothing`);

@@ -78,6 +78,7 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
         ['NewestUsers', '"totalCount": 5'],
         ['RecordLogin', '"loginCount": '],
         ['WalkByCursor', '"hasNextPage": true'],
+        ['PageByDates', '"totalUser": 0'],
         ['SearchUsers', '"authValue": "radia@example.com"'],
         ['VerifyWallet', '"exists": true'],
         ['DeleteUser', '"data": {}'],
@@ -143,6 +144,11 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
       await write(page, 'Headers', '{ "service-app-id": "app_unknown", "service-app-secret": "wrong" }');
       await run(page);
       await expectAnswer(page).toContain('UNAUTHENTICATED');
+      const popup = page.waitForEvent('popup');
+      await page.locator('.result-window').getByText('/docs/errors#UNAUTHENTICATED').click();
+      await (await popup).waitForURL('**/docs/errors#UNAUTHENTICATED');
+      await page.getByRole('banner').getByRole('link', { name: 'Documentation' }).click();
+      await page.waitForURL('**/docs');
     });
   });
 

@@ -100,6 +100,8 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
     const SHOWN = /^\d+\.\d+\.\d+$/m;
     /** Builds, where no build has ended. */
     const runVersion = () => npm(checkout(), ['run', '-s', 'userdir', '--', '--version']);
+    /** Builds, where anything has changed since. */
+    const start = () => npm(checkout(), ['-s', 'start', '--', '--help']);
     async function findingOfBuild(): Promise<Json> {
       const { findings } = JSON.parse((await userdir('doctor', '--json')).stdout);
       return findings.find(({ id }: Json) => id === 'build');
@@ -116,13 +118,14 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
 
     test('that fails is not one, for any command, and the next one is', async () => {
       const before = await readFile(join(checkout(), 'dist/errors.js'));
-      await failIn('src/errors.ts', () => npm(checkout(), ['run', '-s', 'build']));
+      await failIn('src/errors.ts', start);
       expect(await readFile(join(checkout(), 'dist/errors.js'))).toEqual(before);
       const { code, stdout, stderr } = await userdir('serve');
       expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
       expect(stderr).toMatch(/^userdir: the build has not ended\. Run .*npm run build.*\n$/);
       expect((await runVersion()).stdout).toMatch(SHOWN);
       expect(await findingOfBuild()).toMatchObject({ status: 'passed' });
+      expect((await start()).stderr).toBe('Built already, starting.\n');
     });
 
     test.each([

@@ -94,6 +94,35 @@ test('malformed lines have a reason, never repeat an address, and end the comman
   );
 });
 
+test('CSV is read in any encoding by its titles, and a row that asks without a user ID is malformed', async () => {
+  const rows = [
+    `\ufeffAddress;userId\r`,
+    `${MINE};${owner}\r`,
+    `"${WALLET}";${owner}`,
+    '',
+    `${MINE};`,
+    `hello;${owner}`,
+  ];
+  const { code, stdout, stderr } = await verify(Buffer.from(rows.join('\n'), 'utf16le'));
+  expect([code, stderr.split('\n').at(-2)]).toEqual([1, 'Verified 1, not owned 1, malformed 2.']);
+  expect(linesOf(stdout)).toEqual([
+    { line: 2, address: MINE, ...VERIFIED, user_id: owner },
+    { line: 3, address: WALLET, verdict: 'NOT_OWNED' },
+    { line: 5, verdict: 'MALFORMED', reason: 'user_id: got null, expected a whole number, 1 and up' },
+    { line: 6, verdict: 'MALFORMED', reason: 'it begins neither with G (Stellar) nor with 0x (Ethereum)' },
+  ]);
+  const [alone] = linesOf((await verify(`address\n${MINE}`)).stdout);
+  expect(alone).toMatchObject({ line: 2, verdict: 'VERIFIED' });
+  for (const [titles, message] of [
+    ['address,uid', /CSV: got the titles address, uid; expected "address", or "address" and "user_id"\./],
+    [`${MINE},${owner}`, /needs a line of titles/],
+  ] as const) {
+    const refused = await verify(`${titles}\n${MINE},${owner}\n`);
+    expect([refused.code, refused.stdout]).toEqual([2, '']);
+    expect(refused.stderr).toMatch(message);
+  }
+});
+
 test('several batches from a file, with the report as JSON', async () => {
   const addresses = Array.from({ length: 1_301 }, (_, index) => (index % 3 === 0 ? MINE : ethereumAddress(index + 10)));
   const file = join(folder, 'addresses.txt');
