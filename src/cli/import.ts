@@ -281,24 +281,26 @@ async function openReport(path: string) {
   };
 }
 
-function importReport(report: ImportReport, { skipInvalid, dryRun }: ImportParams): string {
+function importReport(report: ImportReport, { project, skipInvalid, dryRun }: ImportParams): string {
   const { imported, created, updated, unchanged, skipped, failed, bans, import_id } = report;
   const faults = report.error_kinds.map(({ error, lines, first }) => {
     const more = lines > first.length ? ` and ${(lines - first.length).toLocaleString('en')} more` : '';
     return `${lines === 1 ? 'line' : 'lines'} ${first.join(', ')}${more}: ${error}`;
   });
   const moved = 'people' in report ? summaryOf(report as ImportReport & MoveSummary, dryRun) : [];
-  if (dryRun)
-    return [
-      ...faults,
-      ...moved,
-      `Nothing was imported: this was a dry run. ${imported} would be, ${failed} failed.`,
-    ].join('\n');
   const outcomes = imported === created ? '' : ` Created ${created}, updated ${updated}, unchanged ${unchanged}.`;
+  const would = `Nothing was imported: this was a dry run. ${imported} would be, ${failed} failed.${outcomes}`;
+  if (dryRun) return [...faults, ...moved, skipped === 0 ? would : `${would} Skipped ${skipped}.`].join('\n');
   const banned = bans === undefined ? '' : ` Added ${counted(bans, 'ban')}.`;
   const counts = `Imported ${imported}, skipped ${skipped}, failed ${failed}.${outcomes}${banned}`;
-  const undo = moved.length > 0 && import_id !== null ? [`To undo it: ${COMMAND} user import --undo ${import_id}`] : [];
-  return [...faults, ...moved, counts, ...skippedLines(report, skipInvalid), ...undo].join('\n');
+  const undo = `To undo it: ${COMMAND} user import --project ${project} --undo ${import_id}`;
+  return [
+    ...faults,
+    ...moved,
+    counts,
+    ...skippedLines(report, skipInvalid),
+    ...(moved.length > 0 && import_id !== null ? [undo] : []),
+  ].join('\n');
 }
 
 /** What is in the files of another system. */

@@ -14,19 +14,19 @@ export const AUTH_METHODS: Readonly<Record<string, readonly string[]>> = {
   passkey: ['fido', 'fido2', 'securitykey', 'webauthn'],
   wallet: ['ethereum', 'metamask', 'siwe', 'stellar', 'walletconnect', 'web3'],
   amazon: [],
-  apple: ['appleid'],
+  apple: ['appleid', 'appleidapple'],
   bitbucket: [],
   discord: ['discordapp'],
   facebook: ['fb'],
   farcaster: [],
   github: [],
   gitlab: [],
-  google: ['gmail', 'googleplus'],
+  google: ['accountsgoogle', 'gmail', 'googleplus'],
   instagram: [],
   kakao: ['kakaotalk'],
   line: [],
   linkedin: [],
-  microsoft: ['azure', 'azuread', 'live', 'microsoftonline', 'windowslive'],
+  microsoft: ['azure', 'azuread', 'live', 'loginmicrosoftonline', 'microsoftonline', 'windowslive'],
   naver: [],
   paypal: [],
   reddit: [],
@@ -54,6 +54,8 @@ const LONG_NAMES = NAMES.filter((name) => name === 'email' || name.length >= 6);
 const AROUND =
   /^(?:(?:oauth2?|oidc|openid|social|(?:log|sign)[ ._-]?in[ ._-]?with)[ ._-]?)?(.+?)(?:[ ._-]?(?:oauth2?|oidc|openid[ ._-]?connect)|\.com)?$/;
 
+/** The address of a provider of OpenID Connect. */
+const ISSUER = /^https?:\/\/([^/:]+).*$/;
 /** What other systems call the method `phone`. A project may have logins with these names as well. */
 const PHONES = new Set(['mobile', 'phonenumber', 'sms', 'tel']);
 /** A phone number with its country: E.164. */
@@ -61,7 +63,7 @@ export const PHONE_NUMBER = /^\+[1-9]\d{6,14}$/;
 
 /** The one name here of a method or a provider of another system: `google` of `google-oauth2`. */
 export function methodNamed(text: string): string {
-  const lower = text.trim().toLowerCase();
+  const lower = text.trim().toLowerCase().replace(ISSUER, '$1');
   const bare = bareName(lower);
   if (PHONES.has(bare)) return 'phone';
   return NAME_OF.get(bare) ?? lower.replace(/[^a-z0-9._-]+/g, '-').replace(/^[^a-z0-9]+|-+$/g, '');

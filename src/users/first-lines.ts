@@ -1,18 +1,17 @@
 import { hash } from 'node:crypto';
-import { type Identity, identityText } from '../domain/identities.js';
 
-/* Finds the lines of a file that are of one user: which of them is right, nothing tells. */
+/* Finds the lines of a file that are of one user, by identity or external id: which of them is right, nothing tells. */
 
 /** The numbers of a slot: half of a digest in each of two, and the line; a slot without a line is free. */
 const WIDTH = 3;
 const FIRST_SLOTS = 2 ** 12;
-/** 96 MiB, for six million identities: the memory of an import does not grow with its file. */
+/** 96 MiB, for six million texts: the memory of an import does not grow with its file. */
 const MOST_SLOTS = 2 ** 23;
 const FULLEST = 0.75;
 
 export type FirstLines = ReturnType<typeof createFirstLines>;
 
-/** Remembers the first line of each identity. It compares digests of 64 bits, because identities are long. */
+/** Remembers the first line of each text. It compares digests of 64 bits, because the texts are long. */
 export function createFirstLines() {
   let slots = FIRST_SLOTS;
   let table = new Uint32Array(WIDTH * slots);
@@ -37,10 +36,10 @@ export function createFirstLines() {
   }
 
   return {
-    /** An earlier line that has one of the identities of a line, and the place of that one; null if this line is the first with each of them. */
-    earlierThan(line: number, identities: readonly Identity[]): { line: number; place: number } | null {
-      const digests = identities.map((identity) => {
-        const digest = hash('sha256', identityText(identity), 'buffer');
+    /** An earlier line that has one of the texts of a line, and the place of that one; null if this line is the first with each of them. */
+    earlierThan(line: number, texts: readonly string[]): { line: number; place: number } | null {
+      const digests = texts.map((text) => {
+        const digest = hash('sha256', text, 'buffer');
         return [digest.readUInt32LE(0), digest.readUInt32LE(4)] as const;
       });
       for (const [place, digest] of digests.entries()) {
@@ -55,7 +54,7 @@ export function createFirstLines() {
       return null;
     },
 
-    /** Begins anew where `more` identities may fill it: the database alone compares lines so far apart. */
+    /** Begins anew where `more` texts may fill it: the database alone compares lines so far apart. */
     makeRoom(more: number): void {
       if (entries + more <= FULLEST * MOST_SLOTS) return;
       table.fill(0);

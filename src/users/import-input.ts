@@ -1,10 +1,11 @@
 import { setImmediate as nextTick } from 'node:timers/promises';
-import { MAX_IDENTITIES } from '../domain/identities.js';
+import { identityText, MAX_IDENTITIES } from '../domain/identities.js';
 import { isStored, type LineRecord, parseLine, type SourceLine, type SpoolFile } from '../domain/import-format.js';
 import { splitLines } from '../domain/lines.js';
 import { fromUnknown } from '../errors.js';
 import { createFirstLines, type FirstLines } from './first-lines.js';
-import { fail, type ParsedLine, type PreparedBatch, prepareBatch, type RunningReport } from './import-lines.js';
+import { type ParsedLine, type PreparedBatch, prepareBatch } from './import-lines.js';
+import { fail, type RunningReport } from './import-report.js';
 import type { Move } from './moving/move.js';
 
 /* Reads the input of an import, in batches of lines of different users. */
@@ -58,7 +59,7 @@ export async function* parsedBatches(
       if (batch.length < BATCH_SIZE) continue;
       yield batch;
       batch = [];
-      firstLines.makeRoom(MAX_IDENTITIES * BATCH_SIZE);
+      firstLines.makeRoom((MAX_IDENTITIES + 1) * BATCH_SIZE);
     }
     progress(number, isStored(input) ? start + (share * bytes) / input.bytes : undefined);
     // Gives the socket time.
@@ -120,10 +121,13 @@ function parseOrReport(line: SourceLine, report: RunningReport, firstLines: Firs
   try {
     const record = line.read();
     if (record === null || 'ban' in record) return record;
-    const identities = [record.user, ...(record.user.linked ?? [])];
-    const earlier = firstLines.earlierThan(line.number, identities);
+    const { linked = [], externalId } = record.user;
+    const texts = [record.user, ...linked].map(identityText);
+    // No method has no name.
+    const earlier = firstLines.earlierThan(line.number, [...texts, ...(externalId === null ? [] : [` ${externalId}`])]);
     if (earlier === null) return record;
-    const same = earlier.place === 0 ? 'the same auth_method and auth_value' : 'one of these identities';
+    const other = earlier.place === texts.length ? 'the same external_id' : 'one of these identities';
+    const same = earlier.place === 0 ? 'the same auth_method and auth_value' : other;
     fail(report, place, `Line ${earlier.line} has ${same}.`);
     return null;
   } catch (error) {

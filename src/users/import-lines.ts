@@ -2,6 +2,7 @@ import type { Queryable } from '../db/statements.js';
 import type { BanRecord } from '../domain/bans.js';
 import {
   externalIdTaken,
+  identityText,
   MAX_ACCOUNTS,
   MAX_IDENTITIES,
   tooManyAccounts,
@@ -9,12 +10,19 @@ import {
   type UserRecord,
 } from '../domain/identities.js';
 import type { LineRecord, OnConflict } from '../domain/import-format.js';
-import { splitLines, textOf } from '../domain/lines.js';
 import { show } from '../errors.js';
 import { type ImportedBans, importBans } from './bans.sql.js';
-import { findLinkStates, type Link, linkIdentities } from './import-links.sql.js';
+import { findHolders, findLinkStates, type Holder, type Link, linkIdentities } from './import-links.sql.js';
+import {
+  fail,
+  type ImportReport,
+  type LineOutcome,
+  type LinePlace,
+  lineOf,
+  type RunningReport,
+  type Tell,
+} from './import-report.js';
 import { findUserIds } from './imports.sql.js';
-import type { Spool } from './spool.js';
 import {
   addOrUpdateUsers,
   addUsers,
@@ -27,88 +35,7 @@ import {
 } from './transfers.sql.js';
 import type { ImportChange } from './user-columns.sql.js';
 
-/* Writes the lines of an import, and reports what became of each (transfers.ts reads them). */
-
-export interface ImportReport {
-  /** Users who were written: the sum of the next three. */
-  imported: number;
-  created: number;
-  updated: number;
-  /** Users who had all that their lines give, with `onConflict: 'update'`. */
-  unchanged: number;
-  /** Lines whose user exists, with `onConflict: 'skip'`. */
-  skipped: number;
-  failed: number;
-  /** The first MAX_REPORTED_ERRORS failed lines, in order. */
-  errors: { line: number; error: string }[];
-  /** All failed lines by their error, in the order of the first: at most MAX_ERROR_KINDS kinds, then all others as one. */
-  error_kinds: ErrorKind[];
-  /** Of lines of bans, absent without one: how many identities were banned, were banned already, and bans that have ended. */
-  bans?: number;
-  bans_kept?: number;
-  bans_ended?: number;
-}
-
-/** A report while lines are written. */
-export interface RunningReport extends ImportReport {
-  /** The failed lines that are not yet in the report by line; null without such a report. */
-  failures: LineOutcome[] | null;
-}
-
-/** What became of a line with a user. */
-export interface LineOutcome {
-  readonly line: number;
-  readonly source_id: string | null;
-  readonly user_id: number | null;
-  readonly outcome: 'created' | 'updated' | 'unchanged' | 'skipped' | 'failed';
-  readonly error?: string;
-}
-
-/** Takes what became of lines. */
-export type Tell = (outcomes: readonly LineOutcome[]) => Promise<void>;
-
-/** Does `work`, and tells what became of the lines when it has ended: only of those that failed, if there is one. */
-export async function tellAtEnd(
-  spool: Spool,
-  tell: Tell | null,
-  work: (told: Tell | null) => Promise<unknown>,
-): Promise<void> {
-  if (tell === null) return void (await work(null));
-  await spool.withFile(async (file) => {
-    let hasFailed = false;
-    await work(async (outcomes) => {
-      hasFailed ||= outcomes.some(({ outcome }) => outcome === 'failed');
-      await file.write(outcomes.map((outcome) => `${JSON.stringify(outcome)}\n`).join(''));
-    });
-    for await (const lines of splitLines(file)) {
-      const outcomes = lines.map((line): LineOutcome => JSON.parse(textOf(line)));
-      await tell(outcomes.filter(({ outcome }) => !hasFailed || outcome === 'failed'));
-    }
-  });
-}
-
-/** The fields of a report from its first line of a ban on. */
-export const NO_BANS = { bans: 0, bans_kept: 0, bans_ended: 0 } as const;
-
-export interface ErrorKind {
-  readonly error: string;
-  lines: number;
-  /** The numbers of the first MAX_EXAMPLES lines. */
-  readonly first: number[];
-}
-
-/** Enough to correct a file, and few enough to limit the memory. */
-export const MAX_REPORTED_ERRORS = 1_000;
-const MAX_REASON_LENGTH = 500;
-const MAX_ERROR_KINDS = 20;
-const OTHER_ERRORS = 'Other errors.';
-const MAX_EXAMPLES = 5;
-
-/** The place of a line in its file, and the person's ID in the system that the file is from. */
-export interface LinePlace {
-  readonly line: number;
-  readonly sourceId: string | null;
-}
+/* Writes the lines of an import, or checks them (transfers.ts reads them). */
 
 export interface ParsedLine extends LinePlace {
   readonly record: LineRecord;
@@ -117,56 +44,6 @@ export interface ParsedLine extends LinePlace {
 /** A line with a user. */
 interface UserLine extends LinePlace {
   readonly record: UserRecord;
-}
-
-export function fail(report: RunningReport, { line, sourceId }: LinePlace, reason: string): void {
-  report.failed += 1;
-  report.failures?.push({ line, source_id: sourceId, user_id: null, outcome: 'failed', error: reason });
-  const shown = reason.length <= MAX_REASON_LENGTH ? reason : `${reason.slice(0, MAX_REASON_LENGTH)}…`;
-  const kind = kindOf(report.error_kinds, shown);
-  kind.lines += 1;
-  kind.first.push(line);
-  keepLowest(kind.first, MAX_EXAMPLES, (line) => line);
-  report.errors.push({ line, error: kept(shown) });
-  // Lines do not fail in their order: those that are read wrongly come before those that the database refuses.
-  if (report.errors.length >= 2 * MAX_REPORTED_ERRORS) keepLowest(report.errors, MAX_REPORTED_ERRORS, lineOf);
-}
-
-const lineOf = ({ line }: { line: number }) => line;
-
-function keepLowest<Item>(items: Item[], count: number, of: (item: Item) => number): void {
-  items.sort((one, other) => of(one) - of(other));
-  items.splice(count);
-}
-
-export function newReport(isTold: boolean): RunningReport {
-  return {
-    ...{ imported: 0, created: 0, updated: 0, unchanged: 0 },
-    ...{ skipped: 0, failed: 0, errors: [], error_kinds: [], failures: isTold ? [] : null },
-  };
-}
-
-/** The report at its end, in the order of the lines. */
-export function finishReport({ failures: _, ...report }: RunningReport): ImportReport {
-  const { errors, error_kinds } = report;
-  keepLowest(errors, MAX_REPORTED_ERRORS, lineOf);
-  const isRest = ({ error }: ErrorKind) => Number(error === OTHER_ERRORS);
-  error_kinds.sort((one, other) => isRest(one) - isRest(other) || (one.first[0] ?? 0) - (other.first[0] ?? 0));
-  return report;
-}
-
-function kindOf(kinds: ErrorKind[], error: string): ErrorKind {
-  const isFull = kinds.length >= MAX_ERROR_KINDS;
-  const existing = kinds.find((kind) => kind.error === error) ?? (isFull ? kinds[MAX_ERROR_KINDS] : undefined);
-  if (existing !== undefined) return existing;
-  const kind = { error: isFull ? OTHER_ERRORS : kept(error), lines: 0, first: [] };
-  kinds.push(kind);
-  return kind;
-}
-
-/** Copied through bytes, because a slice of a string keeps the whole string in memory. */
-function kept(text: string): string {
-  return Buffer.from(text).toString();
 }
 
 /** Lines of different users. */
@@ -205,7 +82,7 @@ export async function writeBatch(
   if (bans.length > 0) countBans(report, bans.length, await importBans(db, projectId, bans));
   if (users.lines.length === 0) return created;
   if (onConflict === 'skip' || onConflict === 'fail') await addLines(db, projectId, users, report, onConflict, created);
-  else await updateByHalves(users, onConflict);
+  else await updateByHalves(await asUsers(db, projectId, users), onConflict);
   await tell?.(await outcomesOf());
   return created;
 
@@ -230,9 +107,7 @@ export async function writeBatch(
 
   /** Writes lines by halves while one of them may have the external id of another user, as if they were written one after another. */
   async function updateByHalves(part: PreparedUsers, how: ImportChange): Promise<void> {
-    const left = hasRepeatedExternalId(part)
-      ? part.lines
-      : await updateLines(db, projectId, part, report, how, { created, updated });
+    const left = await updateLines(db, projectId, part, report, how, { created, updated });
     if (left.length === 1) return fail(report, left[0] as UserLine, externalIdTaken().message);
     const middle = left.length >> 1;
     for (const half of [left.slice(0, middle), left.slice(middle)])
@@ -263,14 +138,67 @@ async function addLines(
   await linkIdentities(tx, projectId, without(left, links));
   report.imported += lines.length - left.length;
   report.created += lines.length - left.length;
+  await reportPresent(tx, projectId, left, report, onConflict);
+}
+
+/** Reports lines that were not written, because their users exist or others have their external ids. */
+async function reportPresent(
+  db: Queryable,
+  projectId: number,
+  left: readonly UserLine[],
+  report: RunningReport,
+  onConflict: 'skip' | 'fail',
+): Promise<void> {
   const records = left.map(({ record }) => record);
-  const taken = new Set(await findTaken(tx, projectId, records));
+  const taken = new Set(await findTaken(db, projectId, records));
   for (const [index, line] of left.entries()) {
     const identity = `auth_method ${show(line.record.authMethod)} and this auth_value`;
-    if (taken.has(index + 1)) fail(report, line, externalIdTaken().message);
+    // The external id of another system tells who it is.
+    const isPerson = onConflict === 'skip' && line.sourceId !== null;
+    if (taken.has(index + 1) && !isPerson) fail(report, line, externalIdTaken().message);
     else if (onConflict === 'skip') report.skipped += 1;
     else fail(report, line, `A user with ${identity} exists already.`);
   }
+}
+
+/** Counts what `writeBatch` would do. It writes nothing, and sees nothing of what the batches before would have written. */
+export async function checkBatch(
+  db: Queryable,
+  projectId: number,
+  { users }: PreparedBatch,
+  report: RunningReport,
+  onConflict: OnConflict,
+): Promise<void> {
+  if (users.lines.length === 0) return;
+  const updates = onConflict === 'update' || onConflict === 'replace';
+  const given = updates ? await asUsers(db, projectId, users) : users;
+  const { prepared, links } = await withLinks(db, projectId, given, report, onConflict);
+  const { lines, rows } = prepared;
+  const records = lines.map(({ record }) => record);
+  if (!updates) {
+    const ids = await findUserIds(db, projectId, records);
+    const taken = new Set(await findTaken(db, projectId, records));
+    const left = lines.filter((_, place) => ids[place] !== null || taken.has(place + 1));
+    report.imported += lines.length - left.length;
+    report.created += lines.length - left.length;
+    return reportPresent(db, projectId, left, report, onConflict);
+  }
+  const differences = await findDifferences(db, projectId, rows, onConflict);
+  const isFailed = ({ isTaken, linkedTo }: Difference) => isTaken || linkedTo !== null;
+  const failed = differences.filter(isFailed);
+  for (const { place, linkedTo } of failed)
+    fail(
+      report,
+      lines[place - 1] as UserLine,
+      linkedTo === null ? externalIdTaken().message : linkedElsewhere(linkedTo),
+    );
+  const created = differences.filter((difference) => difference.id === null && !isFailed(difference)).length;
+  const different = differences.flatMap(({ place }) => lines[place - 1] ?? []);
+  const onlyLinked = new Set(without(different, links).map(lineOf)).size;
+  report.imported += lines.length - failed.length;
+  report.created += created;
+  report.updated += differences.length - failed.length - created + onlyLinked;
+  report.unchanged += lines.length - differences.length - onlyLinked;
 }
 
 const without = (lines: readonly { line: number }[], links: readonly Link[]) => {
@@ -317,9 +245,32 @@ async function withLinks(
 const linkTaken = ({ identity }: Link) =>
   `identities: another user of this project has the one by ${show(identity.authMethod)}.`;
 
-function hasRepeatedExternalId({ lines }: PreparedUsers): boolean {
-  const ids = lines.flatMap(({ record }) => record.externalId ?? []);
-  return new Set(ids).size < ids.length;
+/**
+ * The lines of another system as updates of the users who have their external ids: a person may have other identities there than at an earlier
+ * import. Those that a user has not yet are linked. Lines of this service are not changed: they say which identity is the primary one.
+ */
+export async function asUsers(db: Queryable, projectId: number, users: PreparedUsers): Promise<PreparedUsers> {
+  const moved = users.lines.filter(({ sourceId, record }) => sourceId !== null && record.externalId !== null);
+  if (moved.length === 0) return users;
+  const records = moved.map(({ record }) => record);
+  const primaries = new Set(users.lines.map(({ record }) => identityText(record)));
+  const changed = new Map<number, UserLine>();
+  for (const { place, ...primary } of await findHolders(db, projectId, records)) {
+    const line = moved[place - 1] as UserLine;
+    // Otherwise two lines would be of one user.
+    if (!primaries.has(identityText(primary)))
+      changed.set(line.line, { ...line, record: ofUser(line.record, primary) });
+  }
+  return changed.size === 0 ? users : prepareUsers(users.lines.map((line) => changed.get(line.line) ?? line));
+}
+
+function ofUser(record: UserRecord, primary: Omit<Holder, 'place'>): UserRecord {
+  const { authMethod, authValue, authValueKey, loginEmail, emailVerified, identityAt = null, identityLogin } = record;
+  const lastLogin = identityLogin instanceof Date ? identityLogin : null;
+  const own = { authMethod, authValue, authValueKey, loginEmail, emailVerified, createdAt: identityAt, lastLogin };
+  const linked = [own, ...(record.linked ?? [])].filter((one) => identityText(one) !== identityText(primary));
+  // Nothing is said of the primary identity.
+  return { ...record, ...primary, saidEmail: null, emailVerified: null, identityAt: null, identityLogin: null, linked };
 }
 
 /** Adds or updates the users of lines, but none who has all that the line gives. Returns lines of which one may have another user's external id. */

@@ -135,7 +135,7 @@ export const withIdentity = (projectId: number, columns: string, lock = Prisma.e
   LIMIT 1 ${lock})`;
 
 /** Columns of the current user with the external id of row `r`. */
-const withExternalId = (projectId: number, columns: string) => Prisma.sql`(
+export const withExternalId = (projectId: number, columns: string) => Prisma.sql`(
   SELECT ${Prisma.raw(columns)} FROM users u
   WHERE u.project_id = ${projectId}::int AND u.external_id >= r.external_id AND u.external_id <= r.external_id AND u.deleted_at IS NULL
   ORDER BY u.external_id

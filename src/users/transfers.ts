@@ -37,16 +37,8 @@ import {
   WHOLE,
   WRITING,
 } from './import-input.js';
-import {
-  finishReport,
-  type ImportReport,
-  NO_BANS,
-  newReport,
-  type PreparedBatch,
-  type Tell,
-  tellAtEnd,
-  writeBatch,
-} from './import-lines.js';
+import { checkBatch, type PreparedBatch, writeBatch } from './import-lines.js';
+import { finishReport, type ImportReport, NO_BANS, newReport, type Tell, tellAtEnd } from './import-report.js';
 import { hasImport, keepCreated, undoPart } from './imports.sql.js';
 import type { Leave } from './moving/leave.js';
 import type { GivenMove, Move, MoveSummary } from './moving/move.js';
@@ -192,12 +184,12 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
       }
     },
 
-    /** What an import would find in its input: it asks no database. */
+    /** What an import would do, as far as one can tell without doing it: it only reads. */
     async checkImport(scope: ProjectScope, input: AsyncIterable<Buffer>, options: ImportOptions): Promise<MovedReport> {
-      scope.projectIdFor('operate');
+      const projectId = scope.projectIdFor('operate');
       const report = newReport(options.tell != null);
-      for await (const batch of parsedBatches(input, report, options, WHOLE))
-        report.imported += batch.filter(({ record }) => 'user' in record).length;
+      for await (const batch of readAhead(preparedBatches(parsedBatches(input, report, options, WHOLE))))
+        await checkBatch(db, projectId, batch, report, options.onConflict);
       await options.tell?.(report.failures ?? []);
       return { ...finishReport(report), import_id: null, ...options.move?.summary() };
     },

@@ -21,8 +21,8 @@ import * as tallies from '#dist/users/check-tallies.sql.js';
 import * as described from '#dist/users/describe-users.sql.js';
 import * as findUsers from '#dist/users/find-users.sql.js';
 import * as identities from '#dist/users/identities.sql.js';
-import * as imports from '#dist/users/imports.sql.js';
 import * as links from '#dist/users/import-links.sql.js';
+import * as imports from '#dist/users/imports.sql.js';
 import * as lists from '#dist/users/list-users.sql.js';
 import * as logins from '#dist/users/logins.sql.js';
 import * as signUps from '#dist/users/sign-ups.sql.js';
@@ -355,6 +355,7 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
         each(['update', 'replace'] as const, (how) => transfers.findDifferences(db, at.projectId, rows, how)),
       ),
     ),
+    findHolders: about(30, (db, at) => links.findHolders(db, at.projectId, userRecords(at, 30))),
     findLinkStates: about(150, async (db, at) => {
       await transfers.tryToImportAlone(db, at.projectId);
       return links.findLinkStates(db, at.projectId, linksOf(at));
@@ -673,7 +674,7 @@ const NO_STATEMENTS: Record<string, readonly string[]> = {
   'external-ids': ['isExternalIdTaken', 'throwExternalIdError'],
   'find-users': ['currentUserBy', 'linkedIdentity', 'userById'],
   'idempotency-keys': ['isKeyTaken', 'storeAnswers'],
-  'import-users': ['linkedTo', 'toImportRows', 'withIdentity', 'write'],
+  'import-users': ['linkedTo', 'toImportRows', 'withExternalId', 'withIdentity', 'write'],
   logins: ['isLinked', 'isUserRemoved'],
   'linked-accounts': ['isToBeLinked', 'linkedAccount', 'throwLinkingError', 'toAccounts'],
   'list-users': ['countGroupKey', 'pageGroupKey', 'slice', 'windowGroupKey'],

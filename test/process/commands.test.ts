@@ -134,7 +134,7 @@ People          1
 Identities      email 1
 Blocked         0
 Without email   0
-Kept otherwise  nothing
+Kept otherwise  people without a date, created at the import 1
 Not kept        name 1
 Time zone       UTC
 Nothing was imported: this was a dry run. 1 would be, 0 failed.

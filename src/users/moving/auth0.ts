@@ -54,6 +54,10 @@ function loginOf(identity: SourceRecord, record: SourceRecord): Login[] {
     ];
   // A wallet, of which the ID is `siwe|eip155:1:0x…`.
   if (/\|eip155:\d+:0x/.test(`|${value}`)) return [{ by: 'wallet', value }];
-  const by = ENTERPRISE.test(provider) ? textOf(identity['connection']) || provider : provider;
-  return [{ by, value, email: profile['email'], verified }];
+  const connection = textOf(identity['connection']);
+  if (!ENTERPRISE.test(provider) || connection === '')
+    return [{ by: provider, value, email: profile['email'], verified }];
+  // The ID that the provider knows stands after the connection.
+  const own = value.startsWith(`${connection}|`) ? value.slice(connection.length + 1) : value;
+  return [{ by: connection, value: own, email: profile['email'], verified }];
 }

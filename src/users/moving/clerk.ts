@@ -6,6 +6,7 @@ export const clerk: System = {
   name: 'clerk',
   title: 'Clerk',
   idFields: ['id'],
+  needs: ['email_addresses', 'primary_email_address'],
   lists: ['data', 'users'],
   fields: wordsOf(`id username email_addresses phone_numbers web3_wallets external_accounts enterprise_accounts passkeys
     password_enabled created_at last_sign_in_at banned deprovisioned external_id public_metadata private_metadata

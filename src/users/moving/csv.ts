@@ -3,7 +3,7 @@ import { methodNamed } from '../../domain/auth-methods.js';
 import { IMPORT_FIELDS } from '../../domain/import-format.js';
 import { describeJsonFault } from '../../domain/json-fault.js';
 import { parse } from '../../domain/parse.js';
-import { AppError, show } from '../../errors.js';
+import { AppError, badInput, show } from '../../errors.js';
 import { type Login, MAX_ROWS, type Person, repeated, type SourceRecord, type System, tooManyRows } from './person.js';
 import type { PlacedRecord } from './read.js';
 import { fieldNamed } from './read-csv.js';
@@ -50,11 +50,12 @@ export function createCsvSystem(map: string | null): System {
   return {
     name: 'csv',
     title: 'a table',
-    idFields: map === null ? [] : [sources['external_id']?.column ?? []].flat().map(fieldNamed),
+    idFields: map === null ? ['external_id', 'id'] : [sources['external_id']?.column ?? []].flat().map(fieldNamed),
+    lists: wordsOf('users data results items records value'),
     fields: [...columns, ...columns.map(fieldNamed), 'id', ROWS],
     ...(joinColumn !== undefined && { joinBy: fieldNamed(joinColumn) }),
     checkTitles: (titles) => checkTitles(titles, map === null ? null : columns),
-    toPerson: (record) => personOf(record, sources),
+    toPerson: (record) => personOf(record, sources, map !== null),
   };
 }
 
@@ -76,20 +77,21 @@ function checkTitles(titles: readonly string[], columns: readonly string[] | nul
     throw new AppError('BAD_USER_INPUT', `No column is named as a field. Say by a map which is which; ${has}`);
 }
 
-function personOf(record: SourceRecord, sources: Sources): Person | string {
+function personOf(record: SourceRecord, sources: Sources, isMapped: boolean): Person | string {
   const get = (name: string) => valuesOf(record, sources[name])[0];
   if (!isEmpty(get('deleted')) && truthOf(get('deleted')) !== false) return 'deleted records';
   const rows = Array.isArray(record[ROWS]) ? (record[ROWS] as SourceRecord[]) : [record];
-  const all = rows.flatMap((row) => loginsOf(row, sources));
+  const all = rows.flatMap((row) => loginsOf(row, sources, isMapped));
   const logins = all.filter(({ by }) => !GUEST.test(by));
   const parts = Object.keys(sources).filter((name) => name.startsWith('metadata.'));
   const [metadata, isText] = [get('metadata'), /^\s*[^\s{]/.test(textOf(get('metadata')))];
   return {
-    id: textOf(get('external_id')),
+    // An export of this service has IDs of its own.
+    id: textOf(get('external_id') ?? (isMapped || 'auth_value' in record ? null : record['id'])),
     logins,
-    email: { address: get('email'), verified: truthOf(get('email_verified')) },
+    email: { address: get('email'), verified: isVerified('email', record, sources, isMapped) },
     wallet: get('wallet'),
-    accounts: textsOf(get('accounts'), sources['accounts']?.split ?? undefined),
+    accounts: valuesOf(record, sources['accounts']).flatMap((value) => textsOf(value)),
     createdAt: get('created_at'),
     lastLogin: get('last_login'),
     loginCount: get('login_count'),
@@ -105,7 +107,7 @@ function personOf(record: SourceRecord, sources: Sources): Person | string {
 }
 
 /** The logins of a row. Where it names providers, their IDs are the values of auth_value, in the same order. */
-function loginsOf(row: SourceRecord, sources: Sources): Login[] {
+function loginsOf(row: SourceRecord, sources: Sources, isMapped: boolean): Login[] {
   const list = (name: string) => valuesOf(row, sources[name]).map(textOf);
   // As an export of this service has them.
   const entries = objectsOf(valuesOf(row, sources['identities'])[0]);
@@ -125,14 +127,26 @@ function loginsOf(row: SourceRecord, sources: Sources): Login[] {
     const method = methodNamed(by);
     if (!CONTACTS.includes(method)) return { by, value: ids[providers.indexOf(by)] };
     const value = list(method)[0] ?? (providers.length === 0 ? ids[0] : '');
-    return { by, value, verified: truthOf(list(`${method}_verified`)[0]) };
+    return { by, value, verified: isVerified(method, row, sources, isMapped) };
   });
+}
+
+/** True also for the date of a verification. In a column of other systems, an empty cell says that there was none. */
+function isVerified(what: string, record: SourceRecord, sources: Sources, isMapped: boolean): boolean | null {
+  const field = `${what}_verified`;
+  const [value] = valuesOf(record, sources[field]);
+  const hasColumn = [sources[field]?.column ?? []].flat().length > 0;
+  if (isNull(value)) return isMapped && hasColumn ? false : null;
+  if (truthOf(value) !== null) return truthOf(value);
+  // Of whatever form: only its beginning is looked at.
+  if (/^\d[\d.:/ T-]{5,}/.test(textOf(value))) return true;
+  throw badInput(field, value, 'true, false, or the date of the verification');
 }
 
 /** The values of a field in a record: several only of a cell that is split. */
 function valuesOf(record: SourceRecord, from: Sources[string] | undefined): unknown[] {
   if (from === undefined) return [];
-  const cells = [from.column].flat().map((title) => record[title] ?? record[fieldNamed(title)]);
+  const cells = [from.column].flat().map((title) => cellOf(record, title));
   const cell = cells.find((one) => !isNull(one)) ?? from.value;
   const parts = from.split === null ? [cell] : textsOf(cell, from.split);
   const meant = (text: string) => (Object.hasOwn(from.values, text) ? from.values[text] : undefined);
@@ -141,6 +155,7 @@ function valuesOf(record: SourceRecord, from: Sources[string] | undefined): unkn
     .filter((part) => !isEmpty(part));
 }
 
+const cellOf = (record: SourceRecord, title: string) => record[title] ?? record[fieldNamed(title)];
 const isNull = (cell: unknown) => isEmpty(cell) || NULL.test(textOf(cell));
 
 /** Makes one record of the adjacent ones that have the same value in a field. */

@@ -206,18 +206,19 @@ const LEAST_KNOWN = 0.25;
 /** Only of the first record: that of another kind of file is not reported record by record. */
 function requireKnown(
   record: SourceRecord,
-  { title, idFields, joined }: System,
+  { title, idFields, needs = idFields, joined }: System,
   isField: (name: string) => boolean,
 ): void {
   if (idFields.length === 0) return;
   const filled = Object.keys(record).filter((field) => !isEmpty(record[field]));
-  const hasId = [...idFields, ...(joined?.fields ?? [])].some((field) => field in record);
+  const isJoined = joined?.fields.some((field) => field in record) ?? false;
+  const missing = [idFields, needs].find((names) => !isJoined && !names.some((field) => field in record));
   if (
-    hasId &&
+    missing === undefined &&
     filled.filter((field) => isField(field) || joined?.fields.includes(field)).length >= LEAST_KNOWN * filled.length
   )
     return;
-  const why = hasId ? 'has few of the fields' : `has no ${idFields.join(' or ')}, as that`;
+  const why = missing === undefined ? 'has few of the fields' : `has no ${missing.join(' or ')}, as that`;
   throw new AppError(
     'BAD_USER_INPUT',
     `The first record ${why} of an export of ${title}: is the file from another system?`,

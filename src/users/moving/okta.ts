@@ -13,6 +13,7 @@ export const okta: System = {
   name: 'okta',
   title: 'Okta',
   idFields: ['id'],
+  needs: ['profile'],
   fields: wordsOf('id profile credentials status created lastLogin type realmId _links _embedded'),
   toPerson(record) {
     const { login, email, ...profile } = objectOf(record['profile']);

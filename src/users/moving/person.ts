@@ -53,6 +53,8 @@ export interface System {
   readonly title: string;
   /** The fields of which every record has one: the ID. */
   readonly idFields: readonly string[];
+  /** Fields of which every record has one, where the ID is called as in other systems. */
+  readonly needs?: readonly string[];
   /** The name of the list in a JSON object that holds the records, such as `users`. */
   readonly lists?: readonly string[];
   /** The titles of CSV that has none, by place. */
@@ -115,6 +117,8 @@ export function linesOf(person: Person, options: LineOptions): PersonLines {
   const accounts = accountsOf(person, identities, drop);
   const metadata = metadataOf(person, kept, drop);
   const wallet = addressIn(textOf(person.wallet));
+  const createdAt = readDate('created_at', person.createdAt);
+  if (createdAt === null) options.note('people without a date, created at the import');
   const loginCount = Number(textOf(person.loginCount) || Number.NaN);
   const user = {
     auth_method: first.auth_method,
@@ -122,7 +126,7 @@ export function linesOf(person: Person, options: LineOptions): PersonLines {
     ...(first.email !== undefined && { email: first.email }),
     ...(first.email_verified !== undefined && { email_verified: first.email_verified }),
     ...(person.id !== '' && { external_id: person.id }),
-    created_at: readDate('created_at', person.createdAt),
+    created_at: createdAt,
     last_login: readDate('last_login', person.lastLogin),
     ...(Number.isSafeInteger(loginCount) && { login_count: loginCount }),
     ...(wallet !== null && first.auth_method !== 'wallet' && { wallet }),
@@ -205,9 +209,10 @@ function keepEmail(
   const emails = identities.map((login) => (login.auth_method === 'email' ? login.auth_value : login.email));
   if (address === '' || emails.some((other) => isSame(other, address))) return;
   if (email?.verified === false) keepUnverified('email', address, kept, options);
-  else if (primary === undefined || primary.auth_method === 'email' || primary.email !== undefined)
+  else if (primary === undefined || primary.auth_method === 'email' || primary.email !== undefined) {
+    options.note('further emails, kept as metadata');
     kept['email'] = address;
-  else Object.assign(primary, { email: address, ...(email?.verified != null && { email_verified: email.verified }) });
+  } else Object.assign(primary, { email: address, ...(email?.verified != null && { email_verified: email.verified }) });
 }
 
 /** The value of a login as an identity has it; null, which is noted, where it can be none. */
@@ -254,10 +259,17 @@ function metadataOf({ metadata = {}, isGuest }: Person, kept: Record<string, unk
   return Object.keys(own).length > 0 ? own : null;
 }
 
-function bansOf({ blocked }: Person, identities: readonly LineIdentity[], { title, readDate, note }: LineOptions) {
+function bansOf(
+  { blocked }: Person,
+  identities: readonly LineIdentity[],
+  { title, readDate, note, drop }: LineOptions,
+) {
   if (isEmpty(blocked) || blocked === false) return [];
   const until = blocked === true ? null : readDate('expires_at', blocked);
-  if (until !== null && Date.parse(until) <= Date.now()) return [];
+  if (until !== null && Date.parse(until) <= Date.now()) {
+    drop('bans that have ended');
+    return [];
+  }
   note('blocked people, whose identities are banned');
   return identities.map(({ auth_method, auth_value }) => ({
     ban: { auth_method, auth_value, reason: `Blocked in ${title}`, ...(until !== null && { expires_at: until }) },

@@ -17,6 +17,7 @@ export const privy: System = {
   name: 'privy',
   title: 'Privy',
   idFields: ['id'],
+  needs: ['linked_accounts'],
   lists: ['data', 'users'],
   fields: wordsOf('id created_at linked_accounts is_guest custom_metadata mfa_methods has_accepted_terms'),
   toPerson(record) {

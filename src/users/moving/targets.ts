@@ -13,9 +13,6 @@ interface Target extends Omit<Holds, 'name'> {
 
 const FIREBASE_PROVIDERS =
   /^(google|facebook|twitter|github|apple|microsoft|gc\.apple|playgames\.google|linkedin|yahoo)\.com$/;
-/** Firebase refuses custom claims of these names. */
-const RESERVED_CLAIMS =
-  /^(acr|amr|at_hash|aud|auth_time|azp|cnf|c_hash|exp|firebase|iat|iss|jti|nbf|nonce|sub|user_id)$/;
 const orNothing = (fields: object) => (Object.keys(fields).length === 0 ? undefined : fields);
 const isObject = (value: unknown): value is object =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -53,11 +50,8 @@ export const TARGETS: Readonly<Record<ExportTarget, Target>> = {
       const { guest: _, ...others } = metadata;
       // Firebase takes a person without any of these for a guest anyway.
       const isGuest = email === null && phone === null && providers.length === 0;
-      const own = Object.entries(isGuest ? others : metadata);
-      const claims = own.filter(([name]) => !RESERVED_CLAIMS.test(name));
-      drop('metadata with a reserved name', own.length - claims.length);
-      const text = JSON.stringify(Object.fromEntries(claims));
-      drop('metadata of more than 1,000 characters', text.length > 1_000);
+      // Custom claims would show it to browsers, and it may be private.
+      drop('metadata', Object.keys(isGuest ? others : metadata).length > 0);
       drop('external IDs of more than 128 characters', id.length > 128);
       return {
         localId: id.length > 128 ? ownId : id,
@@ -71,7 +65,6 @@ export const TARGETS: Readonly<Record<ExportTarget, Target>> = {
         createdAt: String(Date.parse(created_at)),
         ...(last_login !== null && { lastSignedInAt: String(Date.parse(last_login)) }),
         disabled: isBlocked,
-        ...(claims.length > 0 && text.length <= 1_000 && { customAttributes: text }),
       };
     },
   },
