@@ -252,29 +252,33 @@ describe('an import', () => {
     expect(await ids(project)).toEqual({ a: '9', b: '2', c: '3' });
   });
 
-  test('fails the lines whose external id another user has at that line, and no other', async () => {
+  test('fails the lines whose external id another user has at that line, or an earlier line, and no other', async () => {
     const project = await app.createProject();
-    await importLines(project, [line('a', '1'), line('b', '2')]);
+    await importLines(project, [line('a', '1'), line('b', '2'), line('g', '9')]);
     const report = await importLines(project, [
-      line('c', '1'), // a has it
+      line('c', '9'), // g has it
       line('a', '3'),
       line('d', '1'), // free by now
-      line('e', '1'), // d has it
-      line('e', '4'), // line 4 is of the same user
-      line('f', '3'), // a has it
+      line('e', '1'),
+      line('e', '4'), // line 4 was not imported
+      line('f', '3'),
       line('b', '2'),
     ]);
-    expect(report).toMatchObject({ created: 1, updated: 1, unchanged: 1, failed: [1, 4, 5, 6] });
-    expect(report.errors[0]?.error).toBe('Another user of this project has this external ID.');
-    expect(await ids(project)).toEqual({ a: '3', b: '2', d: '1' });
+    expect(report).toMatchObject({ created: 2, updated: 1, unchanged: 1, failed: [1, 4, 6] });
+    expect(report.errors.map(({ error }: Json) => error)).toEqual([
+      'Another user of this project has this external ID.',
+      'Line 3 has the same external_id.',
+      'Line 2 has the same external_id.',
+    ]);
+    expect(await ids(project)).toEqual({ a: '3', b: '2', d: '1', e: '4', g: '9' });
   });
 
   test('with a taken external id changes nothing unless invalid lines are skipped', async () => {
     const project = await app.createProject();
     const lines = [line('a', '1'), line('b', '1'), line('c', 'x\n')];
     const report = await importLines(project, lines, 'fail', false);
-    expect(report).toMatchObject({ imported: 0, failed: [3] });
-    expect(report.errors[0]?.error).toMatch(/^external_id: got .*expected text of 1 to 255 bytes/);
+    expect(report).toMatchObject({ imported: 0, failed: [2, 3] });
+    expect(report.errors[1]?.error).toMatch(/^external_id: got .*expected text of 1 to 255 bytes/);
     expect(await importLines(project, lines.slice(0, 2), 'fail', false)).toMatchObject({ imported: 0, failed: [2] });
     expect(await ids(project)).toEqual({});
   });

@@ -150,7 +150,7 @@ describe('a table', () => {
   });
 });
 
-test('an issuer is the provider, a file of another form is refused, and a ban that has ended is counted', async () => {
+test('an issuer is the provider, a file of another form is refused; a page of several and a ban that has ended are counted', async () => {
   const project = await app.createProject();
   const issuer = 'https://login.microsoftonline.com/22222222-0000-4000-8000-000000000000/v2.0';
   const identities = [{ signInType: 'federated', issuer, issuerAssignedId: 'oid-9' }];
@@ -159,6 +159,10 @@ test('an issuer is the provider, a file of another form is refused, and a ban th
   await expect(
     move(project, 'id,status,login,email\n1,ACTIVE,ada,ada@example.com\n', { from: 'okta' }),
   ).rejects.toThrow('The first record has no profile, as that of an export of Okta');
+  const page = { users: [person('8', 'u8@example.com')], list_metadata: { before: null, after: 'user_8' } };
+  expect((await move(project, JSON.stringify(page), { isDryRun: true })).not_kept).toEqual({
+    'further pages, which the last file names': 1,
+  });
   const past = 'email,blocked\nz@example.com,2024-05-06 00:00:00\n';
   expect((await move(project, past, { from: 'csv', isDryRun: true })).not_kept).toEqual({ 'bans that have ended': 1 });
 });

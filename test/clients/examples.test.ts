@@ -12,7 +12,7 @@ import { ROOT } from '../support/checkout.js';
 import { readPage } from '../support/examples.js';
 import { startProxy } from '../support/proxy.js';
 
-/** The programs of docs/examples, as they are, against a service. The gateway and its second subgraph are in federation.test.ts. */
+/** The programs of docs/examples, as they are, against a service. */
 
 const run = promisify(execFile);
 const EXAMPLES = join(ROOT, 'docs/examples');

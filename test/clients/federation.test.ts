@@ -1,20 +1,19 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cp, mkdtemp, rm } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
-import { ROOT } from '../support/checkout.js';
 import { CLIENTS, hasClients } from '../support/clients.js';
 
 /**
- * The service as a subgraph, beside orders (docs/examples/orders.mjs): composed by Hive's library and asked by its gateway, as in the
+ * The service as a subgraph, beside orders (federation/orders.mjs): composed by Hive's library and asked by its gateway, as in the
  * example, and the same with Apollo's.
  */
 
-const GATEWAYS = { Hive: 'docs/examples/gateway.mjs', Apollo: 'test/clients/federation/apollo.mjs' };
+const GATEWAYS = { Hive: 'gateway.mjs', Apollo: 'apollo.mjs' };
 
 describe.runIf(hasClients).each(Object.entries(GATEWAYS))(
   "a federated graph with %s's gateway (installed by: npm ci --prefix test/clients)",
@@ -42,8 +41,8 @@ describe.runIf(hasClients).each(Object.entries(GATEWAYS))(
       orders = [...ids, ...ids, '999999999'].map((id, index) => [`o${index}`, id]);
       // In this folder the imports of the packages resolve.
       folder = await mkdtemp(join(CLIENTS, '.made-gateway-'));
-      for (const each of [file, 'docs/examples/orders.mjs']) await cp(join(ROOT, each), join(folder, basename(each)));
-      gateway = spawn(process.execPath, [basename(file)], {
+      for (const name of [file, 'orders.mjs']) await cp(join(CLIENTS, 'federation', name), join(folder, name));
+      gateway = spawn(process.execPath, [file], {
         cwd: folder,
         env: {
           PATH: process.env['PATH'] ?? '',

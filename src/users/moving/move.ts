@@ -185,7 +185,10 @@ export function createMove({ system, sizes = [], trustUnverified = false, dates 
       Object.assign(summary, newSummary());
       const joined = await readJoined(input);
       for (let place = 0; place < Math.max(1, sizes.length); place += 1) {
-        const { form, records } = await readFile(sizes.length > 1 ? partOf(input, sizes, place) : input, system);
+        const { form, records, isPage } = await readFile(
+          sizes.length > 1 ? partOf(input, sizes, place) : input,
+          system,
+        );
         summary.files.push(form);
         let isFirst = true;
         for await (const some of system.joinBy === undefined ? records : joinRows(records, system.joinBy)) {
@@ -195,6 +198,8 @@ export function createMove({ system, sizes = [], trustUnverified = false, dates 
             return lines;
           });
         }
+        // The last page names no other.
+        if (isPage?.() && place + 1 >= sizes.length) drop('further pages, which the last file names');
       }
     },
   };

@@ -29,6 +29,8 @@ export interface FileForm {
 export interface ReadFile {
   readonly form: FileForm;
   readonly records: AsyncGenerator<PlacedRecord[]>;
+  /** True if the file, once it was read, turned out to be one page of several. */
+  readonly isPage?: () => boolean;
 }
 
 /** As much tells what a file is. */
@@ -122,14 +124,22 @@ function encodingOf(beginning: Buffer): string {
   return 'windows-1252';
 }
 
+/** What answers of APIs have beside a list that goes on. */
+const NEXT_PAGE =
+  /"(@odata\.nextLink|PaginationToken|NextToken|nextPageToken|next_page_token|next_cursor|after)"\s*:\s*"[^"]/;
+const END_LENGTH = 4_096;
+
 /** One object a line, if the first line is one; else a list of any form. */
 function readJson(text: string, texts: AsyncGenerator<string>, encoding: string, system: System): ReadFile {
   const [firstLine = ''] = text.split('\n', 1);
   const isLines = isObject(firstLine) && !holdsList(firstLine, system);
-  return {
-    form: { kind: isLines ? 'NDJSON' : 'JSON', encoding, titles: null },
-    records: isLines ? recordsOfLines(texts) : recordsOfList(texts, system),
-  };
+  const form = { encoding, titles: null };
+  if (isLines) return { form: { kind: 'NDJSON', ...form }, records: recordsOfLines(texts) };
+  let end = text.slice(0, Math.max(0, text.indexOf('[')));
+  const records = recordsOfList(texts, system, (last) => {
+    end += last;
+  });
+  return { form: { kind: 'JSON', ...form }, records, isPage: () => NEXT_PAGE.test(end) };
 }
 
 function isObject(line: string): boolean {
@@ -162,10 +172,17 @@ async function* recordsOfLines(texts: AsyncGenerator<string>): AsyncGenerator<Pl
   }
 }
 
-async function* recordsOfList(texts: AsyncGenerator<string>, { lists = [] }: System): AsyncGenerator<PlacedRecord[]> {
+/** `atEnd` takes what stands after the list. */
+async function* recordsOfList(
+  texts: AsyncGenerator<string>,
+  { lists = [] }: System,
+  atEnd: (text: string) => void,
+): AsyncGenerator<PlacedRecord[]> {
   const splitter = createJsonSplitter(lists);
   let count = 0;
+  let end = '';
   for await (const text of texts) {
+    end = (end + text.slice(-END_LENGTH)).slice(-END_LENGTH);
     yield splitter.split(text).map((json) => {
       count += 1;
       return { place: count, read: () => parseRecord(json) };
@@ -173,6 +190,7 @@ async function* recordsOfList(texts: AsyncGenerator<string>, { lists = [] }: Sys
   }
   const where = count === 0 ? 'before the first record' : `after record ${count}`;
   if (splitter.isWithin()) throw wrongFile(`The file is cut off ${where}.`);
+  atEnd(end.slice(end.lastIndexOf(']') + 1));
 }
 
 function parseRecord(json: string | null): SourceRecord {

@@ -3,7 +3,7 @@ import { ApolloServer } from '@apollo/server';
 import { startStandaloneServer } from '@apollo/server/standalone';
 import { serveOrders } from './orders.mjs';
 
-/** What docs/examples/gateway.mjs does, with the composition and the gateway of Apollo. */
+/** What gateway.mjs does, with the composition and the gateway of Apollo. */
 
 const { USERDIR_URL, APP_ID, APP_SECRET, ORDERS } = process.env;
 const users = `${USERDIR_URL}/graphql`;

@@ -44,7 +44,7 @@ const gateway = createGatewayRuntime({
   propagateHeaders: { fromClientToSubgraphs: ({ subgraphName }) => (subgraphName === 'users' ? credentials : {}) },
 });
 const { url, close } = await listen(gateway, Number(PORT));
-console.log(`The gateway is at ${url}`);
+process.stdout.write(`The gateway is at ${url}\n`);
 process.once('SIGTERM', async () => {
   await gateway[Symbol.asyncDispose]?.();
   close();
