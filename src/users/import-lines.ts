@@ -249,7 +249,7 @@ const linkTaken = ({ identity }: Link) =>
  * The lines of another system as updates of the users who have their external ids: a person may have other identities there than at an earlier
  * import. Those that a user has not yet are linked. Lines of this service are not changed: they say which identity is the primary one.
  */
-export async function asUsers(db: Queryable, projectId: number, users: PreparedUsers): Promise<PreparedUsers> {
+async function asUsers(db: Queryable, projectId: number, users: PreparedUsers): Promise<PreparedUsers> {
   const moved = users.lines.filter(({ sourceId, record }) => sourceId !== null && record.externalId !== null);
   if (moved.length === 0) return users;
   const records = moved.map(({ record }) => record);

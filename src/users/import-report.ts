@@ -72,7 +72,7 @@ export interface ErrorKind {
 }
 
 /** Enough to correct a file, and few enough to limit the memory. */
-export const MAX_REPORTED_ERRORS = 1_000;
+const MAX_REPORTED_ERRORS = 1_000;
 const MAX_REASON_LENGTH = 500;
 const MAX_ERROR_KINDS = 20;
 const OTHER_ERRORS = 'Other errors.';
