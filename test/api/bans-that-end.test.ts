@@ -25,9 +25,11 @@ const unban = async (project: TestProject, authValue: string) =>
     identity(authValue),
     camelCase,
   );
-/** Turns the clock to the end of a ban, for this ban. */
+/** Turns the clock to the end of a ban, for this ban: the column has milliseconds, to which an instant is rounded. */
 const end = (authValue: string) =>
-  app.context.db.pool.query('UPDATE bans SET expires_at = now() WHERE auth_value_key = $1', [authValue]);
+  app.context.db.pool.query(`UPDATE bans SET expires_at = now() - interval '1 ms' WHERE auth_value_key = $1`, [
+    authValue,
+  ]);
 const idOf = async ({ appId }: TestProject) =>
   (await app.context.services.projects.getScope(appId)).projectIdFor('inspect');
 const deleteEnded = async (project: TestProject) => deleteEndedBans(app.context.db, await idOf(project), 1_000);

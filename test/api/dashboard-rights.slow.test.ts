@@ -50,7 +50,7 @@ const ENDS: [what: string, sql: (name: string) => string, code: string][] = [
   ],
   [
     'there for twelve hours',
-    (name) => `UPDATE operator_sessions SET expires_at = now() WHERE ${OF_OPERATOR(name)}`,
+    (name) => `UPDATE operator_sessions SET expires_at = now() - interval '1 ms' WHERE ${OF_OPERATOR(name)}`,
     'UNAUTHENTICATED',
   ],
 ];

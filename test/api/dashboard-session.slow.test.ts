@@ -52,7 +52,7 @@ test('a late link is refused and recorded; tokens are kept as hashes only', asyn
   );
   expect(left).toBeGreaterThan(500);
   expect(left).toBeLessThanOrEqual(600);
-  await sql(`UPDATE login_links SET expires_at = now() WHERE ${ofLate}`);
+  await sql(`UPDATE login_links SET expires_at = now() - interval '1 ms' WHERE ${ofLate}`);
   const before = (await log('unknown')).length;
   expect((await postToken(app, token)).status).toBe(401);
   expect((await log('unknown')).slice(before)).toEqual([['refuse', { refused: 'log_in' }]]);
@@ -104,7 +104,10 @@ test('a session ends after 30 minutes without a request, and after 12 hours in a
   expect(ago).toBeLessThan(60);
   await sql(`UPDATE operator_sessions SET last_seen_at = now() - interval '30 minutes' WHERE id = $1`, id);
   expect(await admin.graphql(ME)).toMatchObject({ status: 401, errors: [{ extensions: { code: 'UNAUTHENTICATED' } }] });
-  await sql('UPDATE operator_sessions SET last_seen_at = now(), expires_at = now() WHERE id = $1', id);
+  await sql(
+    `UPDATE operator_sessions SET last_seen_at = now(), expires_at = now() - interval '1 ms' WHERE id = $1`,
+    id,
+  );
   expect((await admin.graphql(ME)).status).toBe(401);
 });
 

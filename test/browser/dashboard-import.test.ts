@@ -151,7 +151,7 @@ describe.skipIf(!hasBrowser)('the dialog of an import', () => {
     // To skip lines was for that file.
     await button(dialog, 'Import another file').click();
     await dialog.getByLabel('File').setInputFiles(file);
-    expect(await dialog.getByLabel('From').inputValue()).toBe('');
+    await until(() => dialog.getByLabel('From').inputValue()).toBe('');
     await button(dialog, 'Import').click();
     await dialog.getByText('Nothing was imported').waitFor();
     expect(await button(dialog, 'Skip these lines, import the rest').isVisible()).toBe(true);
@@ -165,12 +165,12 @@ describe.skipIf(!hasBrowser)('the dialog of an import', () => {
     const dialog = await openImport(page, project);
     const rows = ['7;ada@example.com;104;two\n', '8;eve@example.com;;\n', '9;;105;x;y\n'];
     await dialog.getByLabel('File').setInputFiles(csv(`User-ID;E-Mail;Account;notes\n${rows.join('')}`));
-    expect(await dialog.getByLabel('From').inputValue()).toBe('csv');
+    await until(() => dialog.getByLabel('From').inputValue()).toBe('csv');
     await button(dialog, 'Look into the file').click();
     const column = (title: string) => dialog.getByRole('combobox', { name: title, exact: true });
     await until(() => column('User-ID').inputValue()).toBe('external_id');
-    expect(await column('E-Mail').inputValue()).toBe('email');
-    expect(await column('notes').inputValue()).toBe('');
+    await until(() => column('E-Mail').inputValue()).toBe('email');
+    await until(() => column('notes').inputValue()).toBe('');
     await button(dialog, 'Skip 1 line, import 2 people').waitFor();
     await dialog.getByText('The row has 5 cells, expected 4.').waitFor();
     expect(await counts(dialog, 'How they log in')).toEqual({ email: 2 });
@@ -178,7 +178,7 @@ describe.skipIf(!hasBrowser)('the dialog of an import', () => {
 
     // A field is that of one column, and what they log in by is asked where no column has it.
     await column('notes').selectOption('email');
-    expect(await column('E-Mail').inputValue()).toBe('');
+    await until(() => column('E-Mail').inputValue()).toBe('');
     await column('E-Mail').selectOption('email');
     await column('notes').selectOption('metadata, by its title');
     await column('Account').selectOption('auth_value');
