@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -114,6 +114,26 @@ describe.skipIf(!hasBrowser)('the dialog of an import', () => {
     await page.getByText('0 users removed. 0 users of the import stay.').waitFor();
     // The refusal of the time zone.
     expect(opened.complaints).toEqual([expect.stringContaining('status of 400')]);
+  });
+
+  test('imports a sample of each system', async () => {
+    await using opened = await openDashboard(app, browser, 'admin');
+    for (const system of readdirSync(sample('.')).filter((name) => name !== 'csv')) {
+      const project = await app.createProject(system);
+      const [expected = ''] = readdirSync(sample(system)).filter((name) => name.endsWith('.expected.json'));
+      const { lines } = JSON.parse(readFileSync(join(sample(system), expected), 'utf8'));
+      const files = expected.replace('.expected.json', '').split('+');
+      const dialog = await openImport(opened.page, project);
+      await dialog.getByLabel('File').setInputFiles(files.map((file) => join(sample(system), file)));
+      await dialog.getByLabel('From').selectOption(system);
+      await button(dialog, /^Look into the files?$/).click();
+      await button(dialog, /^(Skip .+, i|I)mport \d+ (people|person)$/).click();
+      await dialog.getByText('Import finished').waitFor();
+      const { created, failed } = await facts(dialog);
+      expect(Number(created) + Number(failed), system).toBe(lines.filter((line: Json) => !('ban' in line)).length);
+      expect(await total(project), system).toBe(Number(created));
+    }
+    expect(opened.complaints).toEqual([]);
   });
 
   test('says of a file that it is from another system, and skips its wrong lines where that is chosen', async () => {
