@@ -95,6 +95,7 @@ export function createDateReader({ format, zone, note }: DateOptions): ReadDate 
   }
 
   function fromText(text: string): string | null {
+    if (isInstant(text)) return text;
     const [, day, time, seconds = '00', offset] = LOOSE.exec(text) ?? [];
     if (day === undefined) return (parseDate(text, 'first') ?? fromHttp(text))?.toISOString() ?? null;
     if (offset === undefined) {
@@ -110,6 +111,12 @@ export function createDateReader({ format, zone, note }: DateOptions): ReadDate 
       : 'Z';
     return parseDate(`${day}T${time ?? '00:00'}:${seconds}${minutes}`, 'first')?.toISOString() ?? null;
   }
+}
+
+/** True for an instant in the form of the lines of an import, which most systems write. */
+function isInstant(text: string): boolean {
+  const time = text.length === 24 && text.endsWith('Z') ? Date.parse(text) : Number.NaN;
+  return !Number.isNaN(time) && new Date(time).toISOString() === text;
 }
 
 /** `Tue, 03 Jan 2023 10:42:14 GMT` */
