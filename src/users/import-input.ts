@@ -123,7 +123,7 @@ function parseOrReport(line: SourceLine, report: RunningReport, firstLines: Firs
     if (record === null || 'ban' in record) return record;
     const { linked = [], externalId } = record.user;
     const texts = [record.user, ...linked].map(identityText);
-    // No method has no name.
+    // An identity begins with the name of its method, and so with no blank.
     const earlier = firstLines.earlierThan(line.number, [...texts, ...(externalId === null ? [] : [` ${externalId}`])]);
     if (earlier === null) return record;
     const other = earlier.place === texts.length ? 'the same external_id' : 'one of these identities';

@@ -81,8 +81,8 @@ export async function writeBatch(
   const updated = new Set<number>();
   if (bans.length > 0) countBans(report, bans.length, await importBans(db, projectId, bans));
   if (users.lines.length === 0) return created;
-  if (onConflict === 'skip' || onConflict === 'fail') await addLines(db, projectId, users, report, onConflict, created);
-  else await updateByHalves(await asUsers(db, projectId, users), onConflict);
+  if (isChange(onConflict)) await updateByHalves(await asUsers(db, projectId, users), onConflict);
+  else await addLines(db, projectId, users, report, onConflict, created);
   await tell?.(await outcomesOf());
   return created;
 
@@ -115,6 +115,10 @@ export async function writeBatch(
   }
 }
 
+/** True where users who exist are changed. */
+const isChange = (onConflict: OnConflict): onConflict is ImportChange =>
+  onConflict === 'update' || onConflict === 'replace';
+
 function countBans(report: ImportReport, lines: number, { added, ended }: ImportedBans): void {
   report.bans = (report.bans ?? 0) + added;
   report.bans_ended = (report.bans_ended ?? 0) + ended;
@@ -136,19 +140,19 @@ async function addLines(
   const left = lines.filter((_, place) => ids[place] === null);
   created.push(...ids.filter((id) => id !== null));
   await linkIdentities(tx, projectId, without(left, links));
-  report.imported += lines.length - left.length;
-  report.created += lines.length - left.length;
-  await reportPresent(tx, projectId, left, report, onConflict);
+  await reportAdded(tx, projectId, { lines, left }, report, onConflict);
 }
 
-/** Reports lines that were not written, because their users exist or others have their external ids. */
-async function reportPresent(
+/** Counts lines as new users, but those that are `left`, because their users exist or others have their external ids. */
+async function reportAdded(
   db: Queryable,
   projectId: number,
-  left: readonly UserLine[],
+  { lines, left }: Readonly<Record<'lines' | 'left', readonly UserLine[]>>,
   report: RunningReport,
   onConflict: 'skip' | 'fail',
 ): Promise<void> {
+  report.imported += lines.length - left.length;
+  report.created += lines.length - left.length;
   const records = left.map(({ record }) => record);
   const taken = new Set(await findTaken(db, projectId, records));
   for (const [index, line] of left.entries()) {
@@ -170,18 +174,15 @@ export async function checkBatch(
   onConflict: OnConflict,
 ): Promise<void> {
   if (users.lines.length === 0) return;
-  const updates = onConflict === 'update' || onConflict === 'replace';
-  const given = updates ? await asUsers(db, projectId, users) : users;
+  const given = isChange(onConflict) ? await asUsers(db, projectId, users) : users;
   const { prepared, links } = await withLinks(db, projectId, given, report, onConflict);
   const { lines, rows } = prepared;
   const records = lines.map(({ record }) => record);
-  if (!updates) {
+  if (!isChange(onConflict)) {
     const ids = await findUserIds(db, projectId, records);
     const taken = new Set(await findTaken(db, projectId, records));
     const left = lines.filter((_, place) => ids[place] !== null || taken.has(place + 1));
-    report.imported += lines.length - left.length;
-    report.created += lines.length - left.length;
-    return reportPresent(db, projectId, left, report, onConflict);
+    return reportAdded(db, projectId, { lines, left }, report, onConflict);
   }
   const differences = await findDifferences(db, projectId, rows, onConflict);
   const isFailed = ({ isTaken, linkedTo }: Difference) => isTaken || linkedTo !== null;
@@ -221,13 +222,12 @@ async function withLinks(
     (record.linked ?? []).map((identity) => ({ line, user: record, identity })),
   );
   if (links.length === 0) return { prepared: part, links };
-  const updates = onConflict === 'update' || onConflict === 'replace';
   const present = new Set<Link>();
   const failed = new Map<number, string>();
   const counts = new Map<number, number>();
   for (const { place, own, holder, count } of await findLinkStates(tx, projectId, links)) {
     const link = links[place - 1] as Link;
-    if (own !== null && !updates) continue;
+    if (own !== null && !isChange(onConflict)) continue;
     const total = (counts.get(link.line) ?? count) + (holder === null ? 1 : 0);
     counts.set(link.line, total);
     if (holder === own) present.add(link);

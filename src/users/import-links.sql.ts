@@ -2,7 +2,7 @@ import { type ArrayItem, arrayText } from '../db/prepared-statement.js';
 import { Prisma, type Queryable, THIS_INSTANT } from '../db/statements.js';
 import type { Identity, LinkedIdentity, UserRecord } from '../domain/identities.js';
 import { COLUMNS } from './identities.sql.js';
-import { linkedTo, withExternalId, withIdentity, write } from './transfers.sql.js';
+import { linkedTo, withHolders, withIdentity, write } from './transfers.sql.js';
 
 /* The identities that the lines of an import link to their users. */
 
@@ -33,18 +33,11 @@ export interface Holder extends Identity {
 
 /** The users who have the external ids of records, where each has another primary identity. */
 export function findHolders(db: Queryable, projectId: number, records: readonly UserRecord[]): Promise<Holder[]> {
-  const arrays = Prisma.join(
-    (['authMethod', 'authValueKey', 'externalId'] as const).map(
-      (field) => Prisma.sql`${arrayText(records.map((record) => record[field]))}::text[]`,
-    ),
-  );
   const columns = 'u.auth_method, u.auth_value, u.auth_value_key, u.login_email';
   return db.query<Holder>(Prisma.sql`
     SELECT r.place::int, holder.auth_method AS "authMethod", holder.auth_value AS "authValue",
       holder.auth_value_key AS "authValueKey", holder.login_email AS "loginEmail"
-    FROM unnest(${arrays}) WITH ORDINALITY AS r(auth_method, auth_value_key, external_id, place)
-    CROSS JOIN LATERAL ${withExternalId(projectId, columns)} AS holder
-    WHERE (holder.auth_method, holder.auth_value_key) IS DISTINCT FROM (r.auth_method, r.auth_value_key)`);
+    ${withHolders(projectId, records, columns)}`);
 }
 
 /** Links as rows `r`, with the identity of the line and that which is to be linked. */

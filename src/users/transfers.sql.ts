@@ -135,7 +135,7 @@ export const withIdentity = (projectId: number, columns: string, lock = Prisma.e
   LIMIT 1 ${lock})`;
 
 /** Columns of the current user with the external id of row `r`. */
-export const withExternalId = (projectId: number, columns: string) => Prisma.sql`(
+const withExternalId = (projectId: number, columns: string) => Prisma.sql`(
   SELECT ${Prisma.raw(columns)} FROM users u
   WHERE u.project_id = ${projectId}::int AND u.external_id >= r.external_id AND u.external_id <= r.external_id AND u.deleted_at IS NULL
   ORDER BY u.external_id
@@ -166,19 +166,24 @@ function addMissing(projectId: number, { users, accounts }: ImportRows): Prisma.
     SELECT written.id FROM record LEFT JOIN written USING (id) ORDER BY record.place`;
 }
 
-/** The places, from 1, of records that would be new users, but whose external id another user has. */
-export async function findTaken(db: Queryable, projectId: number, records: readonly UserRecord[]): Promise<number[]> {
-  if (records.every(({ externalId }) => externalId === null)) return [];
+/** Records as rows `r`, with the user `holder` who has the external id of each, and another primary identity. */
+export function withHolders(projectId: number, records: readonly UserRecord[], columns: string): Prisma.Sql {
   const arrays = Prisma.join(
     (['authMethod', 'authValueKey', 'externalId'] as const).map(
       (field) => Prisma.sql`${arrayText(records.map((record) => record[field]))}::text[]`,
     ),
   );
-  const taken = await db.query<{ place: number }>(Prisma.sql`
-    SELECT r.place::int
+  return Prisma.sql`
     FROM unnest(${arrays}) WITH ORDINALITY AS r(auth_method, auth_value_key, external_id, place)
-    CROSS JOIN LATERAL ${withExternalId(projectId, 'u.auth_method, u.auth_value_key')} AS holder
-    WHERE (holder.auth_method, holder.auth_value_key) IS DISTINCT FROM (r.auth_method, r.auth_value_key)
+    CROSS JOIN LATERAL ${withExternalId(projectId, columns)} AS holder
+    WHERE (holder.auth_method, holder.auth_value_key) IS DISTINCT FROM (r.auth_method, r.auth_value_key)`;
+}
+
+/** The places, from 1, of records that would be new users, but whose external id another user has. */
+export async function findTaken(db: Queryable, projectId: number, records: readonly UserRecord[]): Promise<number[]> {
+  if (records.every(({ externalId }) => externalId === null)) return [];
+  const taken = await db.query<{ place: number }>(Prisma.sql`
+    SELECT r.place::int ${withHolders(projectId, records, 'u.auth_method, u.auth_value_key')}
       AND ${withIdentity(projectId, 'u.id')} IS NULL`);
   return taken.map(({ place }) => place);
 }

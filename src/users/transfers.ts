@@ -6,7 +6,7 @@ import { createTurns } from '../db/one-at-a-time.js';
 import type { Queryable } from '../db/statements.js';
 import type { Ban } from '../domain/bans.js';
 import { type UserFilter, userFilter } from '../domain/filters.js';
-import { parseStoredIdentity, type UserRecord } from '../domain/identities.js';
+import { parseStoredIdentity, snakeCase, type UserRecord } from '../domain/identities.js';
 import {
   CSV_HEAD,
   type ExportTarget,
@@ -301,9 +301,10 @@ async function bansOf(tx: Queryable, projectId: number, users: readonly Exported
   const keys = users.map(({ id: userId }) => ({ projectId, userId }));
   for (const ban of await findBanned(tx, keys)) {
     const { id, auth_method, auth_value } = users[ban.keyIndex - 1] as ExportedUser;
-    const primary = parseStoredIdentity({ authMethod: auth_method, authValue: auth_value }, (name) => name);
-    const isPrimary = ban.authMethod === auth_method && ban.authValueKey === primary.authValueKey;
-    if (ban.isOfUser || isPrimary) bans.set(id, ban);
+    const primary = { authMethod: auth_method, authValue: auth_value };
+    const isPrimary = () =>
+      ban.authMethod === auth_method && ban.authValueKey === parseStoredIdentity(primary, snakeCase).authValueKey;
+    if (ban.isOfUser || isPrimary()) bans.set(id, ban);
   }
   return bans;
 }

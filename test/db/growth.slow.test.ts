@@ -674,7 +674,7 @@ const NO_STATEMENTS: Record<string, readonly string[]> = {
   'external-ids': ['isExternalIdTaken', 'throwExternalIdError'],
   'find-users': ['currentUserBy', 'linkedIdentity', 'userById'],
   'idempotency-keys': ['isKeyTaken', 'storeAnswers'],
-  'import-users': ['linkedTo', 'toImportRows', 'withExternalId', 'withIdentity', 'write'],
+  'import-users': ['linkedTo', 'toImportRows', 'withHolders', 'withIdentity', 'write'],
   logins: ['isLinked', 'isUserRemoved'],
   'linked-accounts': ['isToBeLinked', 'linkedAccount', 'throwLinkingError', 'toAccounts'],
   'list-users': ['countGroupKey', 'pageGroupKey', 'slice', 'windowGroupKey'],
