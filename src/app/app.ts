@@ -93,16 +93,17 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   const { hooks: admissionHooks, runWithAdmission } = admitRequests(app, admission, unread);
   const lifetimes = createLifetimes(app, runWithAdmission, unread);
   const streams = createStreams(app, services.projects, lifetimes, timeouts.heartbeatMs, options.streamLimits);
+  const rates = await limitRates(app, config.rateLimit, log);
   addHooks(app, {
     closing: closing.hooks,
     commonHeaders,
     unusualRequests: answerUnusualRequests(app),
     requestTime: limitRequestTime(app, { timeoutMs: config.requestTimeoutMs, unreadMs: unreadMsOf(config, timeouts) }),
     traces: traceRequests(app, await loadTracing(config, log)),
-    rateLimit: await limitRates(app, config.rateLimit, log),
+    rateLimit: rates.hooks,
     admission: admissionHooks,
-    log: logRequests(log),
-    metrics: await loadMetrics(app, config, () => figuresOf(context, admission, streams)),
+    log: logRequests(log, config.logSample),
+    metrics: await loadMetrics(app, config, () => figuresOf(context, admission, streams, rates.redis)),
     compression: compressAnswers(config.compression),
   });
   app.setErrorHandler(sendFailure);
@@ -188,7 +189,7 @@ function createReadyCheck(context: Context, isClosing: () => boolean): () => Pro
 /** Metrics on a port of their own, while the server listens. */
 async function loadMetrics(
   app: FastifyInstance,
-  { host, metricsPort: port }: Config,
+  { metricsHost: host, metricsPort: port }: Config,
   figures: () => Figure[],
 ): Promise<Hooks> {
   if (port === null) return {};

@@ -2,6 +2,7 @@ import { VERSION } from '../config/build.js';
 import type { Context } from '../context.js';
 import type { Admission } from '../http/admission.js';
 import type { Streams } from '../http/lifetime.js';
+import type { RedisUsage } from '../http/rate-limit.js';
 import type { Figure } from '../telemetry/metrics.js';
 
 type Labels = Pick<Figure, 'label' | 'info'>;
@@ -14,7 +15,7 @@ const gauge: Make = (name, help, read, labels) => ({ kind: 'gauge', name, help, 
 const NO_WEBHOOKS = { enabled: 0, failing: 0, paused: 0, disabled: 0, lagSeconds: 0 };
 
 /** Figures of the parts of a process, beside the requests that telemetry/metrics.ts measures. */
-export function figuresOf(context: Context, { load }: Admission, streams: Streams): Figure[] {
+export function figuresOf(context: Context, { load }: Admission, streams: Streams, redis: RedisUsage | null): Figure[] {
   const { db, services } = context;
   const { changes, webhooks } = services;
   const { pool, replica, engineUsage } = db;
@@ -45,6 +46,7 @@ export function figuresOf(context: Context, { load }: Admission, streams: Stream
     gauge('userdir_database_waiting', 'Requests that wait for a connection.', () => pool.waitingCount),
     ...(engineUsage() === null ? [] : engineFigures(engineUsage)),
     ...(replica === null ? [] : replicaFigures(replica)),
+    ...(redis === null ? [] : redisFigures(redis)),
     gauge(
       'userdir_changes_lag_seconds',
       'For how long there have been committed changes that readers do not see yet.',
@@ -112,6 +114,17 @@ function replicaFigures({ usage }: NonNullable<Context['db']['replica']>): Figur
       'userdir_replica_failures_total',
       'Reads that failed on the standby, and were then made on the primary.',
       () => usage().failures,
+    ),
+  ];
+}
+
+function redisFigures({ isUp, failures }: RedisUsage): Figure[] {
+  return [
+    gauge('userdir_redis_up', '1 if Redis answers now, else 0.', () => Number(isUp())),
+    counter(
+      'userdir_redis_failures_total',
+      'Requests that this process counted by itself, because Redis was away or slow.',
+      failures,
     ),
   ];
 }

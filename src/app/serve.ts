@@ -227,20 +227,24 @@ async function openWhenReachable(
 }
 
 /** Names the setting to change if the address or the port cannot be used. */
-function explainListenFailure(error: unknown, { host, metricsPort, port: httpPort }: Config): unknown {
+function explainListenFailure(error: unknown, config: Config): unknown {
   const {
     code,
     syscall,
     hostname,
-    port = httpPort,
-  } = error as NodeJS.ErrnoException & { hostname?: string; port?: number };
-  const setting = port === metricsPort ? 'METRICS_PORT' : 'PORT';
-  if (code === 'ENOTFOUND' && hostname === host) return new Error(`HOST ${host} is not an address of this machine.`);
+    address = hostname,
+    port = config.port,
+  } = error as NodeJS.ErrnoException & { hostname?: string; address?: string; port?: number };
+  const isOfMetrics = port === config.metricsPort || (address !== config.host && address === config.metricsHost);
+  const [prefix, host] = isOfMetrics ? ['METRICS_', config.metricsHost] : ['', config.host];
+  const noAddress = new Error(`${prefix}HOST ${host} is not an address of this machine.`);
+  if (code === 'ENOTFOUND' && hostname === host) return noAddress;
   if (syscall !== 'listen') return error;
   if (code === 'EADDRINUSE')
-    return new Error(`Port ${port} on ${host} is in use by another process; set ${setting} to a free one.`);
+    return new Error(`Port ${port} on ${host} is in use by another process; set ${prefix}PORT to a free one.`);
   if (code === 'EACCES')
-    return new Error(`Port ${port} on ${host} is not permitted for this system user; set ${setting} to another port.`);
-  if (code === 'EADDRNOTAVAIL') return new Error(`HOST ${host} is not an address of this machine.`);
-  return error;
+    return new Error(
+      `Port ${port} on ${host} is not permitted for this system user; set ${prefix}PORT to another port.`,
+    );
+  return code === 'EADDRNOTAVAIL' ? noAddress : error;
 }

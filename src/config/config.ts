@@ -116,6 +116,9 @@ function configOf(values: SettingValues) {
     },
     /** Null for no metrics. */
     metricsPort: values.METRICS_PORT ?? null,
+    metricsHost: values.METRICS_HOST ?? values.HOST,
+    /** One of so many successful requests is logged. */
+    logSample: values.LOG_SAMPLE,
     /** Null for no traces. */
     tracesUrl:
       values.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ??

@@ -303,11 +303,22 @@ export const DECLARATIONS = {
     does: 'The claim of the ID token that names an operator in the audit trail, from the first login on. Its value must have the form of `OPERATOR`. Choose only a claim whose value people cannot set themselves at the provider, such as `email` if the provider verifies it.',
   },
   LOG_LEVEL: { ...oneOf(...LOG_LEVELS), default: 'info', does: 'The least severe log lines that are written.' },
+  LOG_SAMPLE: {
+    ...wholeNumber(1, 1_000_000),
+    default: '1',
+    does: 'Of so many requests that succeed, one is logged, and its line has this number as `sample`. Those that fail all are.',
+  },
   METRICS_PORT: {
     ...wholeNumber(0, 65535),
     default: null,
     absent: 'no metrics',
-    does: 'The port of `HOST` that serves `/metrics` to Prometheus. `0` takes a free one.',
+    does: 'The port that serves `/metrics` to Prometheus. `0` takes a free one.',
+  },
+  METRICS_HOST: {
+    ...text('a hostname or IP address'),
+    default: null,
+    absent: '`HOST`',
+    does: 'The address on which the metrics listen, so that `HOST` can be loopback behind a proxy while Prometheus is on another machine. Whoever reaches it sees App IDs, and no user.',
   },
   OTEL_EXPORTER_OTLP_ENDPOINT: {
     ...url('http', 'https'),

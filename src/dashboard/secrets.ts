@@ -1,6 +1,6 @@
+import { readId, readSeconds } from '../domain/parse.js';
 import { SECRET_SCOPES, type Secret } from '../domain/projects.js';
 import { badInput } from '../errors.js';
-import { readId, readSeconds } from '../domain/parse.js';
 import { instantOrNull, required, withDefault } from '../graphql/shared.js';
 import { APP_ID, builder, secretScopeEnum } from './builder.js';
 import { projectType } from './projects.js';

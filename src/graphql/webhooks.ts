@@ -1,6 +1,6 @@
 import { changeId, encodeChangeCursor } from '../domain/changes.js';
 import { parse, readId, readSeconds } from '../domain/parse.js';
-import { type Attempt, ATTEMPTS_LISTED, MAX_WEBHOOKS, type Webhook } from '../domain/webhooks.js';
+import { ATTEMPTS_LISTED, type Attempt, MAX_WEBHOOKS, type Webhook } from '../domain/webhooks.js';
 import { costs } from '../engine/cost.js';
 import { badInput } from '../errors.js';
 import { builder, changeTypeEnum, type GraphQLContext, SURCHARGES } from './builder.js';

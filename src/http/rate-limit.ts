@@ -12,6 +12,19 @@ export interface RateLimits {
   readonly redisUrl?: string;
 }
 
+/** What the metrics show of Redis. */
+export interface RedisUsage {
+  readonly isUp: () => boolean;
+  /** Requests that a process counted by itself, because Redis was away or slow. */
+  readonly failures: () => number;
+}
+
+export interface RateLimiting {
+  readonly hooks: Hooks;
+  /** Null without Redis. */
+  readonly redis: RedisUsage | null;
+}
+
 const WINDOW_S = 60;
 /** A request waits this long for Redis to count it. After that it is counted in this process. */
 const COUNT_TIMEOUT_MS = 100;
@@ -23,25 +36,29 @@ const RETRY_MS = 500;
  * Limits the requests of a project in a minute, by its own limit or that of the settings, before they are queued. RATE_LIMITED. Every answer tells
  * what is left (draft-ietf-httpapi-ratelimit-headers-10). http/authentication.ts counts requests without valid credentials.
  */
-export async function limitRates(app: FastifyInstance, config: RateLimits, log: Logger): Promise<Hooks> {
+export async function limitRates(app: FastifyInstance, config: RateLimits, log: Logger): Promise<RateLimiting> {
   const { requestsPerMinute, redisUrl } = config;
   // Projects have different limits, so the limiter only counts.
   const budget = { points: Number.MAX_SAFE_INTEGER, duration: WINDOW_S, keyPrefix: 'userdir:requests' };
-  let limiter: RateLimiterMemory | RateLimiterRedis = new RateLimiterMemory(budget);
+  const alone = new RateLimiterMemory(budget);
+  let consume = (project: string) => alone.consume(project);
+  let redis: RedisUsage | null = null;
   if (redisUrl !== undefined) {
     const storeClient = await connectRedis(redisUrl, log);
     app.addHook('onClose', () => storeClient.disconnect());
+    const together = new RateLimiterRedis({ ...budget, storeClient, rejectIfRedisNotReady: true });
+    let failures = 0;
+    redis = { isUp: () => storeClient.status === 'ready', failures: () => failures };
     // While Redis is away, each service counts by itself and allows the whole budget.
-    limiter = new RateLimiterRedis({
-      ...budget,
-      storeClient,
-      rejectIfRedisNotReady: true,
-      insuranceLimiter: limiter,
-    });
+    consume = (project) =>
+      together.consume(project).catch(() => {
+        failures += 1;
+        return alone.consume(project);
+      });
   }
 
   async function count(project: string, limit: number, reply: FastifyReply): Promise<void> {
-    const { consumedPoints, msBeforeNext } = await limiter.consume(project);
+    const { consumedPoints, msBeforeNext } = await consume(project);
     const seconds = String(Math.ceil(msBeforeNext / 1_000));
     reply.headers({
       'ratelimit-policy': `"project";q=${limit};w=${WINDOW_S}`,
@@ -53,13 +70,14 @@ export async function limitRates(app: FastifyInstance, config: RateLimits, log: 
     });
   }
 
-  return {
+  const hooks: Hooks = {
     preParsing({ scope }, reply, payload, done) {
       const limit = scope?.requestsPerMinute ?? requestsPerMinute;
       if (!scope || limit === null) return done(null, payload);
       count(scope.appId, limit, reply).then(() => done(null, payload), done);
     },
   };
+  return { hooks, redis };
 }
 
 /** A client that reconnects by itself. While it is not connected, every command fails at once. */

@@ -38,14 +38,21 @@ export function logIds({ id, trace }: FastifyRequest) {
   return { reqId: id, trace: trace?.traceId };
 }
 
-/** Logs one line for each request. No line has a URL, a body or a header: these hold personal data and credentials. */
-export function logRequests(log: Logger): Hooks {
+/**
+ * Logs a line for each request that fails, and for one of `sample` that succeed; for probes that succeed, only where debug lines are wanted. No line
+ * has a URL, a body or a header: these hold personal data and credentials.
+ */
+export function logRequests(log: Logger, sample: number): Hooks {
   if (!log.isLevelEnabled('info')) return {};
   // No field of the line can hold a secret, and looking for one would take longer than the rest of the line.
   const lines = log.child({}, { redact: [] });
+  let successes = 0;
   return {
     onResponse(request, reply, done) {
-      lines.info({
+      const isSuccess = request.failure === null && reply.statusCode < 400;
+      const isProbe = isSuccess && request.routeOptions.config?.isProbe === true;
+      if (isSuccess && !isProbe && successes++ % sample !== 0) return done();
+      lines[isProbe ? 'debug' : 'info']({
         ...logIds(request),
         method: request.method,
         route: request.routeOptions.url ?? 'none',
@@ -55,6 +62,7 @@ export function logRequests(log: Logger): Hooks {
         ...request.refusal,
         ms: Math.round(reply.elapsedTime * 10) / 10,
         project: request.scope?.appId,
+        sample: isSuccess && sample > 1 ? sample : undefined,
       });
       done();
     },

@@ -1,7 +1,7 @@
 import type { Database } from '../db/database.js';
 import { isForeignKeyViolation } from '../db/failures.js';
-import { cursor, dateBound, type Position, positionOf } from '../domain/filters.js';
 import { formatCsvLine } from '../domain/csv-cells.js';
+import { cursor, dateBound, type Position, positionOf } from '../domain/filters.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
 import { parse, userId } from '../domain/parse.js';
 import {

@@ -12,7 +12,7 @@ import { jsonPost } from '../support/rest.js';
 // With its own database, the first user has the id 1.
 const app = useTestApp({
   ownDatabase: true,
-  env: { METRICS_PORT: '0' },
+  env: { METRICS_PORT: '0', REDIS_URL: 'redis://127.0.0.1:1' },
   admission: { maxInFlight: 1, maxInFlightPerProject: 1, maxQueued: 1 },
 });
 let project: TestProject;

@@ -292,21 +292,59 @@ describe.runIf(inject('engine') === 'postgres' && hasProgram(PROMTOOL))('of the 
     ).toEqual([]);
   });
 
+  test('UserdirRedisAway fires while requests are counted without Redis, and not while Redis answers', async () => {
+    const seriesWith = async (redisUrl: string, isUp: number) => {
+      const limited = await startTestApp({ env: { METRICS_PORT: '0', RATE_LIMIT: '1000', REDIS_URL: redisUrl } });
+      const { credentials } = await limited.createProject();
+      const up = async () => (await scrape(limited.metricsUrl)).get('userdir_redis_up');
+      await vi.waitUntil(async () => (await up()) === isUp, PATIENCE);
+      const ask = () => fetch(`${limited.url}/server/users/count`, { headers: credentials });
+      const series = await record(limited.metricsUrl, ask);
+      await limited.close();
+      return series;
+    };
+    const away = await seriesWith('redis://127.0.0.1:1', 0);
+    expect(await firingIn(away, 'UserdirRedisAway')).toEqual(['UserdirRedisAway']);
+    const redisUrl = process.env['TEST_REDIS_URL'];
+    if (redisUrl) expect(await firing(await seriesWith(redisUrl, 1), ['UserdirRedisAway'])).toEqual([]);
+  });
+
   test('each has fired', () => {
     expect(tested.toSorted()).toEqual(rules.map(({ alert }) => alert).toSorted());
   });
 });
 
-describe.runIf(inject('engine') === 'embedded' && hasProgram(PROMETHEUS))('prometheus.yaml', () => {
-  const app = useTestApp({ env: { METRICS_PORT: '0' } });
+describe.runIf(hasProgram(PROMETHEUS))('Prometheus, as printed,', () => {
+  // Redis and the standby need not be there: what their panels show is there all the same.
+  const replica: Record<string, string> =
+    inject('engine') === 'postgres' ? { DATABASE_REPLICA_URL: 'postgres://127.0.0.1:1/nothing' } : {};
+  const app = useTestApp({
+    ownDatabase: true,
+    env: { METRICS_PORT: '0', WEBHOOKS_ALLOW_PRIVATE: 'on', REDIS_URL: 'redis://127.0.0.1:1', ...replica },
+  });
   let folder: string;
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'userdir-prometheus-'));
   });
   afterAll(() => rm(folder, { recursive: true }));
 
-  test('reads the metrics of a service under the name that the alerts know, and evaluates them', async () => {
+  /** Requests of each kind, good and bad, and a webhook whose receiver is away. */
+  async function load(project: TestProject): Promise<void> {
+    await project.addUsers({ auth_method: 'passkey', auth_value: `${Math.random()}` });
+    await project.graphql('query Mine { users { edges { node { id accounts { publicKey } } } } }');
+    for (const path of ['/server/users', '/server/users/count', '/server/users/0']) await project.rest(path);
+    await project.rest('/server/users', { headers: { 'service-app-secret': 'wrong' } });
+    await fetch(`${app.url}/readyz`);
+  }
+
+  test('reads the metrics of a service under the name that the alerts know, evaluates them, and fills each panel of Grafana', async () => {
     const { host } = new URL(app.metricsUrl);
+    const project = await app.createProject();
+    const { changes, projects, webhooks } = app.context.services;
+    changes.start();
+    webhooks.start();
+    const scope = await projects.getScope(project.appId);
+    await webhooks.addWebhook(scope, { url: 'http://127.0.0.1:1/', description: '', types: null });
     const printed = await readFile(join(FOLDER, 'prometheus.yaml'), 'utf8');
     const targets = parse(printed).scrape_configs[0].static_configs[0].targets;
     const compose = parse(await readFile(join(FOLDER, 'compose.yaml'), 'utf8'), { merge: true });
@@ -332,12 +370,31 @@ describe.runIf(inject('engine') === 'embedded' && hasProgram(PROMETHEUS))('prome
       fetch(`http://127.0.0.1:${port}/api/v1/${path}`)
         .then((answer) => answer.json())
         .catch(() => null);
+    const fills = async (expr: string) => {
+      const query = expr.replaceAll('$job', 'userdir').replaceAll('$__rate_interval', '1m');
+      const answer = await ask(`query?query=${encodeURIComponent(query)}`);
+      return (answer?.data?.result ?? []).some(({ value }: Json) => value[1] !== 'NaN');
+    };
     try {
-      const query = encodeURIComponent('up{job="userdir"} == 1 and on (instance) userdir_build_info{job="userdir"}');
-      await vi.waitUntil(async () => (await ask(`query?query=${query}`))?.data?.result?.length > 0, PATIENCE);
+      await vi.waitUntil(
+        () => fills('up{job="userdir"} == 1 and on (instance) userdir_build_info{job="userdir"}'),
+        PATIENCE,
+      );
       const evaluated = async () =>
         (await ask('rules'))?.data?.groups?.[0]?.rules?.filter(({ health }: Json) => health === 'ok');
       await vi.waitUntil(async () => (await evaluated())?.length === rules.length, PATIENCE);
+      const { panels } = JSON.parse(await readFile(join(ROOT, 'docs/grafana.json'), 'utf8'));
+      const other = inject('engine') === 'embedded' ? /userdir_replica_/ : /userdir_embedded_/;
+      const expressions: string[] = panels.flatMap(({ targets }: Json) => targets.map(({ expr }: Json) => expr));
+      const empty = new Set(expressions.filter((expr) => !other.test(expr)));
+      expect(empty.size).toBeGreaterThan(30);
+      // Each load adds to what was scraped.
+      const fill = async () => {
+        await load(project);
+        for (const expr of empty) if (await fills(expr)) empty.delete(expr);
+        return empty.size === 0;
+      };
+      await vi.waitUntil(fill, PATIENCE).catch(() => expect([...empty]).toEqual([]));
     } finally {
       child.kill('SIGTERM');
       await ended;

@@ -48,6 +48,25 @@ test('a collector that never answers does not delay the exit', async () => {
   silent.close();
 });
 
+test('metrics have an address of their own, and the log has each failure, a sample of what succeeds, and no probe', async () => {
+  const own = { METRICS_PORT: '0', METRICS_HOST: '127.0.0.2', LOG_LEVEL: 'info', LOG_SAMPLE: '5', DEMO: 'on' };
+  const server = await startServer(settings(own));
+  if (server.demo === null) throw new Error('There is no demo project.');
+  expect(new URL(server.metricsUrl).hostname).toBe('127.0.0.2');
+  expect((await fetch(server.metricsUrl)).status).toBe(200);
+  const headers = { 'service-app-id': server.demo.app_id, 'service-app-secret': server.demo.app_secret };
+  const paths = ['/livez', '/server/users/count', '/server/users/0', '/graphql?query={user(id:"x"){id}}'];
+  for (let n = 0; n < 10; n += 1) for (const path of paths) await (await fetch(server.url + path, { headers })).text();
+  const { stderr } = await server.stop();
+  const lines = stderr
+    .split('\n')
+    .filter((line) => line.includes('"route"'))
+    .map((line) => JSON.parse(line));
+  const count = (route: string) => lines.filter((line) => line.route === route).length;
+  expect(['/livez', '/server/users/count', '/server/users/:user_id', '/graphql'].map(count)).toEqual([0, 2, 10, 10]);
+  expect(lines.filter(({ sample }) => sample === 5).map(({ status }) => status)).toEqual([200, 200]);
+});
+
 /** The numbers `n` of the lines that a process logs by `script`. */
 function loggedBy(script: string): number[] {
   const source = `import { createLogger } from '#dist/telemetry/logger.js'; const log = createLogger('info');

@@ -36,6 +36,8 @@ test('the default is the embedded database in ./data on loopback, with GraphiQL 
     changesRetentionMs: 2_592_000_000,
     webhooksAllowPrivate: false,
     metricsPort: null,
+    metricsHost: '127.0.0.1',
+    logSample: 1,
     tracesUrl: null,
   });
 });
@@ -78,6 +80,8 @@ test('every setting is read', () => {
       TRUST_PROXY: '2',
       KEEP_ALIVE_SECONDS: '620',
       METRICS_PORT: '9464',
+      METRICS_HOST: '10.0.0.7',
+      LOG_SAMPLE: '100',
       OTEL_EXPORTER_OTLP_ENDPOINT: 'https://collector.example.com/otlp/',
     }),
   ).toEqual({
@@ -121,6 +125,8 @@ test('every setting is read', () => {
     changesRetentionMs: 129_600_000,
     webhooksAllowPrivate: true,
     metricsPort: 9464,
+    metricsHost: '10.0.0.7',
+    logSample: 100,
     tracesUrl: 'https://collector.example.com/otlp/v1/traces',
   });
 });
