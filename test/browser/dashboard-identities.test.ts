@@ -2,7 +2,7 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { useTestApp } from '../support/app.js';
 import { hasBrowser, launchBrowser } from '../support/browser.js';
-import { type DashboardPage, openDashboard, settle, visit } from '../support/dashboard-page.js';
+import { chooseAction, type DashboardPage, openDashboard, settle, visit } from '../support/dashboard-page.js';
 
 /** One person with several logins, as an operator sees them. These tests need Chromium. */
 describe.skipIf(!hasBrowser)('on the page of a user', () => {
@@ -89,7 +89,7 @@ describe.skipIf(!hasBrowser)('on the page of a user', () => {
     await using opened = await open('support');
     const { page } = opened;
     const dialog = page.getByRole('dialog');
-    await page.getByRole('button', { name: 'Edit… metadata' }).click();
+    await chooseAction(page, 'Edit… metadata');
     await dialog.getByLabel('Metadata').fill('{ "plan": ');
     await dialog.getByRole('button', { name: 'Save' }).click();
     await dialog.getByRole('alert').getByText('Metadata must be a JSON object').waitFor();
@@ -104,7 +104,7 @@ describe.skipIf(!hasBrowser)('on the page of a user', () => {
     const { page, path, ids, complaints } = opened;
     const [from, into] = ids as [number, number];
     const dialog = page.getByRole('dialog');
-    await page.getByRole('button', { name: 'Merge…' }).click();
+    await chooseAction(page, 'Merge…');
     await dialog.getByLabel('The user who stays').fill('nobody');
     await dialog.getByRole('button', { name: 'Show what moves' }).click();
     await dialog.getByText('No other user of this project matches.').waitFor();
@@ -125,19 +125,19 @@ describe.skipIf(!hasBrowser)('on the page of a user', () => {
     await using opened = await open('support');
     const { page } = opened;
     const dialog = page.getByRole('dialog');
-    await page.getByRole('button', { name: 'Ban…', exact: true }).click();
+    await chooseAction(page, 'Ban…');
     await dialog.getByText('None of the identities of a banned user can log in').waitFor();
     await dialog.getByLabel('Reason').fill('spam');
     await dialog.getByText(/^The same with GraphQL, curl, userdir$/).click();
     await dialog.getByText('banUser(id: $id, reason: $reason) { user { id } }').first().waitFor();
     await dialog.getByRole('button', { name: 'Ban 1 user' }).click();
-    await page.getByRole('button', { name: 'Change ban…' }).click();
+    await chooseAction(page, 'Change ban…');
     expect(await dialog.getByLabel('Reason').inputValue()).toBe('spam');
     await dialog.getByLabel('Reason').fill('fraud');
     await dialog.getByRole('button', { name: 'Change' }).click();
     await dialog.waitFor({ state: 'detached' });
     await page.getByText('fraud').waitFor();
-    await page.getByRole('button', { name: 'Unban…' }).click();
+    await chooseAction(page, 'Unban…');
     await dialog.getByRole('button', { name: 'Unban 1 user' }).click();
     await dialog.waitFor({ state: 'detached' });
     await page.getByText('fraud').waitFor({ state: 'detached' });

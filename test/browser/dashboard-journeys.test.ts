@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stellarAddress } from '../support/addresses.js';
 import { useTestApp } from '../support/app.js';
 import { hasBrowser, launchBrowser } from '../support/browser.js';
-import { openDashboard, settle, visit } from '../support/dashboard-page.js';
+import { chooseAction, openDashboard, settle, visit } from '../support/dashboard-page.js';
 
 const runInShell = async (command: string) => (await promisify(execFile)('sh', ['-c', command])).stdout;
 const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 30_000 });
@@ -108,7 +108,7 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     await page.getByRole('link', { name: 'eve@example.com' }).click();
     await page.getByText(account.public_key).waitFor();
 
-    await button(page, 'Ban…').click();
+    await chooseAction(page, 'Ban…');
     await dialog.getByLabel('Reason').fill('sells spam');
     await dialog.getByLabel('Until').fill('2099-01-31T12:00');
     await button(dialog, 'Ban 1 user').click();
@@ -126,13 +126,13 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     await button(dialog, 'Change').click();
     await page.getByRole('cell', { name: 'sells more spam' }).waitFor();
     await page.getByRole('cell', { name: 'until unbanned' }).waitFor();
-    await button(page, /^Unban…/).click();
+    await chooseAction(page, 'Unban…');
     await button(dialog, 'Unban').click();
     await page.getByText('Nothing is banned.').waitFor();
     expect((await ask(logIn)).data).toEqual({ recordLogin: { created: false } });
 
     await navigate(page, 'Secrets');
-    await button(page, /^Rotate…/).click();
+    await chooseAction(page, 'Rotate…');
     await button(dialog, 'Rotate').click();
     const nextSecret = await dialog.getByText(/^uds_\S+$/).innerText();
     expect(nextSecret).not.toBe(appSecret);
@@ -151,7 +151,7 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     await navigate(page, 'Users');
     await settle(page);
     for (const row of [1, 2, 3]) await page.getByRole('row').nth(row).getByRole('checkbox').check();
-    await button(page, 'Remove…').click();
+    await chooseAction(page, 'Remove…');
     expect(await dialog.getByRole('row').count()).toBe(4);
     await button(dialog, 'Remove 3 users').click();
     await dialog.waitFor({ state: 'hidden' });
@@ -173,7 +173,7 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     for (const name of ['user1', 'user2']) {
       await search(page, `${name}@example.com`);
       await page.getByRole('row').nth(1).getByRole('checkbox').check();
-      await button(page, 'Remove…').click();
+      await chooseAction(page, 'Remove…');
       await button(dialog, 'Remove 1 user').click();
       await dialog.waitFor({ state: 'hidden' });
     }
@@ -225,7 +225,7 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     await page.getByRole('heading', { name: 'eve@example.com' }).waitFor();
     const place = new URL(page.url()).pathname;
 
-    await button(page, 'Remove…').click();
+    await chooseAction(page, 'Remove…');
     await button(dialog, 'Remove 1 user').click();
     await dialog.waitFor({ state: 'hidden' });
     await page.getByText('removed', { exact: true }).waitFor();
@@ -233,12 +233,12 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     await button(page, 'Restore…').click();
     await button(dialog, 'Restore 1 user').click();
     await dialog.waitFor({ state: 'hidden' });
-    await button(page, 'Remove…').waitFor();
+    await button(page, 'Edit…').waitFor();
     expect(new URL(page.url()).pathname).toBe(place);
     expect((await project.rest('/server/users/count')).body.result.total_user).toBe(2);
 
     await project.addUsers({ auth_method: 'google', auth_value: '117', external_id: 'C-1' });
-    await button(page, 'Edit…').click();
+    await chooseAction(page, 'Edit…');
     const external = dialog.getByRole('textbox', { name: 'External ID', exact: true });
     await external.fill('C-1');
     await button(dialog, 'Save').click();

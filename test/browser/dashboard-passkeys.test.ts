@@ -2,7 +2,7 @@ import type { Browser, BrowserContextOptions, CDPSession, Page } from 'playwrigh
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startTestApp, type TestApp, useTestApp } from '../support/app.js';
 import { findFaults, hasBrowser, launchBrowser } from '../support/browser.js';
-import { createLink, settle } from '../support/dashboard-page.js';
+import { chooseAction, createLink, settle } from '../support/dashboard-page.js';
 import { startTlsProxy } from '../support/tls-proxy.js';
 
 const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 30_000 });
@@ -120,7 +120,7 @@ describe.skipIf(!hasBrowser)('passkeys in a real browser', () => {
       expect(await dialog.count()).toBe(0);
 
       // To remove it ends this session, which it has begun.
-      await page.getByRole('button', { name: 'Remove…' }).click();
+      await chooseAction(page, 'Remove…');
       await page.getByRole('dialog').getByRole('button', { name: 'Remove', exact: true }).click();
       await page.getByRole('heading', { name: 'Sign in to userdir' }).waitFor();
       await until(() => page.evaluate('document.activeElement.tagName')).toBe('H1');

@@ -4,7 +4,7 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type TestProject, useTestApp } from '../support/app.js';
 import { hasBrowser, launchBrowser } from '../support/browser.js';
-import { createLink, openDashboard, visit } from '../support/dashboard-page.js';
+import { chooseAction, createLink, openDashboard, visit } from '../support/dashboard-page.js';
 
 const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 30_000 });
 
@@ -135,7 +135,7 @@ describe.skipIf(!hasBrowser)('the dashboard is safe against', () => {
       expect(await page.getByRole('link', { name: value, exact: true }).count()).toBe(2);
       await page.getByRole('link', { name: value, exact: true }).first().click();
       expect(await page.getByRole('heading', { level: 1 }).innerText()).toBe(value);
-      await page.getByRole('button', { name: 'Ban…' }).click();
+      await chooseAction(page, 'Ban…');
       await dialog.getByRole('button', { name: 'Ban 1 user' }).click();
       await dialog.waitFor({ state: 'hidden' });
       await visit(app, page, `/${hostile.appId}/secrets`);

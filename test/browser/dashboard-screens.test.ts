@@ -4,7 +4,7 @@ import { parseIdentity, snakeCase } from '#dist/domain/identities.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { findFaults, hasBrowser, launchBrowser } from '../support/browser.js';
-import { openDashboard, settle, visit } from '../support/dashboard-page.js';
+import { chooseAction, openDashboard, settle, visit } from '../support/dashboard-page.js';
 
 const identityOf = (email: string) => parseIdentity({ authMethod: 'email', authValue: email }, snakeCase);
 const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 30_000 });
@@ -170,6 +170,7 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     const { page } = opened;
     const names = () => page.getByRole('table', { name: 'Users' }).getByRole('link', { name: '@' }).allInnerTexts();
     await visit(app, page, `/${states.appId}/users`);
+    await page.getByText('More filters').click();
     await page.getByLabel('State').selectOption('banned');
     await until(names).toEqual(['u27@example.com', 'u3@example.com']);
     await page.getByText('All users were looked at: 2 users found.').waitFor();
@@ -423,7 +424,7 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     await page.getByText('5 users selected').waitFor();
     await boxes.nth(3).click();
     await page.getByText('4 users selected').waitFor();
-    await page.getByRole('button', { name: 'Ban…', exact: true }).click();
+    await chooseAction(page, 'Ban…');
     await page.getByRole('dialog').getByText('The same with userdir').click();
     expect((await page.getByRole('dialog').locator('pre').innerText()).split('\n')).toHaveLength(4);
   });

@@ -2,7 +2,7 @@ import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type TestProject, useTestApp } from '../support/app.js';
 import { findFaults, hasBrowser, launchBrowser } from '../support/browser.js';
-import { openDashboard, settle, visit } from '../support/dashboard-page.js';
+import { chooseAction, openDashboard, settle, visit } from '../support/dashboard-page.js';
 import { type Receiver, startReceiver } from '../support/receiver.js';
 
 const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 30_000 });
@@ -84,14 +84,14 @@ describe.skipIf(!hasBrowser)('webhooks in the dashboard', () => {
     await page.getByRole('link', { name: receiver.url('/journey') }).click();
     await page.getByText('Nothing has been sent yet.').waitFor();
 
-    await button(page, 'Test…').click();
+    await chooseAction(page, 'Test…');
     await button(dialog, 'Send').click();
     await dialog.getByText(/Answered 204 after \d+ ms\.$/).waitFor();
     await until(() => page.evaluate('document.activeElement.innerText')).toMatch(/^accepted Answered/);
     await button(dialog, 'Done').click();
     expect(received()).toEqual([['webhook.test', null]]);
 
-    await button(page, 'Pause…').click();
+    await chooseAction(page, 'Pause…');
     await button(dialog, 'Pause').click();
     await page.getByText('An operator has paused it.').waitFor();
     const first = await login(project);
@@ -101,7 +101,7 @@ describe.skipIf(!hasBrowser)('webhooks in the dashboard', () => {
       return main.innerText();
     }).toMatch(/1 change, since/);
     receiver.answer('/journey', (response) => response.writeHead(410).end());
-    await button(page, 'Resume…').click();
+    await chooseAction(page, 'Resume…');
     await button(dialog, 'Resume').click();
     await until(async () => {
       await button(page, 'Refresh').click();
@@ -110,7 +110,7 @@ describe.skipIf(!hasBrowser)('webhooks in the dashboard', () => {
     }).toMatch(/The endpoint answered 410 \(gone\)\.[\s\S]*0 accepted, 1 failed/);
 
     receiver.answer('/journey', null);
-    await button(page, 'Edit…').click();
+    await chooseAction(page, 'Edit…');
     await dialog.getByLabel('URL').fill('ftp://example.com/');
     await button(dialog, 'Save').click();
     await dialog.getByText(/^URL must be /).waitFor();
@@ -124,7 +124,7 @@ describe.skipIf(!hasBrowser)('webhooks in the dashboard', () => {
     await page.getByText('the new CRM').waitFor();
     receiver.expectSecret('/journey?moved', secret);
     const at = () => receiver.at('/journey?moved').map(({ type, userId }) => [type, userId]);
-    await button(page, 'Resume…').click();
+    await chooseAction(page, 'Resume…');
     await button(dialog, 'Resume').click();
     await receiver.until(() => at().length === 1);
     const second = await login(project);
@@ -162,17 +162,17 @@ describe.skipIf(!hasBrowser)('webhooks in the dashboard', () => {
     ]);
     await page.getByRole('link', { name: 'Failed' }).click();
     await until(() => attempts.getByRole('row').count()).toBe(2);
-    await button(page, 'Replay…').click();
+    await chooseAction(page, 'Replay…');
     await dialog.getByLabel('After').fill('now');
     await button(dialog, 'Replay').click();
     await until(() => dialog.count()).toBe(0);
 
-    await button(page, 'Rotate…').click();
+    await chooseAction(page, 'Rotate…');
     await button(dialog, 'Rotate').click();
     expect(await dialog.getByText(/^whsec_\S+$/).innerText()).not.toBe(secret);
     await button(dialog, 'I have copied it').click();
     await page.getByText('2 secrets sign').waitFor();
-    await button(page, 'Remove…').click();
+    await chooseAction(page, 'Remove…');
     await button(dialog, 'Remove').click();
     await page.getByText('This project has no webhook.').waitFor();
 
@@ -243,7 +243,7 @@ describe.skipIf(!hasBrowser)('webhooks in the dashboard', () => {
     ];
     for (const [screen, name] of dialogs) {
       await visit(app, page, screen);
-      await page.getByRole('button', { name }).first().click();
+      await chooseAction(page, name);
       await page.getByRole('dialog').waitFor();
       for (const more of await page.locator('dialog details:not(.recipes) summary').all()) await more.click();
       await check(name);

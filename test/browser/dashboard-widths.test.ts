@@ -5,33 +5,54 @@ import { THE_OPERATOR } from '#dist/domain/operators.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 import { findFaults, hasBrowser, launchBrowser } from '../support/browser.js';
-import { openDashboard, settle, visit } from '../support/dashboard-page.js';
+import { chooseAction, openDashboard, settle, visit } from '../support/dashboard-page.js';
 
-/** What lies outside of what can be seen without scrolling to the side, a line each. Evaluated in the page. */
-const OUTSIDE = `(() => {
+/** What lies outside of what can be seen without scrolling to the side, also in menus and folded filters, and disabled buttons that are hard to read, a line each. Evaluated in the page. */
+const OUTSIDE = `(async () => {
   const name = (element) => element.tagName + ' "' + (element.innerText || element.ariaLabel || element.name || '').slice(0, 40) + '"';
   const faults = [];
-  const wide = document.documentElement.scrollWidth - innerWidth;
-  if (wide > 0) faults.push('the page is ' + wide + ' pixels too wide');
   const dialog = document.querySelector('dialog[open]');
-  for (const action of (dialog ?? document).querySelectorAll('a[href], button, input, select, summary, textarea')) {
-    if (!action.checkVisibility({ opacityProperty: true, visibilityProperty: true }) || action.closest('.skip, .hidden')) continue;
-    const { left, right } = action.getBoundingClientRect();
-    const box = { left: 0, right: innerWidth };
-    for (let parent = action.parentElement; parent; parent = parent.parentElement) {
-      if (getComputedStyle(parent).overflowX === 'visible') continue;
-      const around = parent.getBoundingClientRect();
-      box.left = Math.max(box.left, around.left);
-      box.right = Math.min(box.right, around.right);
+  const luminance = (colour) => {
+    const [red, green, blue] = colour.match(/[0-9.]+/g).map((part) => ((part / 255 + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05;
+  };
+  function look() {
+    const wide = document.documentElement.scrollWidth - innerWidth;
+    if (wide > 0) faults.push('the page is ' + wide + ' pixels too wide');
+    for (const table of (dialog ?? document).querySelectorAll('.table'))
+      if (table.scrollWidth > table.clientWidth + 1) faults.push(table.ariaLabel + ' is ' + (table.scrollWidth - table.clientWidth) + ' pixels too wide');
+    for (const action of (dialog ?? document).querySelectorAll('a[href], button, input, select, summary, textarea')) {
+      if (!action.checkVisibility({ opacityProperty: true, visibilityProperty: true }) || action.closest('.skip, .hidden')) continue;
+      const { left, right } = action.getBoundingClientRect();
+      const box = { left: 0, right: innerWidth };
+      for (let parent = action.parentElement; parent; parent = parent.parentElement) {
+        if (getComputedStyle(parent).overflowX === 'visible') continue;
+        const around = parent.getBoundingClientRect();
+        box.left = Math.max(box.left, around.left);
+        box.right = Math.min(box.right, around.right);
+      }
+      // Text that ends with an ellipsis is cut off on purpose, and its link begins where it can be seen.
+      if (left < box.left - 1 || (action.matches('a') ? left : right) > box.right + 1)
+        faults.push(name(action) + ' from ' + Math.round(left) + ' to ' + Math.round(right) + ' in ' + Math.round(box.left) + ' to ' + Math.round(box.right));
+      const { color, backgroundColor } = getComputedStyle(action);
+      const [dark, light] = [luminance(color), luminance(backgroundColor)].sort((one, other) => one - other);
+      if (action.disabled && light / dark < 4.5) faults.push(name(action) + ' is disabled, with a contrast of ' + light / dark);
     }
-    // Text that ends with an ellipsis is cut off on purpose, and its link begins where it can be seen.
-    if (left < box.left - 1 || (action.matches('a') ? left : right) > box.right + 1)
-      faults.push(name(action) + ' from ' + Math.round(left) + ' to ' + Math.round(right) + ' in ' + Math.round(box.left) + ' to ' + Math.round(box.right));
   }
-  return faults;
+  look();
+  const fold = dialog ? null : document.querySelector('.fold');
+  if (fold?.checkVisibility()) fold.click();
+  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  for (const menu of (dialog ?? document).querySelectorAll('details.menu')) {
+    menu.open = true;
+    look();
+    menu.open = false;
+  }
+  if (fold?.ariaExpanded === 'true') fold.click();
+  return [...new Set(faults)];
 })()`;
 
-const WIDTHS = [1440, 1200, 1024, 768, 390];
+const WIDTHS = [1440, 1024, 768, 480, 390];
 /** Where axe looks, too. */
 const COLOURS: Readonly<Record<number, 'light' | 'dark'>> = { 1440: 'light', 390: 'dark' };
 const LONG = 'a-name-as-long-as-it-may-be-for-an-operator-of-this-service-2026';
@@ -148,7 +169,7 @@ describe.skipIf(!hasBrowser)('at each width, no screen of the dashboard hides an
     }
     for (const [path, button] of dialogs()) {
       await visit(app, page, path);
-      await page.getByRole('button', { name: button }).first().click();
+      await chooseAction(page, button);
       await page.getByRole('dialog').waitFor();
       faults.push(...(await look(page, `${path.replace(project.appId, 'app')} ${button}`)));
     }

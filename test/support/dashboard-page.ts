@@ -66,3 +66,12 @@ export async function visit(app: TestApp, page: Page, path: string): Promise<voi
   await page.getByRole('heading', { level: 1 }).waitFor();
   await settle(page);
 }
+
+/** Clicks a button of the screen, or of its menu of quiet actions. */
+export async function chooseAction(page: Page, name: string): Promise<void> {
+  const button = page.getByRole('button', { name: new RegExp(`(^|\\s)${name}`) }).first();
+  const more = page.locator('.screen-header summary', { hasText: 'More' });
+  await button.or(more).first().waitFor();
+  if (!(await button.isVisible())) await more.click();
+  await button.click();
+}

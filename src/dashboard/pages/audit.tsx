@@ -42,7 +42,15 @@ export function Audit({ appId }: { appId: string }) {
         />
       }
       filter={
-        <FilterForm>
+        <FilterForm
+          names={Object.keys(filter)}
+          more={
+            <>
+              <FilterInput label="From (UTC)" isDate name="since" />
+              <FilterInput label="To (UTC)" isDate name="until" />
+            </>
+          }
+        >
           <FilterInput label="Who" name="actor" />
           <SelectField
             label="What"
@@ -51,8 +59,6 @@ export function Audit({ appId }: { appId: string }) {
             onChange={(value) => go({ ...FIRST_PAGE, action: value })}
           />
           <FilterInput label="User ID" name="userId" />
-          <FilterInput label="From (UTC)" isDate name="since" />
-          <FilterInput label="To (UTC)" isDate name="until" />
         </FilterForm>
       }
       query={query}

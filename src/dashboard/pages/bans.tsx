@@ -43,7 +43,7 @@ export function Bans({ appId }: { appId: string }) {
       recipe={{ userdir: command('user bans', { project: appId }) }}
       offers={may('ban') && <Button label="Ban an identity" class="primary" opens={<BanIdentity appId={appId} />} />}
       filter={
-        <FilterForm>
+        <FilterForm names={['search']}>
           <FilterInput label="Identity contains" name="search" />
         </FilterForm>
       }

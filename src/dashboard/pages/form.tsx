@@ -1,11 +1,11 @@
 import type { Signal } from '@preact/signals';
 import { type ComponentChildren, cloneElement, type VNode } from 'preact';
-import { useId } from 'preact/hooks';
+import { useId, useState } from 'preact/hooks';
 import { closeDialog, Dialog, type DialogProps, opened } from './dialog.js';
 import { formatBucket } from './format.js';
 import { type Failure, useAction } from './graphql.js';
 import { FIRST_PAGE, useUrlState } from './location.js';
-import { announce, Button, Problem } from './parts.js';
+import { announce, Button, Menu, Problem } from './parts.js';
 import { type Recipe, SameByApiDetails } from './recipes.js';
 
 /** Forms: dialogs that change something, filters, and fields. */
@@ -123,11 +123,39 @@ export function Field({ label, hint, children }: FieldProps) {
   );
 }
 
-/** Filters a list by its inputs, each at once. */
-export function FilterForm({ children }: { children: ComponentChildren }) {
+interface FilterFormProps {
+  /** Of the parameters in the URL. */
+  readonly names: readonly string[];
+  readonly children?: ComponentChildren;
+  /** What is asked for less often. */
+  readonly more?: ComponentChildren;
+}
+
+/** Filters a list by its inputs, each at once. They take one line; on a phone they fold behind a button. */
+export function FilterForm({ names, children, more }: FilterFormProps) {
+  const { query, go } = useUrlState();
+  const [isOpen, setOpen] = useState(false);
+  const set = names.filter((name) => query[name]);
+  const counted = (text: string) => (set.length > 0 ? `${text} · ${set.length}` : text);
   return (
-    <form class="filters" aria-label="Filter" onSubmit={(event) => event.preventDefault()}>
+    <form
+      class={`filters folds ${isOpen ? 'open' : ''}`}
+      aria-label="Filter"
+      onSubmit={(event) => event.preventDefault()}
+    >
+      <button type="button" class="fold" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+        {counted('Filter')}
+      </button>
       {children}
+      {more && <Menu name={counted('More filters')}>{more}</Menu>}
+      {set.length > 0 && (
+        <Button
+          label="Clear"
+          of="the filter"
+          class="plain clear"
+          onClick={() => go({ ...FIRST_PAGE, ...Object.fromEntries(set.map((name) => [name, null])) })}
+        />
+      )}
     </form>
   );
 }

@@ -3,6 +3,7 @@ const LOCALE = 'en-GB';
 const numbers = new Intl.NumberFormat('en');
 const dateTimes = new Intl.DateTimeFormat(LOCALE, { dateStyle: 'medium', timeStyle: 'short' });
 const exactTimes = new Intl.DateTimeFormat(LOCALE, { dateStyle: 'medium', timeStyle: 'medium' });
+const zonedTimes = new Intl.DateTimeFormat(LOCALE, { dateStyle: 'medium', timeStyle: 'long' });
 const dates = new Intl.DateTimeFormat(LOCALE, { dateStyle: 'medium' });
 const utcTimes = new Intl.DateTimeFormat(LOCALE, { dateStyle: 'medium', timeStyle: 'long', timeZone: 'UTC' });
 const days = new Intl.DateTimeFormat(LOCALE, { day: 'numeric', month: 'short', year: 'numeric', timeZone: 'UTC' });
@@ -14,7 +15,11 @@ export const formatNumber = (value: number): string => numbers.format(value);
 export const formatDateTime = (iso: string, isExact = false): string =>
   (isExact ? exactTimes : dateTimes).format(new Date(iso));
 export const formatDay = (iso: string): string => dates.format(new Date(iso));
-export const formatUtc = (iso: string): string => utcTimes.format(new Date(iso));
+/** The reader's time zone, of all times that do not name another one. */
+export const ZONE = zonedTimes.resolvedOptions().timeZone;
+/** With its zone, in that of the reader and in UTC. */
+export const formatZoned = (iso: string): string =>
+  [...new Set([zonedTimes, utcTimes].map((times) => times.format(new Date(iso))))].join(' = ');
 /** A UTC day or month, `2026-01-31`, or an hour of the reader by its instant. */
 export const formatBucket = (from: string, by: Interval): string =>
   ({ HOUR: dateTimes, DAY: days, MONTH: months })[by].format(new Date(from));

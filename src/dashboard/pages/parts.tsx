@@ -2,7 +2,7 @@ import { signal } from '@preact/signals';
 import type { ButtonHTMLAttributes, ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { openDialog } from './dialog.js';
-import { formatDateTime, formatDay, formatUtc, type LoginMethod, METHOD_NAMES } from './format.js';
+import { formatDateTime, formatDay, formatZoned, type LoginMethod, METHOD_NAMES } from './format.js';
 import { type Failure, refresh } from './graphql.js';
 
 /** The small parts that every screen is made of. */
@@ -45,7 +45,7 @@ interface TimeProps {
 export function Time({ at, dayOnly = false, isExact }: TimeProps) {
   if (!at) return <span class="quiet">never</span>;
   return (
-    <time dateTime={at} title={formatUtc(at)}>
+    <time dateTime={at} title={formatZoned(at)}>
       {dayOnly ? formatDay(at) : formatDateTime(at, isExact)}
     </time>
   );
@@ -259,6 +259,16 @@ export function Segments({ links }: { links: readonly Segment[] }) {
   );
 }
 
+/** A button that opens what is below it. It closes with Escape, a click elsewhere, and when what it offers is chosen. */
+export function Menu({ name, children }: { name: string; children: ComponentChildren }) {
+  return (
+    <details class="menu">
+      <summary class="button">{name}</summary>
+      <div class="menu-items">{children}</div>
+    </details>
+  );
+}
+
 interface DownloadMenuProps {
   readonly path: string;
   /** Null and undefined ones are left out. */
@@ -274,16 +284,13 @@ export function DownloadMenu({ path, parameters, note, others = {} }: DownloadMe
   const set = Object.entries(parameters).flatMap(([name, value]) => (value ? [[name, value]] : []));
   const link = (format: string) => `${path}?${new URLSearchParams([['format', format], ...set])}`;
   return (
-    <details class="menu">
-      <summary class="button">Export</summary>
-      <div class="menu-items">
-        <p class="quiet">{note}</p>
-        {Object.entries(formats).map(([format, text]) => (
-          <a key={format} href={link(format)} download>
-            {text}
-          </a>
-        ))}
-      </div>
-    </details>
+    <Menu name="Export">
+      <p class="quiet">{note}</p>
+      {Object.entries(formats).map(([format, text]) => (
+        <a key={format} href={link(format)} download>
+          {text}
+        </a>
+      ))}
+    </Menu>
   );
 }

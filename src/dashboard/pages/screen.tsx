@@ -4,7 +4,7 @@ import { useEffect } from 'preact/hooks';
 import { useLocation } from 'preact-iso';
 import { graphql, type ResultOf, useQuery } from './graphql.js';
 import { paths } from './location.js';
-import { Empty, Loading, Problem } from './parts.js';
+import { Empty, Loading, Menu, Problem } from './parts.js';
 import { type Recipe, SameByApi } from './recipes.js';
 import { List, type ListProps } from './table.js';
 
@@ -69,9 +69,12 @@ interface HeaderProps {
   readonly note?: ComponentChildren;
   readonly recipe?: Recipe | undefined;
   readonly children?: ComponentChildren;
+  /** The quiet actions, in a menu. */
+  readonly more?: ComponentChildren;
 }
 
-export function Header({ title, note, recipe, children }: HeaderProps) {
+export function Header({ title, note, recipe, children, more }: HeaderProps) {
+  const api = recipe && <SameByApi recipe={recipe} />;
   return (
     <header class="screen-header">
       <div>
@@ -79,8 +82,14 @@ export function Header({ title, note, recipe, children }: HeaderProps) {
         {note && <p class="quiet">{note}</p>}
       </div>
       <div class="actions">
-        {recipe && <SameByApi recipe={recipe} />}
+        {!more && api}
         {children}
+        {more && (
+          <Menu name="More">
+            {api}
+            {more}
+          </Menu>
+        )}
       </div>
     </header>
   );

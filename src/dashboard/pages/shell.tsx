@@ -2,6 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import { useLocation } from 'preact-iso';
 import { OpenedDialog } from './dialog.js';
+import { ZONE } from './format.js';
 import { graphql, may, me, send } from './graphql.js';
 import { paths } from './location.js';
 import { announcement, Button, leaveScreen } from './parts.js';
@@ -112,19 +113,20 @@ function Navigation() {
       <div class="side-service">
         {may('govern') && link(paths.operators, 'Operators')}
         {may('oversee') && link(paths.status, 'Status')}
+        <p class="zone quiet">Times: {ZONE}</p>
       </div>
     </nav>
   );
 }
 
-const isLink = (target: EventTarget | null) => target instanceof Element && target.closest('a') !== null;
+const isOffer = (target: EventTarget | null) => target instanceof Element && target.closest('a, button') !== null;
 
 /** Menus close with Escape, with a click elsewhere, and when what they offer is chosen. */
 function closeMenusOnEscape(): () => void {
   const close = (event: Event) => {
     if (event instanceof KeyboardEvent && event.key !== 'Escape') return;
     for (const menu of document.querySelectorAll<HTMLDetailsElement>('details.menu[open]')) {
-      if (event.type === 'click' && menu.contains(event.target as Node) && !isLink(event.target)) continue;
+      if (event.type === 'click' && menu.contains(event.target as Node) && !isOffer(event.target)) continue;
       // A hidden menu cannot keep the focus.
       const hasFocus = event.type === 'keydown' || menu.contains(document.activeElement);
       menu.open = false;

@@ -1,7 +1,7 @@
 import { FilterForm, FilterInput, SelectField, toggled } from './form.js';
 import { LOGIN_METHODS, type LoginMethod, METHOD_NAMES } from './format.js';
 import { FIRST_PAGE, type UrlState, useUrlState } from './location.js';
-import { Button, Swatch } from './parts.js';
+import { Swatch } from './parts.js';
 
 /** As in the public API, without the absent filters. */
 export interface UserFilter {
@@ -61,9 +61,23 @@ export function FilterBar() {
   const filter = filterFrom(query);
   const chosen = filter.loginMethods ?? [];
   return (
-    <FilterForm>
-      <FilterInput label="Created from (UTC)" isDate name="start" />
-      <FilterInput label="Created to (UTC)" isDate name="end" />
+    <FilterForm
+      names={Object.keys(NO_FILTER)}
+      more={
+        <>
+          <FilterInput label="Created from (UTC)" isDate name="start" />
+          <FilterInput label="Created to (UTC)" isDate name="end" />
+          <FilterInput label="Last login from (UTC)" isDate name="seen" />
+          <FilterInput label="No login since (UTC)" isDate name="unseen" />
+          <SelectField
+            label="State"
+            value={BANNED.find(([value]) => value === query['banned'])?.[0] ?? ''}
+            options={BANNED}
+            onChange={(banned) => go({ ...FIRST_PAGE, banned })}
+          />
+        </>
+      }
+    >
       <fieldset class="chips">
         <legend class="hidden">Login method</legend>
         {LOGIN_METHODS.map((method) => (
@@ -78,17 +92,6 @@ export function FilterBar() {
           </label>
         ))}
       </fieldset>
-      <FilterInput label="Last login from (UTC)" isDate name="seen" />
-      <FilterInput label="No login since (UTC)" isDate name="unseen" />
-      <SelectField
-        label="State"
-        value={BANNED.find(([value]) => value === query['banned'])?.[0] ?? ''}
-        options={BANNED}
-        onChange={(banned) => go({ ...FIRST_PAGE, banned })}
-      />
-      {(Object.keys(filter).length > 0 || stateFrom(query)) && (
-        <Button label="Clear the filter" class="plain" onClick={() => go({ ...FIRST_PAGE, ...NO_FILTER })} />
-      )}
     </FilterForm>
   );
 }

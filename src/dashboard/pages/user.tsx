@@ -108,13 +108,20 @@ function Known({ appId, user }: OfUser) {
           </>
         }
         recipe={{ ...userRecipe(id), userdir: command('user get', { project: appId, userId: id }) }}
+        more={
+          may('edit') && (
+            <>
+              {removedAt === null && <Button label="Merge…" opens={<MergeUser appId={appId} user={user} />} />}
+              {ban && <BulkButton appId={appId} action="ban" label="Change ban…" users={[user]} terms={ban} />}
+              {offer(ban ? 'unban' : 'ban')}
+              {removedAt === null && offer('remove', 'danger')}
+            </>
+          )
+        }
       >
-        {removedAt === null && may('edit') && <Button label="Edit…" opens={<EditUser appId={appId} user={user} />} />}
-        {removedAt !== null && offer('restore')}
-        {removedAt === null && may('edit') && <Button label="Merge…" opens={<MergeUser appId={appId} user={user} />} />}
-        {ban && <BulkButton appId={appId} action="ban" label="Change ban…" users={[user]} terms={ban} />}
-        {offer(ban ? 'unban' : 'ban')}
-        {removedAt === null && offer('remove', 'danger')}
+        {removedAt === null
+          ? may('edit') && <Button label="Edit…" class="primary" opens={<EditUser appId={appId} user={user} />} />
+          : offer('restore', 'primary')}
       </Header>
       <dl class="facts">
         <Fact name="ID">

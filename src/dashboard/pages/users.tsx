@@ -94,11 +94,13 @@ function UserList({ appId, removed }: { appId: string; removed: boolean }) {
             }
           />
         )}
-        {may('operate') && <Button label="Import" onClick={() => go({ import: '1' })} />}
+        {may('operate') && <Button label="Import" class="primary" onClick={() => go({ import: '1' })} />}
       </Header>
       <UndoRemoval appId={appId} />
-      <AmongRemoved isChosen={removed} />
-      {!search && !removed && <FilterBar />}
+      <div class="list-header">
+        <AmongRemoved isChosen={removed} />
+        {!search && !removed && <FilterBar />}
+      </div>
       <Answer query={list} data={list.rows} lines={10}>
         {(rows) => (
           <UserTable
@@ -218,14 +220,12 @@ function inOrder(page: Required<PageInfo>, oldestFirst: boolean): PageInfo {
 function AmongRemoved({ isChosen }: { isChosen: boolean }) {
   const { href } = useUrlState();
   return (
-    <div class="filters">
-      <Segments
-        links={[
-          { name: 'Current users', href: href({ ...FIRST_PAGE, order: null, removed: null }), isChosen: !isChosen },
-          { name: 'Removed users', href: href({ ...FIRST_PAGE, order: null, removed: '1' }), isChosen },
-        ]}
-      />
-    </div>
+    <Segments
+      links={[
+        { name: 'Current users', href: href({ ...FIRST_PAGE, order: null, removed: null }), isChosen: !isChosen },
+        { name: 'Removed users', href: href({ ...FIRST_PAGE, order: null, removed: '1' }), isChosen },
+      ]}
+    />
   );
 }
 

@@ -73,6 +73,10 @@ function Unknown({ appId, id }: { appId: string; id: string }) {
 function Known({ appId, webhook }: OfOne) {
   const { id, url, status, failures } = webhook;
   const of = { appId, webhook };
+  const isWell = status === 'ENABLED' && failures === 0;
+  const test = <Button label="Test…" class={isWell ? 'primary' : ''} opens={<TestWebhook {...of} />} />;
+  const retry = status === 'ENABLED' ? 'Try now…' : 'Resume…';
+  const resume = <Button label={retry} class="primary" opens={<ResumeWebhook {...of} />} />;
   const asOf = useMemo(() => new Date().toISOString(), [webhook]);
   return (
     <>
@@ -84,21 +88,21 @@ function Known({ appId, webhook }: OfOne) {
             <bdi>{webhook.description}</bdi> As of <Time at={asOf} isExact />
           </>
         }
+        more={
+          may('operate') && (
+            <>
+              {!isWell && test}
+              {status === 'ENABLED' && <Button label="Pause…" opens={<PauseWebhook {...of} />} />}
+              <Button label="Edit…" opens={<EditWebhook {...of} />} />
+              <Button label="Replay…" opens={<ReplayWebhook {...of} />} />
+              <Button label="Rotate…" opens={<RotateSecret {...of} />} />
+              <Button label="Remove…" class="danger" opens={<RemoveWebhook {...of} />} />
+            </>
+          )
+        }
       >
         <Button label="Refresh" onClick={refresh} />
-        {may('operate') && (
-          <>
-            <Button label="Test…" opens={<TestWebhook {...of} />} />
-            {(status !== 'ENABLED' || failures > 0) && (
-              <Button label={status === 'ENABLED' ? 'Try now…' : 'Resume…'} opens={<ResumeWebhook {...of} />} />
-            )}
-            {status === 'ENABLED' && <Button label="Pause…" opens={<PauseWebhook {...of} />} />}
-            <Button label="Edit…" opens={<EditWebhook {...of} />} />
-            <Button label="Replay…" opens={<ReplayWebhook {...of} />} />
-            <Button label="Rotate…" opens={<RotateSecret {...of} />} />
-            <Button label="Remove…" class="danger" opens={<RemoveWebhook {...of} />} />
-          </>
-        )}
+        {may('operate') && (isWell ? test : resume)}
       </Header>
       <Facts webhook={webhook} />
       <section>
