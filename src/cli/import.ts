@@ -1,6 +1,4 @@
-import { once } from 'node:events';
-import { createWriteStream } from 'node:fs';
-import { readFile } from 'node:fs/promises';
+import { open, readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { Readable } from 'node:stream';
 import { pathToFileURL } from 'node:url';
@@ -10,9 +8,10 @@ import { graphql } from '../dashboard/documents.js';
 import { formatCsvLine } from '../domain/csv-cells.js';
 import { isStored, type Stored } from '../domain/import-format.js';
 import { AppError, COMMAND, counted, type ErrorCode } from '../errors.js';
-import type { Move, MoveSummary } from '../users/moving/move.js';
+import type { MoveSummary } from '../users/moving/move.js';
+import type { System } from '../users/moving/person.js';
 import { openInput, option, projectOption } from './arguments.js';
-import { serverEnded, textOf } from './door.js';
+import { type Send, serverEnded, textOf } from './door.js';
 import type { CommandContext, Tools } from './rows.js';
 import { canAsk, confirm, fields } from './terminal.js';
 
@@ -182,17 +181,12 @@ async function openInputs(files: readonly string[], signal: AbortSignal): Promis
 
 const isOwn = (from: string) => /^\.{0,2}\/|\.m?js$/.test(from);
 
-/** An adapter of one's own: a module whose default export is a `System`. */
-async function loadOwn(
-  { from = '', dates, timeZone, trustUnverified }: ImportParams,
-  sizes: readonly number[],
-): Promise<Move> {
-  const { createMove } = await import('../users/moving/move.js');
+/** An adapter of one's own: the default export of a module. */
+async function loadOwn(from: string): Promise<System> {
   const { default: system } = await import(pathToFileURL(resolve(from)).href);
   if (typeof system?.toPerson !== 'function')
     throw new AppError('BAD_USER_INPUT', `${from}: expected a default export as docs/moving.md describes it.`);
-  const named = { name: 'own', title: 'your own system', idFields: [], fields: [], ...system };
-  return createMove({ system: named, sizes, trustUnverified, dates: dates ?? null, zone: timeZone ?? 'UTC' });
+  return { name: 'own', title: 'your own system', idFields: [], fields: [], ...system };
 }
 
 /** Imports the files, or only looks into them, and writes what became of each line. */
@@ -203,24 +197,19 @@ async function importUsers(tools: Tools, params: ImportParams, input: Input): Pr
   try {
     if (where.services === null) return await sendUsers(tools, params, input, where.send, tell);
     const { projects, transfers } = where.services;
-    const { onConflict, skipInvalid } = params;
+    const { from, dates = null, timeZone: zone = null, map = null, trustUnverified, onConflict, skipInvalid } = params;
     const { progress, notice, signal } = tools;
     const scope = await projects.getScope(params.project, tools.operator);
+    const system = from !== undefined && isOwn(from) ? await loadOwn(from) : from;
+    const how = { sizes: input.sizes, trustUnverified, dates, zone, map };
+    const move = system === undefined ? null : await transfers.moveOf({ from: system, ...how });
     const told = (done: number, fraction?: number) => progress({ done, ...(fraction !== undefined && { fraction }) });
-    const { from, dates = null, timeZone: zone = null, map = null, trustUnverified } = params;
-    const given = { sizes: input.sizes, trustUnverified, dates, zone, map };
-    const move =
-      from === undefined
-        ? null
-        : await (isOwn(from) ? loadOwn(params, input.sizes) : transfers.moveOf({ from, ...given }));
     const options = { onConflict, skipInvalid, move, tell, progress: told, onWait: notice, signal };
     return await (params.dryRun ? transfers.checkImport : transfers.importUsers)(scope, input.bytes, options);
   } finally {
     await report?.end();
   }
 }
-
-type Send = Extract<Awaited<ReturnType<Tools['reach']>>, { readonly services: null }>['send'];
 
 /** Lets the server import the files, which holds the database. */
 async function sendUsers(
@@ -232,15 +221,11 @@ async function sendUsers(
 ): Promise<ImportReport> {
   if (isOwn(how.from ?? ''))
     throw new AppError('BAD_USER_INPUT', 'An adapter of your own needs PostgreSQL, or that the server is stopped.');
-  const parameters = new URLSearchParams({
-    ...(sizes.length > 1 && { sizes: String(sizes) }),
-    report: String(tell !== null),
-  });
-  for (const [name, value] of Object.entries(how))
-    parameters.set(
-      name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
-      String(value),
-    );
+  const asked = { ...how, report: tell !== null, ...(sizes.length > 1 && { sizes }) };
+  const named = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+  const parameters = new URLSearchParams(
+    Object.entries(asked).map(([name, value]): [string, string] => [named(name), `${value}`]),
+  );
   const answer = await send(`/dashboard/projects/${project}/import?${parameters}`, {
     method: 'POST',
     headers: { 'content-type': 'application/octet-stream' },
@@ -266,18 +251,13 @@ const REPORT_COLUMNS = ['line', 'source_id', 'user_id', 'outcome', 'error'] as c
 
 /** The CSV that says what became of each line. */
 async function openReport(path: string) {
-  const file = createWriteStream(path, { mode: 0o600 });
-  await once(file, 'open');
-  file.write(formatCsvLine(REPORT_COLUMNS));
+  const file = await open(path, 'w', 0o600);
+  await file.appendFile(formatCsvLine(REPORT_COLUMNS));
   return {
     async write(rows: Rows): Promise<void> {
-      const text = rows.map((row) => formatCsvLine(REPORT_COLUMNS.map((column) => row[column]))).join('');
-      if (!file.write(text)) await once(file, 'drain');
+      await file.appendFile(rows.map((row) => formatCsvLine(REPORT_COLUMNS.map((column) => row[column]))).join(''));
     },
-    async end(): Promise<void> {
-      file.end();
-      await once(file, 'close');
-    },
+    end: () => file.close(),
   };
 }
 

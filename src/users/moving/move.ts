@@ -38,8 +38,8 @@ export interface MoveSummary {
 
 /** The options of `user import` for files of another system, as they arrive. */
 export interface GivenMove {
-  /** The name of the system. */
-  readonly from: string;
+  /** The name of the system, or an adapter of one's own. */
+  readonly from: string | System;
   readonly sizes?: readonly number[];
   readonly trustUnverified?: boolean;
   readonly dates?: string | null;
@@ -54,7 +54,7 @@ export function moveOf({ from, zone, map, dates, ...given }: GivenMove): Move {
     throw badInput('time_zone', zone, 'a time zone such as Europe/Berlin');
   if (dates != null && isTooLong('date', dates)) throw badInput('dates', dates, `a format of ${atMost('date')}`);
   if (map != null && from !== 'csv') throw new AppError('BAD_USER_INPUT', 'map: is of the system csv only.');
-  const system = from === 'csv' ? createCsvSystem(map ?? null) : systemNamed(from);
+  const system = typeof from !== 'string' ? from : from === 'csv' ? createCsvSystem(map ?? null) : systemNamed(from);
   return createMove({ ...given, system, dates: dates ?? null, zone: zone ?? 'UTC' });
 }
 
