@@ -83,7 +83,12 @@ async function writeChanges(tools: Tools, { follow, ...params }: ChangesParams) 
   if (!follow) return report;
   notice(`Following after ${report.end}.`);
   const where = await tools.reach();
-  for await (const _ of newsOf(where, tools, params.project)) await patiently(() => writeNew(where.ask), signal);
+  try {
+    for await (const _ of newsOf(where, tools, params.project)) await patiently(() => writeNew(where.ask), signal);
+  } catch (error) {
+    // It closes already.
+    if (!(error instanceof NotListeningError)) throw error;
+  }
   signal.throwIfAborted();
   // A server ends its news in order.
   await writeNew(where.ask).catch((error) => {
@@ -120,12 +125,7 @@ async function* newsOf(where: Reached, { operator, signal }: Tools, project: str
     yield* changes.watch(await projects.getScope(project, operator), signal);
     return;
   }
-  const answer = await where.send(`/dashboard/projects/${project}/news`).catch((error) => {
-    // It closes already.
-    if (error instanceof NotListeningError) return null;
-    throw error;
-  });
-  if (answer === null) return;
+  const answer = await where.send(`/dashboard/projects/${project}/news`);
   // Between two events there are comments.
   for await (const text of textOf(answer)) if (text.includes('data:')) yield;
 }

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { graphql, type ResultOf } from '../dashboard/documents.js';
+import { graphql, type ResultOf, type VariablesOf } from '../dashboard/documents.js';
 import { option, projectOption, required, userIdArgument } from './arguments.js';
 import type { CommandContext, Tools } from './rows.js';
 import { canAsk, confirm, fields } from './terminal.js';
@@ -115,13 +115,7 @@ const MERGE = graphql(`mutation MergeUsers($project: ID!, $from: ID!, $into: ID!
   mergeUsers(appId: $project, from: $from, into: $into) { id }
 }`);
 
-interface MergeParams {
-  readonly project: string;
-  readonly from: string;
-  readonly into: string;
-  readonly dryRun?: boolean;
-  readonly yes?: boolean;
-}
+type MergeParams = VariablesOf<typeof MERGE> & { readonly dryRun?: boolean; readonly yes?: boolean };
 
 const effectsText = (effects: readonly { readonly name: string; readonly text: string }[]) =>
   fields(effects.map(({ name, text }) => [name, text]));

@@ -68,7 +68,7 @@ async function exportUsers(
   if (where.services !== null) {
     const { projects, transfers } = where.services;
     const scope = await projects.getScope(project, operator);
-    return exportReport(await transfers.exportUsers(scope, { format, write, progress: () => undefined, signal }));
+    return exportReport(await transfers.exportUsers(scope, { format, write, signal }));
   }
   const answer = await where.send(`/dashboard/projects/${project}/export?format=${format}`);
   for await (const chunk of textOf(answer)) await write(chunk);

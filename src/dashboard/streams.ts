@@ -146,7 +146,6 @@ export function serveStreams(
           format,
           requestId: right.requestId,
           write,
-          progress: () => undefined,
           signal,
         });
         report = JSON.stringify(exported);

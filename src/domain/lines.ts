@@ -9,6 +9,25 @@ const NEWLINE = 0x0a;
 
 export type Line = Buffer | typeof TOO_LONG;
 
+/** The first items, until they have a length together, and all items again. */
+export async function lookAt<Item extends string | Buffer>(
+  items: AsyncGenerator<Item>,
+  length: number,
+): Promise<[first: Item[], all: AsyncGenerator<Item>]> {
+  const first: Item[] = [];
+  for (let seen = 0; seen < length; ) {
+    const { done, value } = await items.next();
+    if (done) break;
+    first.push(value);
+    seen += value.length;
+  }
+  async function* all() {
+    yield* first;
+    yield* items;
+  }
+  return [first, all()];
+}
+
 /** Lines as bytes without their newlines, as many at a time as a chunk completes. A line that is too long is not kept. */
 export async function* splitLines(input: AsyncIterable<Buffer>): AsyncGenerator<Line[]> {
   let held: Buffer[] = [];

@@ -38,8 +38,9 @@ interface Act {
   readonly permission?: Permission;
   /** True if a user who was removed is as good. */
   readonly ofRemoved?: boolean;
-  /** The request, for the key. */
-  readonly asked: readonly unknown[];
+  /** The request beside the users, for the key; `name` where it is not the action. */
+  readonly asked?: readonly unknown[];
+  readonly name?: string;
 }
 
 /** The identities by which a user logs in: linked, unlinked, and moved when two users turn out to be one person. */
@@ -54,7 +55,7 @@ export function createIdentities(db: Database, totals: Totals) {
   /** Does `work` in one transaction with its audit entry, but none where it returns null, having changed nothing or written its own. NOT_FOUND; CONFLICT for an identity of another user. */
   async function act(
     scope: ProjectScope,
-    { action, ids, asked, permission = 'edit', ofRemoved = false }: Act,
+    { action, ids, name = action, asked = [], permission = 'edit', ofRemoved = false }: Act,
     { requestId = null, key = null }: ChangeOptions,
     work: (tx: Queryable, actor: Actor) => Promise<Readonly<Record<string, unknown>> | null>,
   ): Promise<User> {
@@ -66,7 +67,8 @@ export function createIdentities(db: Database, totals: Totals) {
     const missing = (wanted: bigint) =>
       noUser(wanted, ids.length === 1 ? undefined : [wanted === id ? 'into' : 'from']);
     for (const wanted of ids) if (wanted > LARGEST_ID) throw missing(wanted);
-    await changeOnce(db.requestTransaction, projectId, retryOf(key, asked), async (tx: Queryable) => {
+    const request = [name, ...ids.map(String), ...asked];
+    await changeOnce(db.requestTransaction, projectId, retryOf(key, request), async (tx: Queryable) => {
       const locked = await sql.lockUsers(tx, projectId, ids, ofRemoved);
       for (const wanted of ids) if (!locked.includes(wanted)) throw missing(wanted);
       const details = await work(tx, actor);
@@ -78,8 +80,11 @@ export function createIdentities(db: Database, totals: Totals) {
     return user;
   }
 
-  const own = (tx: Queryable, projectId: number, id: bigint) =>
-    sql.findIdentities(tx, [{ projectId, userId: Number(id) }]);
+  const own = (tx: Queryable, projectId: number, ...ids: bigint[]) =>
+    sql.findIdentities(
+      tx,
+      ids.map((id) => ({ projectId, userId: Number(id) })),
+    );
 
   /** CONFLICT that names who has the identity, where the database has refused it. */
   const toTaken =
@@ -123,34 +128,38 @@ export function createIdentities(db: Database, totals: Totals) {
       profile: Profile,
       { isPrimary = false, ...options }: ChangeOptions & { isPrimary?: boolean } = {},
     ) {
-      const asked = ['link', String(id), profile, isPrimary];
-      return act(scope, { action: 'link', ids: [id], asked }, options, async (tx, { projectId }) => {
-        const before = await own(tx, projectId, id);
-        const known = before.find((row) => identityText(row) === identityText(profile));
-        const isPromoted = isPrimary && known?.id !== null;
-        const identity = known === undefined ? asIdentity(profile) : withEmail(known, profile);
-        if (known === undefined) {
-          if (before.length >= MAX_IDENTITIES) throw tooManyIdentities(before.length + 1);
-          if ((await findBan(tx, projectId, profile)) !== null) throw identityBanned();
-        } else if (known === identity && !isPromoted) return null;
-        if (isPromoted) await replacePrimary(tx, projectId, id, known, identity, before[0]);
-        else if (known === undefined) await sql.insertIdentity(tx, projectId, id, identity);
-        else await sql.setEmail(tx, projectId, id, { ...identity, id: known.id });
-        if (known === undefined) await sql.addAccounts(tx, projectId, id, profile.accounts);
-        return {
-          auth_method: profile.authMethod,
-          ...(known === undefined && { linked: true }),
-          ...(isPrimary && { primary: true }),
-        };
-      }).catch(toTaken(scope, profile));
+      return act(
+        scope,
+        { action: 'link', ids: [id], asked: [profile, isPrimary] },
+        options,
+        async (tx, { projectId }) => {
+          const before = await own(tx, projectId, id);
+          const known = before.find((row) => identityText(row) === identityText(profile));
+          const isPromoted = isPrimary && known?.id !== null;
+          const identity = known === undefined ? asIdentity(profile) : withEmail(known, profile);
+          if (known === undefined) {
+            if (before.length >= MAX_IDENTITIES) throw tooManyIdentities(before.length + 1);
+            if ((await findBan(tx, projectId, profile)) !== null) throw identityBanned();
+          } else if (known === identity && !isPromoted) return null;
+          if (isPromoted) await replacePrimary(tx, projectId, id, known, identity, before[0]);
+          else if (known === undefined) await sql.insertIdentity(tx, projectId, id, identity);
+          else await sql.setEmail(tx, projectId, id, { ...identity, id: known.id });
+          if (known === undefined) await sql.addAccounts(tx, projectId, id, profile.accounts);
+          return {
+            auth_method: profile.authMethod,
+            ...(known === undefined && { linked: true }),
+            ...(isPrimary && { primary: true }),
+          };
+        },
+      ).catch(toTaken(scope, profile));
     },
 
     /** Unlinks an identity. If the primary one goes, the oldest other one takes its place. An address goes with its account. NOT_FOUND; CONFLICT for the last one. */
     async unlink(scope: ProjectScope, id: bigint, identity: Identity, options: ChangeOptions = {}): Promise<User> {
-      const asked = ['unlink', String(id), identityText(identity)];
-      return act(scope, { action: 'unlink', ids: [id], asked }, options, async (tx, { projectId }) => {
+      const asked = identityText(identity);
+      return act(scope, { action: 'unlink', ids: [id], asked: [asked] }, options, async (tx, { projectId }) => {
         const rows = await own(tx, projectId, id);
-        const gone = rows.find((row) => identityText(row) === identityText(identity));
+        const gone = rows.find((row) => identityText(row) === asked);
         if (gone === undefined)
           throw new AppError('NOT_FOUND', `User ${id} has no such identity.`, { subject: { names: ['identity'] } });
         return take(tx, projectId, id, rows, gone);
@@ -159,27 +168,21 @@ export function createIdentities(db: Database, totals: Totals) {
 
     /** Unlinks an account, and an identity that logs in by its address: verification says no from then on. NOT_FOUND; CONFLICT for the last identity. */
     async unlinkAccount(scope: ProjectScope, id: bigint, { key }: Address, options: ChangeOptions = {}): Promise<User> {
-      return act(
-        scope,
-        { action: 'unlink', ids: [id], asked: ['unlink account', String(id), key] },
-        options,
-        async (tx, { projectId }) => {
-          const rows = await own(tx, projectId, id);
-          const gone = rows.find(({ authMethod, authValueKey }) => authMethod === 'wallet' && authValueKey === key);
-          if (gone !== undefined) return take(tx, projectId, id, rows, gone);
-          if (!(await sql.deleteAccount(tx, projectId, id, key)))
-            throw new AppError('NOT_FOUND', `User ${id} has no account with this address.`, {
-              subject: { names: ['address'] },
-            });
-          return { account: true };
-        },
-      );
+      const unlinking = { action: 'unlink', name: 'unlink account', ids: [id], asked: [key] } as const;
+      return act(scope, unlinking, options, async (tx, { projectId }) => {
+        const rows = await own(tx, projectId, id);
+        const gone = rows.find(({ authMethod, authValueKey }) => authMethod === 'wallet' && authValueKey === key);
+        if (gone !== undefined) return take(tx, projectId, id, rows, gone);
+        if (await sql.deleteAccount(tx, projectId, id, key)) return { account: true };
+        const subject = { names: ['address'] };
+        throw new AppError('NOT_FOUND', `User ${id} has no account with this address.`, { subject });
+      });
     },
 
     /** Bans a user, by each of their identities, also those linked later. Again, it changes the terms that are given. NOT_FOUND. */
     async ban(scope: ProjectScope, id: bigint, terms: GivenBanTerms, options: ChangeOptions = {}): Promise<User> {
-      const asked = ['ban', String(id), terms];
-      return act(scope, { ...banning(scope), action: 'ban', ids: [id], asked }, options, async (tx, actor) => {
+      const banned = { ...banning(scope), action: 'ban', ids: [id], asked: [terms] } as const;
+      return act(scope, banned, options, async (tx, actor) => {
         await insertUserBan(tx, actor, id, terms);
         return null;
       });
@@ -187,8 +190,7 @@ export function createIdentities(db: Database, totals: Totals) {
 
     /** Lifts every ban of a user and of their identities. NOT_FOUND. */
     async unban(scope: ProjectScope, id: bigint, options: ChangeOptions = {}): Promise<User> {
-      const asked = ['unban', String(id)];
-      return act(scope, { ...banning(scope), action: 'unban', ids: [id], asked }, options, async (tx, actor) => {
+      return act(scope, { ...banning(scope), action: 'unban', ids: [id] }, options, async (tx, actor) => {
         await deleteUserBan(tx, actor, id);
         return null;
       });
@@ -197,7 +199,7 @@ export function createIdentities(db: Database, totals: Totals) {
     /** Makes a removed user current again, until erased. NOT_FOUND; CONFLICT for a current user, or another with an identity or the external ID. */
     async restore(scope: ProjectScope, id: bigint, options: ChangeOptions = {}): Promise<User> {
       const restoring = { action: 'restore', ids: [id], permission: 'restore', ofRemoved: true } as const;
-      return act(scope, { ...restoring, asked: ['restore', String(id)] }, options, async (tx, actor) => {
+      return act(scope, restoring, options, async (tx, actor) => {
         const { outcome, ...taken } = await restoreUser(tx, actor, id);
         if (outcome !== 'restored') throw notRestored(id, outcome, taken);
         return null;
@@ -210,21 +212,12 @@ export function createIdentities(db: Database, totals: Totals) {
      */
     async merge(scope: ProjectScope, from: bigint, into: bigint, options: ChangeOptions = {}): Promise<User> {
       if (from === into) throw new AppError('BAD_USER_INPUT', 'into: a user cannot be merged into the same user.');
-      const asked = ['merge', String(from), String(into)];
-      const user = await act(
-        scope,
-        { action: 'merge', ids: [from, into], asked },
-        options,
-        async (tx, { projectId }) => {
-          const rows = await sql.findIdentities(
-            tx,
-            [from, into].map((id) => ({ projectId, userId: Number(id) })),
-          );
-          if (rows.length > MAX_IDENTITIES) throw tooManyIdentities(rows.length);
-          await sql.mergeUsers(tx, projectId, { id: from, primary: rows[0] as sql.IdentityRow }, into);
-          return { from: Number(from) };
-        },
-      );
+      const user = await act(scope, { action: 'merge', ids: [from, into] }, options, async (tx, { projectId }) => {
+        const rows = await own(tx, projectId, from, into);
+        if (rows.length > MAX_IDENTITIES) throw tooManyIdentities(rows.length);
+        await sql.mergeUsers(tx, projectId, { id: from, primary: rows[0] as sql.IdentityRow }, into);
+        return { from: Number(from) };
+      });
       totals.countChange(scope.projectIdFor('write', 'edit'));
       return user;
     },

@@ -1,7 +1,7 @@
 import { setImmediate as nextTick } from 'node:timers/promises';
 import { identityText, MAX_IDENTITIES } from '../domain/identities.js';
 import { isStored, type LineRecord, parseLine, type SourceLine, type SpoolFile } from '../domain/import-format.js';
-import { splitLines } from '../domain/lines.js';
+import { lookAt, splitLines } from '../domain/lines.js';
 import { fromUnknown } from '../errors.js';
 import { createFirstLines, type FirstLines } from './first-lines.js';
 import { type ParsedLine, type PreparedBatch, prepareBatch } from './import-lines.js';
@@ -79,15 +79,10 @@ export async function* parsedBatches(
 
 /** The lines of an export of this service: NDJSON or, if they begin so, a JSON list, CSV, UTF-16 or gzip. */
 async function* readOwn(input: AsyncGenerator<Buffer>): AsyncGenerator<SourceLine[]> {
-  const first = await input.next();
-  async function* all() {
-    if (first.done) return;
-    yield first.value;
-    yield* input;
-  }
+  const [[first], all] = await lookAt(input, 1);
   // Loaded only for this, because it takes time.
-  if (first.done || !isOtherForm(first.value)) yield* readLines(all());
-  else yield* (await import('./moving/move.js')).ownMove().read(all());
+  if (first !== undefined && isOtherForm(first)) yield* (await import('./moving/move.js')).ownMove().read(all);
+  else yield* readLines(all);
 }
 
 const LOOK_BYTES = 4_096;

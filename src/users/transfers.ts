@@ -70,7 +70,6 @@ export interface ExportOptions {
   readonly format?: UserFormat;
   readonly requestId?: string | null;
   readonly write: (chunk: string) => Promise<void>;
-  readonly progress: (users: number) => void;
   readonly signal: AbortSignal;
 }
 
@@ -257,7 +256,7 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
   };
 }
 
-interface ExportWork extends Required<Pick<ExportOptions, 'filter' | 'format' | 'progress' | 'signal'>> {
+interface ExportWork extends Required<Pick<ExportOptions, 'filter' | 'format' | 'signal'>> {
   readonly leave: Leave | null;
   readonly write: SpoolFile['write'];
 }
@@ -266,7 +265,7 @@ interface ExportWork extends Required<Pick<ExportOptions, 'filter' | 'format' | 
 async function writeExport(
   tx: Queryable,
   projectId: number,
-  { filter, format, leave, write, progress, signal }: ExportWork,
+  { filter, format, leave, write, signal }: ExportWork,
 ): Promise<Exported> {
   const exported: Exported = { users: 0, bans: 0, cursor: await findSnapshotCursor(tx) };
   const toText = format === 'csv' ? formatCsvUser : formatLine;
@@ -278,7 +277,6 @@ async function writeExport(
     await write(leave ? leave.write(users, await bansOf(tx, projectId, users)) : users.map(toText).join(''));
     exported.users += users.length;
     afterId = lastId;
-    progress(exported.users);
   }
   const hasBans = isEveryone(filter) && format !== 'csv';
   for (let after: Ban | null = null; hasBans; ) {

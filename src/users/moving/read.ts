@@ -3,6 +3,7 @@ import { pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { isOfUser } from '../../domain/csv-cells.js';
 import { describeJsonFault } from '../../domain/json-fault.js';
+import { lookAt } from '../../domain/lines.js';
 import { AppError } from '../../errors.js';
 import type { SourceRecord, System } from './person.js';
 import { createRowSplitter, fieldNamed, guessDialect, MAX_COLUMNS, type Row, recordOf } from './read-csv.js';
@@ -41,7 +42,7 @@ const MAX_TEXT_BYTES = 16 * 2 ** 30;
 /** Looks at the beginning of a file, and reads it as an export of a system. BAD_USER_INPUT, in one sentence, where it can be none. */
 export async function readFile(input: AsyncIterable<Buffer>, system: System): Promise<ReadFile> {
   const { encoding, pieces } = await decode(await unpack(input));
-  const [beginning, texts] = await lookAt(pieces, (text) => text.length >= LOOK_BYTES);
+  const [beginning, texts] = await lookAt(pieces, LOOK_BYTES);
   const text = beginning.join('').trimStart();
   if (text === '') throw wrongFile('The file is empty.');
   if (/^[{[]/.test(text)) return readJson(text, texts, encoding, system);
@@ -52,34 +53,13 @@ export async function readFile(input: AsyncIterable<Buffer>, system: System): Pr
 const wrongFile = (message: string) => new AppError('BAD_USER_INPUT', message);
 const expected = ({ title }: System) => `Expected an export of ${title}.`;
 
-/** The first items up to `isEnough`, and all items again. */
-async function lookAt<Item extends string | Buffer>(
-  items: AsyncGenerator<Item>,
-  isEnough: (joined: { length: number }) => boolean,
-): Promise<[first: Item[], all: AsyncGenerator<Item>]> {
-  const first: Item[] = [];
-  for (let length = 0; !isEnough({ length }); ) {
-    const { done, value } = await items.next();
-    if (done) break;
-    first.push(value);
-    length += value.length;
-  }
-  return [
-    first,
-    (async function* () {
-      yield* first;
-      yield* items;
-    })(),
-  ];
-}
-
 async function* chunksOf(input: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   yield* input;
 }
 
 /** The bytes of the file, or of the file that is packed in it. */
 async function unpack(input: AsyncIterable<Buffer>): Promise<AsyncGenerator<Buffer>> {
-  const [first, all] = await lookAt(chunksOf(input), ({ length }) => length >= 2);
+  const [first, all] = await lookAt(chunksOf(input), 2);
   const [one, two] = Buffer.concat(first);
   if (one === 0x50 && two === 0x4b) throw wrongFile('This is a zip archive. Unpack it, and import the file in it.');
   if (one !== 0x1f || two !== 0x8b) return all;
@@ -99,7 +79,7 @@ async function unpack(input: AsyncIterable<Buffer>): Promise<AsyncGenerator<Buff
 }
 
 async function decode(bytes: AsyncGenerator<Buffer>): Promise<{ encoding: string; pieces: AsyncGenerator<string> }> {
-  const [first, all] = await lookAt(bytes, ({ length }) => length >= LOOK_BYTES);
+  const [first, all] = await lookAt(bytes, LOOK_BYTES);
   const encoding = encodingOf(Buffer.concat(first));
   const decoder = new TextDecoder(encoding, { fatal: true });
   const pieces = (async function* () {
