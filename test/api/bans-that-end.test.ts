@@ -116,7 +116,6 @@ test('from its end on a ban lets in, and no list, lookup or export has it, whate
   const lines: string[] = [];
   const { bans } = await services.transfers.exportUsers(scope, {
     write: async (chunk) => void lines.push(chunk),
-    progress: () => undefined,
     signal: new AbortController().signal,
   });
   expect([bans, lines.join('').includes('"ban"')]).toEqual([0, false]);

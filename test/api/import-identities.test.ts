@@ -25,7 +25,7 @@ async function exportOf({ appId }: TestProject, format: 'ndjson' | 'csv' = 'ndjs
   const { transfers, projects } = app.context.services;
   let text = '';
   await transfers.exportUsers(await projects.getScope(appId), {
-    ...{ format, progress: () => undefined, signal: new AbortController().signal },
+    ...{ format, signal: new AbortController().signal },
     write: async (chunk) => {
       text += chunk;
     },

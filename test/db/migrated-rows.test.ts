@@ -108,7 +108,6 @@ test('users and bans with a misspelt method can be read, banned, unbanned, remov
   const lines: string[] = [];
   await transfers.exportUsers(scope, {
     write: async (chunk) => void lines.push(...chunk.split('\n').filter((line) => line !== '')),
-    progress: () => undefined,
     signal: new AbortController().signal,
   });
   expect(lines.map((line) => JSON.parse(line))).toMatchObject([

@@ -86,7 +86,6 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('with DATABASE_RE
     const lines: string[] = [];
     const { cursor } = await app.context.services.transfers.exportUsers(await scope(), {
       write: async (chunk) => void lines.push(...chunk.trim().split('\n')),
-      progress: () => undefined,
       signal: new AbortController().signal,
     });
     return { cursor, users: lines.map((line) => JSON.parse(line).auth_value as string) };

@@ -1,6 +1,13 @@
 import { expect, test, vi } from 'vitest';
-import type { Json } from '../support/app.js';
-import { type Credentials, call, outcomeOf, recordLogin, spawnUserdir, useServer } from '../support/command.js';
+import {
+  type Credentials,
+  call,
+  linesOf,
+  outcomeOf,
+  recordLogin,
+  spawnUserdir,
+  useServer,
+} from '../support/command.js';
 
 const PATIENCE = { timeout: 60_000, interval: 50 };
 const { url, settings, run, createProject } = useServer();
@@ -8,11 +15,6 @@ const login = async (project: Credentials, name: string) => {
   const { body } = await recordLogin(url(), project, { authMethod: 'email', authValue: `${name}@example.com` });
   return Number(body.data.recordLogin.user.id);
 };
-const linesOf = (text: string): Json[] =>
-  text
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => JSON.parse(line));
 
 test('the command writes the changes after a cursor, such as that of an export', async () => {
   const project = await createProject();

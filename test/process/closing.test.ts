@@ -8,7 +8,7 @@ const failing = fileURLToPath(new URL('../support/failing-closers.mjs', import.m
 const command: Command = [process.execPath, '--import', failing, CLI];
 
 test('a server runs all close handlers, reports the first failure, and exits before the watchdog', async () => {
-  const database = await copyTemplate();
+  await using database = await copyTemplate();
   const dataDir = database.env['DATA_DIR'] ?? '';
   // The watchdog would end it two seconds after this timeout.
   const server = await startServer({ ...database.env, DEMO: 'off', REQUEST_TIMEOUT_MS: '600000' }, command);
@@ -18,15 +18,13 @@ test('a server runs all close handlers, reports the first failure, and exits bef
   expect(stderr).not.toContain('The pool failed to close.');
   expect(readdirSync(dataDir).filter((name) => name.startsWith('lock') || name === 'command.json')).toEqual([]);
   expect(await userdirJson(database.env, ['totals', 'check'])).toMatchObject({ differences: [] });
-  await database.drop();
 });
 
 test('a command that fails reports its own error, not the error of closing', async () => {
-  const database = await copyTemplate();
+  await using database = await copyTemplate();
   const child = spawnUserdir(database.env, ['user', 'bans', '--project', 'app_none'], command);
   child.stdin.end();
   const { code, stderr } = await outcomeOf(child);
   expect({ code, stderr }).toEqual({ code: 1, stderr: 'userdir: There is no project with the App ID "app_none".\n' });
   expect(readdirSync(database.env['DATA_DIR'] ?? '').filter((name) => name.startsWith('lock'))).toEqual([]);
-  await database.drop();
 });

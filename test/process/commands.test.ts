@@ -4,8 +4,8 @@ import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
 import { createProgram, leafCommands } from '#dist/cli/program.js';
 import { stellarAddress } from '../support/addresses.js';
 import type { Json } from '../support/app.js';
-import { call, userdir, userdirJson, useServer } from '../support/command.js';
-import { copyTemplate, createEmptyDatabase, type TestDatabase } from '../support/engines.js';
+import { call, useDatabase, userdir, userdirJson, useServer } from '../support/command.js';
+import { createEmptyDatabase } from '../support/engines.js';
 import { type Receiver, startReceiver } from '../support/receiver.js';
 
 /**
@@ -697,11 +697,7 @@ test('seed adds the same users for the same seed, and others for another', async
 });
 
 describe('while no server runs,', () => {
-  let database: TestDatabase;
-  beforeAll(async () => {
-    database = await copyTemplate();
-  });
-  afterAll(() => database.drop());
+  const database = useDatabase();
 
   test('commands give the same results, and the next command sees their changes', async () => {
     const run = (...args: string[]) => userdirJson(database.env, args);
@@ -725,9 +721,8 @@ describe('while no server runs,', () => {
 
   test('the first command creates the database', async () => {
     const names = (await readdir('prisma/migrations')).filter((name) => /^\d{14}_/.test(name)).sort();
-    const empty = await createEmptyDatabase();
+    await using empty = await createEmptyDatabase();
     expect(await userdirJson(empty.env, ['migrate'])).toEqual({ applied: names });
     expect(await userdir(empty.env, ['project', 'list'])).toMatchObject({ code: 0, stderr: '' });
-    await empty.drop();
   });
 });

@@ -80,7 +80,6 @@ describe.runIf(inject('engine') === 'postgres')('with DATABASE_DIRECT_URL', () =
     await context.db.vacuum();
     await services.transfers.exportUsers(scope, {
       write: async () => undefined,
-      progress: () => undefined,
       signal: new AbortController().signal,
     });
     await services.totals.fold(scope);

@@ -1,10 +1,10 @@
 import { chmod, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { beforeAll, describe, expect, inject, test } from 'vitest';
 import { syntheticUsers } from '#dist/users/synthetic-users.js';
 import type { Json } from '../support/app.js';
-import { type Settings, userdir, useServer, withDirectory } from '../support/command.js';
-import { copyTemplate, queryPostgres, type TestDatabase } from '../support/engines.js';
+import { type Settings, useDatabase, userdir, useServer, withDirectory } from '../support/command.js';
+import { queryPostgres } from '../support/engines.js';
 
 const isEmbedded = inject('engine') === 'embedded';
 
@@ -57,10 +57,9 @@ describe('beside a running server,', () => {
 });
 
 describe('while no server runs,', () => {
-  let database: TestDatabase;
+  const database = useDatabase();
   let appId: string;
   beforeAll(async () => {
-    database = await copyTemplate();
     await withDirectory(database.env, async ({ db, services }) => {
       appId = (await services.projects.createProject('Test')).appId;
       const scope = await services.projects.getScope(appId);
@@ -71,7 +70,6 @@ describe('while no server runs,', () => {
       );
     });
   });
-  afterAll(() => database.drop());
 
   test('wrong tallies and a migration of a newer version are reported', async () => {
     const findings = await examine(database.env);
@@ -222,35 +220,6 @@ describe.runIf(isEmbedded)('without a database,', () => {
     expect(await examine({ ...production, DATABSE_URL: 'x' })).toMatchObject({
       settings: { status: 'failed', advice: 'Set DATABASE_URL.' },
       'setting-names': { status: 'warning', found: expect.stringContaining('Did you mean DATABASE_URL?') },
-    });
-  });
-
-  test.each([
-    ['postgres://one,two/users', 'failed', 'DATABASE_URL has several hosts, and node-postgres connects to one'],
-    ['postgres:///users?host=one,two', 'failed', 'DATABASE_URL has several hosts, and node-postgres connects to one'],
-    [
-      'postgres://127.0.0.1:1/users?target_session_attrs=read-write',
-      'failed',
-      'DATABASE_URL has target_session_attrs, ',
-    ],
-    ['postgres://db.invalid/users', 'warning', 'DATABASE_URL: the connection to another machine is not encrypted'],
-    ['postgres://db.invalid/users?sslmode=no-verify', 'warning', 'DATABASE_URL: sslmode=no-verify does not verify '],
-    ['postgres://db.invalid/users?sslmode=require&uselibpqcompat=true', 'warning', 'sslmode=require does not verify '],
-    ['postgres://db.invalid/users?sslmode=verify-full', undefined, ''],
-    ['postgres://127.0.0.1:1/users', undefined, ''],
-  ])('doctor examines the URL %s', async (DATABASE_URL, status, found) => {
-    const findings = await examine({ DATABASE_URL });
-    expect(findings['database-url']?.status).toBe(status);
-    expect(findings['database-url']?.found ?? '').toContain(found);
-  });
-
-  test('doctor examines the URL of a standby too', async () => {
-    const DATABASE_REPLICA_URL = 'postgres://one,two/users';
-    const findings = await examine({ DATABASE_URL: 'postgres://127.0.0.1:1/users', DATABASE_REPLICA_URL });
-    expect(findings['database-url']).toMatchObject({
-      status: 'failed',
-      found: expect.stringContaining('DATABASE_REPLICA_URL has several hosts'),
-      advice: expect.stringContaining('leads to a standby'),
     });
   });
 });

@@ -1,21 +1,23 @@
 import { createHash } from 'node:crypto';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Credentials, call, startServer, userdir, userdirJson } from '../support/command.js';
-import { copyTemplate, type TestDatabase } from '../support/engines.js';
+import { describe, expect, test } from 'vitest';
+import {
+  type Credentials,
+  call,
+  makeFolder,
+  startServer,
+  useDatabase,
+  userdir,
+  userdirJson,
+} from '../support/command.js';
 
 /** The directory of documents that is read at the start. */
 
 const idOf = (text: string) => createHash('sha256').update(text).digest('hex');
 const COUNT = 'query Count {\n  userCount\n}\n';
 
-let folder: string;
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'userdir-documents-'));
-});
-afterAll(() => rm(folder, { recursive: true, force: true }));
+const folder = makeFolder();
 
 async function ask(project: Credentials, body: object, at: string) {
   const answer = await call(at, project, '/graphql', { method: 'POST', body: JSON.stringify(body) });
@@ -23,11 +25,7 @@ async function ask(project: Credentials, body: object, at: string) {
 }
 
 describe('DOCUMENTS_DIR', () => {
-  let database: TestDatabase;
-  beforeAll(async () => {
-    database = await copyTemplate();
-  });
-  afterAll(() => database.drop());
+  const database = useDatabase();
 
   test('has documents that every project may execute', async () => {
     const directory = join(folder, 'shared');

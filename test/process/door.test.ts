@@ -96,7 +96,7 @@ describe.runIf(isEmbedded)('the door of a server with DASHBOARD=off', () => {
 test.runIf(isEmbedded)(
   'a command finds its server again after that was killed: the next one, or the database in its own process',
   async () => {
-    const database = await copyTemplate();
+    await using database = await copyTemplate();
     const settings = { ...database.env, DEMO: 'off' };
     const killed = await startServer(settings);
     const before = doorIn(settings);
@@ -115,7 +115,6 @@ test.runIf(isEmbedded)(
     expect(await listed).toEqual([]);
     await server.stop();
     expect(existsSync(path)).toBe(false);
-    await database.drop();
   },
 );
 
@@ -134,7 +133,7 @@ test.runIf(isEmbedded)('the door refuses another system user in one sentence', a
 });
 
 test('a command names its operator in the trail, and has no request, wherever it runs', async () => {
-  const database = await copyTemplate();
+  await using database = await copyTemplate();
   const { app_id } = await userdirJson(database.env, ['project', 'create', '--name', 'Test']);
   const server = await startServer({ ...database.env, DEMO: 'off' });
   await userdirJson(database.env, ['project', 'rename', app_id, '--name', 'Other']);
@@ -144,5 +143,4 @@ test('a command names its operator in the trail, and has no request, wherever it
     ['rename', 'operator:tester', null],
   ]);
   await server.stop();
-  await database.drop();
 });

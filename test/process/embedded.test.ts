@@ -2,34 +2,34 @@ import { spawn, spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, readdirSync } from 'node:fs';
-import { chmod, mkdtemp, readFile, rename, rm, stat } from 'node:fs/promises';
-import { hostname, tmpdir } from 'node:os';
+import { chmod, readFile, rename, rm, stat } from 'node:fs/promises';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, describe, expect, inject, test, vi } from 'vitest';
+import { beforeEach, describe, expect, inject, type TestContext, test, vi } from 'vitest';
 import {
   CLI,
   type Credentials,
   call,
+  makeFolder,
   outcomeOf,
   recordLogin,
   spawnUserdir,
   startServer,
+  useDatabase,
   userdir,
   userdirJson,
 } from '../support/command.js';
-import { copyTemplate, createEmptyDatabase, type TestDatabase } from '../support/engines.js';
+import { copyTemplate, createEmptyDatabase } from '../support/engines.js';
 
 /** Only the embedded engine has a data directory, which one process may use at a time. */
 describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
-  let database: TestDatabase;
+  const database = useDatabase('for each');
   let dataDir: string;
-  beforeEach(async () => {
-    database = await copyTemplate();
+  beforeEach(() => {
     dataDir = database.env['DATA_DIR'] ?? '';
   });
-  afterEach(() => database.drop());
 
   const lockFiles = () => readdirSync(dataDir).filter((name) => name.startsWith('lock'));
 
@@ -54,62 +54,56 @@ describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
     expect(lockFiles()).toEqual([]);
   });
 
+  /** A disk of so many megabytes, until the end of the test. */
+  function mountDisk(megabytes: number, skip: TestContext['skip']) {
+    const path = makeFolder();
+    const mount = (...options: string[]) => spawnSync('mount', ['-o', ...options, path]).status === 0;
+    skip(!mount(`size=${megabytes}m`, '-t', 'tmpfs', 'tmpfs'), 'This user cannot make a small disk.');
+    return { path, mount, [Symbol.dispose]: () => spawnSync('umount', [path]) };
+  }
+
   test('that does not fit on its disk gets no database, and gets it once there is room', async ({ skip }) => {
-    const disk = await mkdtemp(join(tmpdir(), 'userdir-full-'));
-    const mount = (...options: string[]) => spawnSync('mount', ['-o', ...options, disk]).status === 0;
-    try {
-      skip(!mount('size=20m', '-t', 'tmpfs', 'tmpfs'), 'This user cannot make a small disk.');
-      const env = { ...database.env, DATA_DIR: join(disk, 'data') };
-      const refused = await userdir(env, ['project', 'list']);
-      expect(refused).toMatchObject({ code: 1, stdout: '' });
-      expect(refused.stderr).toMatch(/^userdir: The embedded database in \S+ cannot be opened: ENOSPC[^\n]+\n$/);
-      expect(existsSync(join(disk, 'data/pgdata'))).toBe(false);
-      expect(mount('remount,size=400m')).toBe(true);
-      expect(await userdir(env, ['project', 'list'])).toMatchObject({ code: 0 });
-    } finally {
-      spawnSync('umount', [disk]);
-      await rm(disk, { recursive: true, force: true });
-    }
+    using disk = mountDisk(20, skip);
+    const env = { ...database.env, DATA_DIR: join(disk.path, 'data') };
+    const refused = await userdir(env, ['project', 'list']);
+    expect(refused).toMatchObject({ code: 1, stdout: '' });
+    expect(refused.stderr).toMatch(/^userdir: The embedded database in \S+ cannot be opened: ENOSPC[^\n]+\n$/);
+    expect(existsSync(join(disk.path, 'data/pgdata'))).toBe(false);
+    expect(disk.mount('remount,size=400m')).toBe(true);
+    expect(await userdir(env, ['project', 'list'])).toMatchObject({ code: 0 });
   });
 
   test('whose disk is full refuses writes with 503 and the reason, changes nothing, and takes them when there is space', async ({
     skip,
   }) => {
-    const disk = await mkdtemp(join(tmpdir(), 'userdir-full-'));
-    try {
-      const isMounted = spawnSync('mount', ['-o', 'size=90m', '-t', 'tmpfs', 'tmpfs', disk]).status === 0;
-      skip(!isMounted, 'This user cannot make a small disk.');
-      const env = { ...database.env, DATA_DIR: join(disk, 'data'), DEMO: 'off', LOG_LEVEL: 'error' };
-      const project: Credentials = await userdirJson(env, ['project', 'create', '--name', 'Test']);
-      const server = await startServer(env);
-      const register = (authValue: string) => recordLogin(server.url, project, { authMethod: 'passkey', authValue });
-      expect((await register('first')).status).toBe(200);
-      expect(spawnSync('dd', ['if=/dev/zero', `of=${disk}/filler`, 'bs=1k']).status).toBe(1);
-      let registered = 1;
-      const refused = await vi.waitUntil(
-        async () => {
-          const answers = await Promise.all(Array.from({ length: 64 }, () => register(randomUUID())));
-          registered += answers.filter(({ status }) => status === 200).length;
-          return answers.find(({ status }) => status !== 200);
-        },
-        { timeout: 60_000 },
-      );
-      expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1']);
-      expect(refused.body.errors[0]).toMatchObject({
-        message: expect.stringMatching(/^There is no space left on the disk .* nothing of it was changed/),
-        extensions: { code: 'UNAVAILABLE' },
-      });
-      const line = `${' '.repeat(100_000)}{"auth_method":"email","auth_value":"a@example.com"}\n`;
-      const spooled = await userdir(env, ['user', 'import', '--project', project.app_id], line.repeat(20));
-      expect([spooled.code, spooled.stderr]).toEqual([1, expect.stringMatching(/no space left on the disk/)]);
-      await rm(join(disk, 'filler'));
-      expect((await register('first')).body.data.recordLogin.user.loginCount).toBe(2);
-      expect((await call(server.url, project, '/server/users')).body.result.total_user).toBe(registered);
-      expect((await server.stop()).code).toBe(0);
-    } finally {
-      spawnSync('umount', [disk]);
-      await rm(disk, { recursive: true, force: true });
-    }
+    using disk = mountDisk(90, skip);
+    const env = { ...database.env, DATA_DIR: join(disk.path, 'data'), DEMO: 'off', LOG_LEVEL: 'error' };
+    const project: Credentials = await userdirJson(env, ['project', 'create', '--name', 'Test']);
+    const server = await startServer(env);
+    const register = (authValue: string) => recordLogin(server.url, project, { authMethod: 'passkey', authValue });
+    expect((await register('first')).status).toBe(200);
+    expect(spawnSync('dd', ['if=/dev/zero', `of=${disk.path}/filler`, 'bs=1k']).status).toBe(1);
+    let registered = 1;
+    const refused = await vi.waitUntil(
+      async () => {
+        const answers = await Promise.all(Array.from({ length: 64 }, () => register(randomUUID())));
+        registered += answers.filter(({ status }) => status === 200).length;
+        return answers.find(({ status }) => status !== 200);
+      },
+      { timeout: 60_000 },
+    );
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1']);
+    expect(refused.body.errors[0]).toMatchObject({
+      message: expect.stringMatching(/^There is no space left on the disk .* nothing of it was changed/),
+      extensions: { code: 'UNAVAILABLE' },
+    });
+    const line = `${' '.repeat(100_000)}{"auth_method":"email","auth_value":"a@example.com"}\n`;
+    const spooled = await userdir(env, ['user', 'import', '--project', project.app_id], line.repeat(20));
+    expect([spooled.code, spooled.stderr]).toEqual([1, expect.stringMatching(/no space left on the disk/)]);
+    await rm(join(disk.path, 'filler'));
+    expect((await register('first')).body.data.recordLogin.user.loginCount).toBe(2);
+    expect((await call(server.url, project, '/server/users')).body.result.total_user).toBe(registered);
+    expect((await server.stop()).code).toBe(0);
   });
 
   test('that is copied back from a backup gives no ID of a lost user again, and pauses webhooks; a restart does neither', async () => {
@@ -154,7 +148,7 @@ describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
   });
 
   test('is never held by two of many competing processes', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'userdir-lock-'));
+    const folder = makeFolder();
     const log = join(folder, 'log');
     const contender = fileURLToPath(new URL('../support/lock-contender.mjs', import.meta.url));
     const module = new URL('../../dist/db/lock.js', import.meta.url).href;
@@ -170,7 +164,6 @@ describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
     // Each takes and releases it before another takes it.
     const broken = steps.filter((step, index) => index % 2 === 1 && `+${step.slice(1)}` !== steps[index - 1]);
     expect(broken).toEqual([]);
-    await rm(folder, { recursive: true });
   });
 });
 
@@ -181,7 +174,7 @@ describe.runIf(inject('engine') === 'embedded')('in a data directory that other 
     ['a new database', () => createEmptyDatabase('embedded')],
   ] as const) {
     test(`no file of ${what} is readable or writable for others`, async () => {
-      const database = await make();
+      await using database = await make();
       const dataDir = database.env['DATA_DIR'] ?? '';
       const open = [dataDir, join(dataDir, 'pgdata')].filter((path) => existsSync(path));
       await Promise.all(open.map((path) => chmod(path, 0o777)));
@@ -195,7 +188,6 @@ describe.runIf(inject('engine') === 'embedded')('in a data directory that other 
       }
       await server.stop();
       expect(readdirSync(dataDir)).not.toContain('command.json');
-      await database.drop();
     });
   }
 });
@@ -203,7 +195,7 @@ describe.runIf(inject('engine') === 'embedded')('in a data directory that other 
 /** The embedded engine also creates its database files; both engines create the demo project. */
 test('a process killed during its first start leaves a state that the next start can use', async () => {
   const engine = inject('engine');
-  const database = await createEmptyDatabase(engine);
+  await using database = await createEmptyDatabase(engine);
   const dataDir = database.env['DATA_DIR'] ?? '';
   const until = async (reached: () => boolean, child: ReturnType<typeof spawnUserdir>) => {
     while (!reached() && child.exitCode === null) await sleep(1);
@@ -222,5 +214,4 @@ test('a process killed during its first start leaves a state that the next start
   expect(server.demo).not.toBeNull();
   expect(await userdirJson(database.env, ['project', 'list'])).toMatchObject([{ name: 'Demo', total_user: 200 }]);
   await server.stop();
-  await database.drop();
 });

@@ -186,9 +186,8 @@ describe('a command without --project', () => {
   });
 
   test('is refused where there is none', async () => {
-    const empty = await copyTemplate();
+    await using empty = await copyTemplate();
     const { code, stderr } = await userdir(empty.env, ['user', 'bans']);
-    await empty.drop();
     expect([code, stderr]).toEqual([2, expect.stringMatching(/^userdir: There is no project yet\. Create one: /)]);
   });
 

@@ -6,10 +6,10 @@ import {
   type Outcome,
   type RunningServer,
   startServer,
+  useDatabase,
   userdir,
   withDirectory,
 } from '../support/command.js';
-import { copyTemplate, type TestDatabase } from '../support/engines.js';
 
 /**
  * Logs and errors contain no secret, hash, email or address. The test calls every kind of operation, including failures
@@ -20,7 +20,7 @@ const TRAP = 'trap@example.com';
 const EMAILS = [TRAP, 'ada@example.com', 'grace.hopper@mail.example.org'] as const;
 const ADDRESSES = [stellarAddress(1), stellarAddress(2), ethereumAddress(3)] as const;
 
-let database: TestDatabase;
+const database = useDatabase();
 let server: RunningServer;
 
 /** Runs SQL while no server uses the database. */
@@ -28,15 +28,11 @@ const onDatabase = (sql: string): Promise<Record<string, unknown>[]> =>
   withDirectory(database.env, async ({ db }) => (await db.pool.query(sql)).rows);
 
 beforeAll(async () => {
-  database = await copyTemplate();
   // PostgreSQL reports this failure with the whole row, including the email.
   await onDatabase(`ALTER TABLE users ADD CONSTRAINT trap CHECK (auth_value <> '${TRAP}')`);
   server = await startServer({ ...database.env, DEMO: 'off', LOG_LEVEL: 'trace' });
 });
-afterAll(async () => {
-  await server.stop();
-  await database.drop();
-});
+afterAll(() => server.stop());
 
 const errorBodies: string[] = [];
 const outcomes: Outcome[] = [];

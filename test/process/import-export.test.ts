@@ -1,24 +1,25 @@
 import { execFile } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
-import { mkdtemp, open, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { open, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type Json, withoutIds } from '../support/app.js';
 import {
   CLI,
   type Credentials,
   call,
+  listUsers,
+  makeFolder,
   outcomeOf,
   recordLogin,
   spawnUserdir,
+  useDatabase,
   userdirJson,
   useServer,
 } from '../support/command.js';
-import { copyTemplate, type TestDatabase } from '../support/engines.js';
 
 const email = (name: string | number, more: Json = {}) => ({
   auth_method: 'email',
@@ -28,25 +29,16 @@ const email = (name: string | number, more: Json = {}) => ({
 const lines = (users: Json[]) => users.map((user) => `${JSON.stringify(user)}\n`).join('');
 const emails = (count: number) => lines(Array.from({ length: count }, (_, index) => email(`user-${index}`)));
 
-/** All users of a project as REST lists them, without ids. */
-async function listUsers(url: string, project: Credentials): Promise<Json[]> {
-  const users: Json[] = [];
-  for (let page = 1; ; page += 1) {
-    const { body } = await call(url, project, `/server/users?limit=100&page=${page}`);
-    for (const { id: _, accounts, ...user } of body.result.users) {
-      users.push({ ...user, accounts: accounts.map(({ id: _id, ...account }: Json) => account) });
-    }
-    if (body.result.users.length < 100) return users;
-  }
-}
+/** All users of a project, without ids. */
+const usersOf = async (url: string, project: Credentials): Promise<Json[]> =>
+  (await listUsers(url, project)).map(({ id: _, accounts, ...user }) => ({
+    ...user,
+    accounts: accounts.map(({ id: _id, ...account }: Json) => account),
+  }));
 
 describe('beside a running server,', () => {
   const { url, settings, run, runJson, runWith, createProject } = useServer();
-  let folder: string;
-  beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'userdir-import-'));
-  });
-  afterAll(() => rm(folder, { recursive: true }));
+  const folder = makeFolder();
 
   /** Runs an import to its end; returns its exit code and its report. */
   async function importLines({ app_id: appId }: Credentials, input: string | Buffer, ...options: string[]) {
@@ -55,8 +47,7 @@ describe('beside a running server,', () => {
     expect(stderr).toBe('');
     return { code, report: JSON.parse(stdout) };
   }
-  const namesIn = async (project: Credentials) =>
-    (await listUsers(url(), project)).map((user) => user.auth_value).sort();
+  const namesIn = async (project: Credentials) => (await usersOf(url(), project)).map((user) => user.auth_value).sort();
 
   test('one invalid line in the middle rolls back the whole import', async () => {
     const project = await createProject();
@@ -71,7 +62,7 @@ describe('beside a running server,', () => {
         errors: [{ line: 1_251, error: 'auth_value: got nothing, expected text.' }],
       },
     });
-    expect(await listUsers(url(), project)).toEqual([]);
+    expect(await usersOf(url(), project)).toEqual([]);
   });
 
   test('--skip-invalid imports valid lines with any line ending, and reports each invalid line', async () => {
@@ -166,7 +157,7 @@ describe('beside a running server,', () => {
       code: 0,
       report: { imported: 2, created: 0, updated: 1, unchanged: 1, skipped: 0 },
     });
-    const users = await listUsers(url(), project);
+    const users = await usersOf(url(), project);
     expect(users.find((user) => /ada/i.test(user.auth_value))).toMatchObject({
       // Another spelling is no change.
       auth_value: 'ada@example.com',
@@ -249,7 +240,7 @@ describe('beside a running server,', () => {
     const exported = await run('user', 'export', '--project', one.app_id);
     expect(exported).toMatchObject({ code: 0, stderr: expect.stringMatching(/^Exported 1550 users\.\n/) });
     expect(await importLines(other, exported.stdout)).toMatchObject({ report: { imported: 1_550 } });
-    expect(await listUsers(url(), other)).toEqual(await listUsers(url(), one));
+    expect(await usersOf(url(), other)).toEqual(await usersOf(url(), one));
     const again = await run('user', 'export', '--project', other.app_id);
     expect(exported.stdout).toMatch(/^\{"id":\d+,/);
     expect(withoutIds(again.stdout)).toBe(withoutIds(exported.stdout));
@@ -286,13 +277,12 @@ describe('beside a running server,', () => {
 });
 
 describe('without a running server,', () => {
-  let database: TestDatabase;
+  const database = useDatabase();
+  const folder = makeFolder();
   let project: Credentials;
   beforeAll(async () => {
-    database = await copyTemplate();
     project = await userdirJson(database.env, ['project', 'create', '--name', 'Test']);
   });
-  afterAll(() => database.drop());
 
   const totalUser = async () => {
     const [listed] = await userdirJson(database.env, ['project', 'list']);
@@ -347,7 +337,6 @@ describe('without a running server,', () => {
   test.runIf(existsSync('/proc/self/status'))(
     'the memory of an import does not grow with the size of its file',
     async () => {
-      const folder = await mkdtemp(join(tmpdir(), 'userdir-memory-'));
       async function peakMegabytes(name: string, count: number): Promise<number> {
         const path = join(folder, name);
         const file = await open(path, 'w');
@@ -367,7 +356,6 @@ describe('without a running server,', () => {
       }
       const small = await peakMegabytes('small', 500);
       const large = await peakMegabytes('large', 8_000);
-      await rm(folder, { recursive: true });
       // The larger file is 240 MB larger.
       expect(large - small).toBeLessThan(120);
     },

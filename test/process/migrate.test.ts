@@ -1,11 +1,11 @@
 import { once } from 'node:events';
 import pg from 'pg';
-import { afterAll, afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
+import { afterAll, beforeEach, describe, expect, inject, test } from 'vitest';
 import { parseConfig } from '#dist/config/config.js';
 import { createDatabase } from '#dist/db/database.js';
 import { freePort } from '../support/cluster.js';
-import { outcomeOf, type Settings, spawnUserdir, userdir, userdirJson } from '../support/command.js';
-import { copyTemplate, createEmptyDatabase, type TestDatabase } from '../support/engines.js';
+import { outcomeOf, type Settings, spawnUserdir, useDatabase, userdir, userdirJson } from '../support/command.js';
+import { createEmptyDatabase } from '../support/engines.js';
 import { makeRelease, type Release, shoeSizes } from '../support/release.js';
 import { readDatabaseFacts } from '../support/schema-facts.js';
 
@@ -25,13 +25,11 @@ ALTER TABLE users VALIDATE CONSTRAINT users_have_feet;
 const newer: Release = makeRelease('99.0.0', { [NAME]: MIGRATION });
 afterAll(() => newer.remove());
 
-let database: TestDatabase;
+const database = useDatabase('for each');
 let settings: Settings;
-beforeEach(async () => {
-  database = await copyTemplate();
+beforeEach(() => {
   settings = { ...database.env, DEMO: 'off', PORT: '0' };
 });
-afterEach(() => database.drop());
 
 const runNewer = (...args: string[]) => outcomeOf(spawnUserdir(settings, args, newer.command));
 
@@ -120,7 +118,7 @@ SELECT shoe_size FROM nowhere;
   });
 
   test('creates nothing in a new database', async () => {
-    const empty = await createEmptyDatabase();
+    await using empty = await createEmptyDatabase();
     const plan = await userdirJson(empty.env, ['migrate', '--dry-run']);
     expect(plan.planned.length).toBeGreaterThan(20);
     expect(plan.planned[0].steps).toMatchObject([{ locks: [], bound: 'the database is new, so nobody waits' }]);
@@ -131,7 +129,6 @@ SELECT shoe_size FROM nowhere;
     expect(findings.find(({ id }: { id: string }) => id === 'migrations').found).toContain(
       'missing: 20261121000000_init',
     );
-    await empty.drop();
   });
 });
 

@@ -2,18 +2,13 @@ import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:net';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { startCollector } from '../support/collector.js';
-import { CLI, call, startServer } from '../support/command.js';
-import { copyTemplate, type TestDatabase } from '../support/engines.js';
+import { CLI, call, startServer, useDatabase } from '../support/command.js';
 
 /** Where a process serves metrics and sends traces, that neither delays its exit, and that its log is whole. */
 
-let database: TestDatabase;
-beforeAll(async () => {
-  database = await copyTemplate();
-});
-afterAll(() => database.drop());
+const database = useDatabase();
 
 const settings = (env: Record<string, string>) => ({ ...database.env, REQUEST_TIMEOUT_MS: '1000', ...env });
 

@@ -1,14 +1,22 @@
 import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, inject, test, vi } from 'vitest';
 import { SETTINGS } from '#dist/config/settings.js';
 import { ROOT } from '../support/checkout.js';
-import { CLI, call, recordLogin, spawnUserdir, startServer, userdir, userdirJson } from '../support/command.js';
+import {
+  CLI,
+  call,
+  makeFolder,
+  recordLogin,
+  spawnUserdir,
+  startServer,
+  userdir,
+  userdirJson,
+} from '../support/command.js';
 import { queryPostgres } from '../support/engines.js';
 import { headersOf } from '../support/writers.js';
 
@@ -31,8 +39,7 @@ describe.runIf(inject('engine') === 'postgres')('the roles', () => {
       for (const statement of sql.split(';\n').filter((each) => each.trim() !== ''))
         await queryPostgres(url, statement);
     }
-    const dataDir = await mkdtemp(join(tmpdir(), 'userdir-roles-'));
-    const owner = { DATA_DIR: dataDir, DATABASE_URL: urlOf(`${name}_owner`, name) };
+    const owner = { DATA_DIR: makeFolder(), DATABASE_URL: urlOf(`${name}_owner`, name) };
     const service = { ...owner, DATABASE_URL: urlOf(name, name) };
     /** Whatever needs the missing migrations says who may not apply which. */
     async function requireRefusal(migrations: RegExp) {
@@ -112,7 +119,6 @@ describe.runIf(inject('engine') === 'postgres')('the roles', () => {
         server.href,
         `DROP DATABASE IF EXISTS ${name} WITH (FORCE);\nDROP ROLE IF EXISTS ${name};\nDROP ROLE IF EXISTS ${name}_owner`,
       );
-      await rm(dataDir, { recursive: true });
     }
   });
 });
@@ -130,12 +136,9 @@ describe.runIf(inject('engine') === 'embedded')('the systemd unit', () => {
   });
 
   test.runIf(existsSync(SYSTEMD))('is accepted by systemd', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'userdir-unit-'));
-    const file = join(folder, 'userdir.service');
+    const file = join(makeFolder(), 'userdir.service');
     await writeFile(file, unit.replace('/usr/bin/node /opt/userdir/dist/cli.js', `${process.execPath} ${CLI}`));
-    const { stdout, stderr } = await promisify(execFile)(SYSTEMD, ['verify', '--man=no', file]).finally(() =>
-      rm(folder, { recursive: true }),
-    );
+    const { stdout, stderr } = await promisify(execFile)(SYSTEMD, ['verify', '--man=no', file]);
     expect((stdout + stderr).split('\n').filter((line) => line.includes('userdir.service'))).toEqual([]);
   });
 });

@@ -61,23 +61,15 @@ describe('while a server runs', () => {
 });
 
 test('a first start in demo mode prints a link that logs in', async () => {
-  const database = await copyTemplate();
+  await using database = await copyTemplate();
   const server = await startServer({ ...database.env, DEMO: 'on', OPERATOR: 'ada' });
-  try {
-    expect(server.dashboard).toMatch(/\/dashboard#login=[\w-]{43}$/);
-    expect((await logIn(server.dashboard ?? '')).status).toBe(204);
-  } finally {
-    await server.stop();
-    await database.drop();
-  }
+  expect(server.dashboard).toMatch(/\/dashboard#login=[\w-]{43}$/);
+  expect((await logIn(server.dashboard ?? '')).status).toBe(204);
+  await server.stop();
 });
 
 test('without a dashboard there is no link', async () => {
-  const database = await copyTemplate();
-  try {
-    const { code, stderr } = await userdir({ ...database.env, DASHBOARD: 'off' }, ['dashboard']);
-    expect([code, stderr]).toEqual([1, expect.stringContaining('set DASHBOARD=on')]);
-  } finally {
-    await database.drop();
-  }
+  await using database = await copyTemplate();
+  const { code, stderr } = await userdir({ ...database.env, DASHBOARD: 'off' }, ['dashboard']);
+  expect([code, stderr]).toEqual([1, expect.stringContaining('set DASHBOARD=on')]);
 });

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeEach, describe, expect, inject, test, vi } from 'vitest';
+import { afterAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 import {
   type Credentials,
   outcomeOf,
@@ -6,10 +6,10 @@ import {
   type Settings,
   spawnUserdir,
   startServer,
+  useDatabase,
   userdir,
   userdirJson,
 } from '../support/command.js';
-import { copyTemplate, type TestDatabase } from '../support/engines.js';
 import { makeRelease, type Release } from '../support/release.js';
 
 /** Releases that use one database: the schema says which of them may (docs/operating.md#upgrade). */
@@ -31,13 +31,11 @@ afterAll(() => {
   incompatible.remove();
 });
 
-let database: TestDatabase;
+const database = useDatabase('for each');
 let settings: Settings;
-beforeEach(async () => {
-  database = await copyTemplate();
+beforeEach(() => {
   settings = { ...database.env, DEMO: 'off', PORT: '0' };
 });
-afterEach(() => database.drop());
 
 const run = ({ command }: Release, ...args: string[]) => outcomeOf(spawnUserdir(settings, args, command));
 const readinessOf = async (url: string) => {

@@ -12,10 +12,12 @@ import {
   CLI,
   type Command,
   call,
+  listUsers,
   type RunningServer,
   type Settings,
   spawnUserdir,
   startServer,
+  useDatabase,
   userdir,
 } from '../support/command.js';
 import { copyTemplate, createEmptyDatabase, type TestDatabase } from '../support/engines.js';
@@ -47,14 +49,7 @@ describe('the first start', () => {
     await database.drop();
   });
 
-  async function demoUsers(): Promise<Json[]> {
-    const users: Json[] = [];
-    for (let page = 1; ; page += 1) {
-      const answer = await call(url, { app_id: appId, app_secret: appSecret }, `/server/users?limit=100&page=${page}`);
-      users.push(...answer.body.result.users);
-      if (users.length >= answer.body.result.total_user) return users;
-    }
-  }
+  const demoUsers = () => listUsers(url, { app_id: appId, app_secret: appSecret });
 
   test('prints the App ID, the App Secret, and URLs that answer', async () => {
     expect(appId).toMatch(/^app_[0-9a-f]{24}$/);
@@ -193,13 +188,8 @@ describe('the first start', () => {
 const isOnce = engine === 'postgres' || process.env['TEST_DATABASE_URL'] === undefined;
 
 describe.runIf(isOnce)('a server', () => {
-  let database: TestDatabase;
+  const database = useDatabase();
   let server: RunningServer;
-
-  beforeAll(async () => {
-    database = await copyTemplate();
-  });
-  afterAll(() => database.drop());
 
   /** A request whose head the server has read; the server waits for its body. */
   async function openRequest(path: string): Promise<Socket> {
@@ -244,7 +234,7 @@ describe.runIf(isOnce)('a server', () => {
   });
 
   test('prints how to create a project if there is no demo project', async () => {
-    const empty = await copyTemplate();
+    await using empty = await copyTemplate();
     const first = spawnUserdir({ ...empty.env, PORT: '0', DEMO: 'off' }, ['serve']);
     first.stderr.resume();
     const [text] = await once(first.stdout, 'data');
@@ -261,17 +251,15 @@ describe.runIf(isOnce)('a server', () => {
     expect(String(banner)).toContain('\n  1 project. To list them: npm run -s userdir -- project list\n');
     again.kill();
     await once(again, 'close');
-    await empty.drop();
   });
 });
 
 describe.runIf(isOnce)('a start is refused', () => {
   async function refusal(settings: Settings) {
-    const database = await copyTemplate();
+    await using database = await copyTemplate();
     const outcome = await userdir({ LOG_LEVEL: 'silent', PORT: '0', DEMO: 'off', ...database.env, ...settings }, [
       'serve',
     ]);
-    await database.drop();
     return outcome;
   }
 
@@ -318,7 +306,7 @@ describe.runIf(isOnce)('a start is refused', () => {
 test.runIf(engine === 'embedded')(
   'a server without a free file descriptor says so once, with the limit and what to do, and goes on when there are some',
   async () => {
-    const database = await copyTemplate();
+    await using database = await copyTemplate();
     const limited: Command = ['bash', '-c', 'ulimit -n 300 && exec "$0" "$@"', process.execPath, CLI];
     const server = await startServer({ ...database.env, DEMO: 'off' }, limited);
     const { hostname, port } = new URL(server.url);
@@ -347,7 +335,6 @@ test.runIf(engine === 'embedded')(
       )
       .toBe(200);
     const { code, stderr } = await server.stop();
-    await database.drop();
     expect(code).toBe(0);
     const lines = stderr.split('\n').filter((line) => line.includes('file descriptors'));
     expect(lines).toHaveLength(1);

@@ -8,7 +8,7 @@ import { copyTemplate, createEmptyDatabase, queryPostgres } from '../support/eng
 test.runIf(inject('engine') === 'embedded')(
   'in production the embedded database must be requested, and a misspelt setting is named',
   async () => {
-    const database = await createEmptyDatabase('embedded');
+    await using database = await createEmptyDatabase('embedded');
     const settings = { ...database.env, NODE_ENV: 'production', DATABASE_URI: 'postgres://me:hush@db.example/x' };
     for (const args of [['serve'], ['project', 'create', '--name', 'Test'], ['migrate']]) {
       const { code, stdout, stderr } = await userdir({ ...settings, PORT: '0' }, args);
@@ -22,14 +22,13 @@ test.runIf(inject('engine') === 'embedded')(
     }
     expect(existsSync(join(database.env['DATA_DIR'] ?? '', 'pgdata'))).toBe(false);
     await userdirJson({ ...database.env, NODE_ENV: 'production', EMBEDDED: 'on' }, ['project', 'list']);
-    await database.drop();
   },
 );
 
 test.runIf(inject('engine') === 'embedded')(
   'a server and a command warn about a misspelt setting and continue',
   async () => {
-    const database = await copyTemplate();
+    await using database = await copyTemplate();
     const settings = { ...database.env, DEMO: 'off', RATE_LIMITS: '5' };
     const server = await startServer(settings);
     expect((await fetch(`${server.url}/readyz`)).status).toBe(200);
@@ -38,14 +37,14 @@ test.runIf(inject('engine') === 'embedded')(
     expect({ code, stderr }).toEqual({ code: 0, stderr: `userdir: ${sentence}\n` });
     const logged = (await server.stop()).stderr.split('\n').filter((line) => line.includes('RATE_LIMITS'));
     expect(logged.map((line) => JSON.parse(line))).toEqual([expect.objectContaining({ level: 40, msg: sentence })]);
-    await database.drop();
   },
 );
 
 test.runIf(inject('engine') === 'postgres')(
   'DATABASE_URL is read from a file, and errors do not show its password',
   async () => {
-    const { env, drop } = await copyTemplate();
+    await using database = await copyTemplate();
+    const { env } = database;
     const dataDir = env['DATA_DIR'] ?? '';
     const file = join(dataDir, 'url');
     await writeFile(file, `${env['DATABASE_URL']}\n`);
@@ -55,14 +54,14 @@ test.runIf(inject('engine') === 'postgres')(
     const refused = await userdir(settings, ['project', 'list']);
     expect(refused.code).toBe(1);
     expect(refused.stderr).not.toContain('hush-hush');
-    await drop();
   },
 );
 
 test.runIf(inject('engine') === 'postgres')(
   'the schema that search_path names first has the tables, for every command and for requests',
   async () => {
-    const { env, drop } = await createEmptyDatabase();
+    await using database = await createEmptyDatabase();
+    const { env } = database;
     const url = new URL(env['DATABASE_URL'] ?? '');
     url.searchParams.set('options', '-csearch_path=s1');
     const settings = { ...env, DEMO: 'off', DATABASE_URL: url.href };
@@ -85,6 +84,5 @@ test.runIf(inject('engine') === 'postgres')(
     expect((await server.stop()).code).toBe(0);
     const schemas = "SELECT DISTINCT schemaname FROM pg_tables WHERE tablename IN ('users', 'projects')";
     expect(await queryPostgres(env['DATABASE_URL'], schemas)).toEqual([{ schemaname: 's1' }]);
-    await drop();
   },
 );

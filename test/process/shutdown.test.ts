@@ -1,21 +1,18 @@
 import { once } from 'node:events';
 import { Agent, request } from 'node:http';
 import { connect } from 'node:net';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { type Credentials, type RunningServer, startServer, userdirJson } from '../support/command.js';
-import { copyTemplate, type TestDatabase } from '../support/engines.js';
+import { beforeAll, expect, test, vi } from 'vitest';
+import { type Credentials, type RunningServer, startServer, useDatabase, userdirJson } from '../support/command.js';
 import { openEvents, subscribe } from '../support/events.js';
 
 /** What clients see of a service that gets SIGTERM. */
 
 const LIMIT = { timeout: 60_000, interval: 20 };
-let database: TestDatabase;
+const database = useDatabase();
 let project: Credentials;
 beforeAll(async () => {
-  database = await copyTemplate();
   project = await userdirJson(database.env, ['project', 'create', '--name', 'Test']);
 });
-afterAll(() => database.drop());
 
 const start = (settings: Record<string, string> = {}) =>
   startServer({ ...database.env, DEMO: 'off', REQUEST_TIMEOUT_MS: '60000', ...settings });

@@ -1,12 +1,11 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { CLI, type Credentials, type Settings, userdir, useServer } from '../support/command.js';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { CLI, type Credentials, makeFolder, type Settings, userdir, useServer } from '../support/command.js';
 
 const SCRIPT = '/usr/bin/script';
 const ESCAPE = '\u001b[';
@@ -28,13 +27,11 @@ async function runOnTerminal(settings: Settings, columns: number, ...args: strin
 
 describe.runIf(existsSync(SCRIPT))('on a terminal,', () => {
   const { settings, createProject } = useServer();
-  let folder: string;
+  const folder = makeFolder();
   let project: Credentials;
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'userdir-terminal-'));
     project = await createProject();
   });
-  afterAll(() => rm(folder, { recursive: true }));
 
   test('a table prints one line per row if it fits, and one line per value if not', async () => {
     const plain = { ...settings(), NO_COLOR: '1' };

@@ -1,38 +1,29 @@
-import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import type { Json } from '../support/app.js';
-import { type Credentials, type RunningServer, recordLogin, startServer, userdirJson } from '../support/command.js';
-import { copyTemplate, type TestDatabase } from '../support/engines.js';
+import { type Credentials, recordLogin, startServer, useDatabase, userdirJson, useServer } from '../support/command.js';
 import { type Receiver, startReceiver } from '../support/receiver.js';
 
 const PATIENCE = { timeout: 60_000, interval: 100 };
-let database: TestDatabase;
-let settings: Record<string, string>;
-let server: RunningServer;
+const SETTINGS = { WEBHOOKS_ALLOW_PRIVATE: 'on', METRICS_PORT: '0' };
+const { url, metricsUrl, runJson, createProject } = useServer({ settings: SETTINGS });
+const other = useDatabase();
 let receiver: Receiver;
 beforeAll(async () => {
   receiver = await startReceiver();
-  database = await copyTemplate();
-  settings = { ...database.env, DEMO: 'off', WEBHOOKS_ALLOW_PRIVATE: 'on' };
-  server = await startServer({ ...settings, METRICS_PORT: '0' });
 });
-afterAll(async () => {
-  await server?.stop();
-  await receiver?.close();
-  await database?.drop();
-});
+afterAll(() => receiver.close());
 
 let serial = 0;
-async function login(project: Credentials): Promise<number> {
+async function login(project: Credentials, at = url()): Promise<number> {
   serial += 1;
-  const { body } = await recordLogin(server.url, project, { authMethod: 'email', authValue: `u${serial}@example.com` });
+  const { body } = await recordLogin(at, project, { authMethod: 'email', authValue: `u${serial}@example.com` });
   return Number(body.data.recordLogin.user.id);
 }
-const createProject = (): Promise<Credentials> => userdirJson(settings, ['project', 'create', '--name', 'Test']);
 
 test('what a command changes of a webhook, the running server does', async () => {
   const project = await createProject();
   const run = (name: string, ...args: string[]): Promise<Json> =>
-    userdirJson(settings, ['webhook', name, '--project', project.app_id, ...args]);
+    runJson('webhook', name, '--project', project.app_id, ...args);
   const made = await run('add', '--url', receiver.url('/process'), '--types', 'user.created');
   const id = String(made.id);
   receiver.expectSecret('/process', made.secret);
@@ -71,39 +62,35 @@ test('what a command changes of a webhook, the running server does', async () =>
   await receiver.until(() => receiver.at('/process').length === before + 3);
   expect(receiver.at('/process')[before]).toMatchObject({ id: message, userId: first });
 
-  const metrics = await (await fetch(server.metricsUrl)).text();
+  const metrics = await (await fetch(metricsUrl())).text();
   expect(metrics).toMatch(/^userdir_webhook_attempts_total\{outcome="delivered"[^}]*\} [3-9]$/m);
   expect(metrics).toMatch(/^userdir_webhooks\{state="enabled"[^}]*\} 1$/m);
   await run('remove', id);
-  const audit = await userdirJson(settings, ['audit', '--project', project.app_id]);
+  const audit = await runJson('audit', '--project', project.app_id);
   expect(JSON.stringify(audit)).not.toContain('whsec');
 });
 
 test('a server that is told to stop ends in order, though a receiver hangs', async () => {
-  const project = await createProject();
-  const own = inject('engine') === 'postgres' ? await startServer({ ...settings, LOG_LEVEL: 'info' }) : server;
+  const env = { ...other.env, ...SETTINGS, DEMO: 'off' };
+  const server = await startServer(env);
+  const project = await userdirJson(env, ['project', 'create', '--name', 'Test']);
   receiver.answer('/hangs', () => undefined);
-  const url = receiver.url('/hangs');
-  await userdirJson(settings, ['webhook', 'add', '--project', project.app_id, '--url', url]);
-  await login(project);
+  await userdirJson(env, ['webhook', 'add', project.app_id, '--url', receiver.url('/hangs')]);
+  await login(project, server.url);
   await receiver.until(() => receiver.at('/hangs').length > 0);
-  const { code, signal } = await own.stop();
-  expect({ code, signal }).toEqual({ code: 0, signal: null });
-  if (own === server) server = await startServer(settings);
-  const [{ failures }] = await userdirJson(settings, ['webhook', 'list', '--project', project.app_id]);
-  expect(failures).toBe(0);
+  expect(await server.stop()).toMatchObject({ code: 0, signal: null });
+  expect(await userdirJson(env, ['webhook', 'list', project.app_id])).toMatchObject([{ failures: 0 }]);
   receiver.answer('/hangs', null);
 });
 
 test('doctor names webhooks that nothing is sent to', async () => {
   const project = await createProject();
-  const url = receiver.url('/gone');
-  const { id } = await userdirJson(settings, ['webhook', 'add', '--project', project.app_id, '--url', url]);
+  const { id } = await runJson('webhook', 'add', project.app_id, '--url', receiver.url('/gone'));
   receiver.answer('/gone', (response) => response.writeHead(410).end());
   await login(project);
   const finding = await vi.waitUntil(
     async () => {
-      const { findings } = await userdirJson(settings, ['doctor', '--no-totals']);
+      const { findings } = await runJson('doctor', '--no-totals');
       const found = findings.find((each: Json) => each.id === 'webhooks');
       return found.status === 'warning' && found;
     },

@@ -1,7 +1,9 @@
 import { type ChildProcess, type ChildProcessWithoutNullStreams, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdtempSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, inject } from 'vitest';
 import { parseConfig } from '#dist/config/config.js';
 import { type Context, createContext } from '#dist/context.js';
 import type { Json } from './app.js';
@@ -180,6 +182,24 @@ export async function withDirectory<Result>(
   return work(directory).finally(() => directory.close());
 }
 
+/** A folder, which goes with the run. */
+export const makeFolder = () => mkdtempSync(join(inject('run').folder, 'folder-'));
+
+/** A database for the tests of the calling file or `describe`, or one for each of them. */
+export function useDatabase(often: 'once' | 'for each' = 'once'): Pick<TestDatabase, 'env'> {
+  const [before, after] = often === 'once' ? [beforeAll, afterAll] : [beforeEach, afterEach];
+  let database: TestDatabase;
+  before(async () => {
+    database = await copyTemplate();
+  });
+  after(() => database.drop());
+  return {
+    get env() {
+      return database.env;
+    },
+  };
+}
+
 /** A server, and the command on the same database, for the tests of the calling file or `describe`. */
 export function useServer({
   settings = {},
@@ -188,19 +208,15 @@ export function useServer({
   settings?: Settings;
   fill?: (directory: Context) => Promise<unknown>;
 } = {}) {
-  let database: TestDatabase;
+  const database = useDatabase();
   let server: RunningServer;
   let env: Settings;
   beforeAll(async () => {
-    database = await copyTemplate();
     env = { ...database.env, ...settings };
     if (fill !== undefined) await withDirectory(env, fill);
     server = await startServer({ ...env, DEMO: 'off' });
   });
-  afterAll(async () => {
-    await server.stop();
-    await database.drop();
-  });
+  afterAll(() => server.stop());
   const runJson = (...args: string[]): Promise<Json> => userdirJson(env, args);
   return {
     url: () => server.url,
@@ -212,6 +228,23 @@ export function useServer({
     runWith: (input: string | Buffer, ...args: string[]) => userdir(env, args, input),
     createProject: (): Promise<Credentials> => runJson('project', 'create', '--name', 'Test'),
   };
+}
+
+/** The values of NDJSON. */
+export const linesOf = (text: string): Json[] =>
+  text
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line));
+
+/** All users of a project as REST lists them. */
+export async function listUsers(url: string, project: Credentials): Promise<Json[]> {
+  const users: Json[] = [];
+  for (let page = 1; ; page += 1) {
+    const { result } = (await call(url, project, `/server/users?limit=100&page=${page}`)).body;
+    users.push(...result.users);
+    if (result.users.length < 100) return users;
+  }
 }
 
 /** Calls the service with a project's credentials; throws if the OpenAPI document does not describe a REST answer. */

@@ -32,8 +32,8 @@ declare module 'vitest' {
   }
 }
 
-/** A separate database, as settings of the service, until `drop`. */
-export interface TestDatabase {
+/** A separate database, as settings of the service, until `drop`, or the end of the test that is `using` it. */
+export interface TestDatabase extends AsyncDisposable {
   readonly env: Record<string, string>;
   drop(): Promise<void>;
 }
@@ -80,7 +80,7 @@ export function createEmptyDatabase(engine: Engine = inject('engine'), run = inj
 
 async function emptyDataDir({ folder }: TestRun): Promise<TestDatabase> {
   const dataDir = await mkdtemp(join(folder, 'data-'));
-  return { env: { DATA_DIR: dataDir }, drop: () => rm(dataDir, { recursive: true, force: true }) };
+  return untilDropped({ DATA_DIR: dataDir }, () => rm(dataDir, { recursive: true, force: true }));
 }
 
 async function emptyDatabase(run: TestRun, template?: string): Promise<TestDatabase> {
@@ -92,14 +92,16 @@ async function emptyDatabase(run: TestRun, template?: string): Promise<TestDatab
   url.pathname = `/${name}`;
   // A server still keeps its demo credentials in the data directory.
   const { env, drop } = await emptyDataDir(run);
-  return {
-    env: { ...env, DATABASE_URL: url.href },
-    drop: async () => {
-      await onServer(`DROP DATABASE IF EXISTS "${name}" WITH (FORCE)`);
-      await drop();
-    },
-  };
+  return untilDropped({ ...env, DATABASE_URL: url.href }, async () => {
+    await onServer(`DROP DATABASE IF EXISTS "${name}" WITH (FORCE)`);
+    await drop();
+  });
 }
+
+const untilDropped = (env: TestDatabase['env'], drop: TestDatabase['drop']): TestDatabase => ({
+  ...{ env, drop },
+  [Symbol.asyncDispose]: drop,
+});
 
 function serverUrl(): string {
   const url = process.env['TEST_DATABASE_URL'];

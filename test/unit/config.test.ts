@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
+import { checkSettings } from '#dist/app/machine-checks.js';
 import { parseConfig } from '#dist/config/config.js';
 import { SETTINGS } from '#dist/config/settings.js';
 import { ROOT } from '../support/checkout.js';
@@ -294,4 +295,30 @@ test('REUSE_PORT is refused by a Node.js that cannot share a port', () => {
     expect(faultsOf({ DATABASE_URL, REUSE_PORT: 'on' })).toEqual([
       `REUSE_PORT needs Node.js 23.1 or newer; this is ${process.versions.node}.`,
     ]);
+});
+
+const urlFinding = (env: Record<string, string>) => checkSettings(env).findings.find(({ id }) => id === 'database-url');
+
+test.each([
+  ['postgres://one,two/users', 'failed', 'DATABASE_URL has several hosts, and node-postgres connects to one'],
+  ['postgres:///users?host=one,two', 'failed', 'DATABASE_URL has several hosts, and node-postgres connects to one'],
+  ['postgres://127.0.0.1:1/users?target_session_attrs=read-write', 'failed', 'DATABASE_URL has target_session_attrs, '],
+  ['postgres://db.invalid/users', 'warning', 'DATABASE_URL: the connection to another machine is not encrypted'],
+  ['postgres://db.invalid/users?sslmode=no-verify', 'warning', 'DATABASE_URL: sslmode=no-verify does not verify '],
+  ['postgres://db.invalid/users?sslmode=require&uselibpqcompat=true', 'warning', 'sslmode=require does not verify '],
+  ['postgres://db.invalid/users?sslmode=verify-full', undefined, ''],
+  ['postgres://127.0.0.1:1/users', undefined, ''],
+])('doctor examines the URL %s', (DATABASE_URL, status, found) => {
+  const finding = urlFinding({ DATABASE_URL });
+  expect(finding?.status).toBe(status);
+  expect(finding?.found ?? '').toContain(found);
+});
+
+test('doctor examines the URL of a standby too', () => {
+  const DATABASE_REPLICA_URL = 'postgres://one,two/users';
+  expect(urlFinding({ DATABASE_URL: 'postgres://127.0.0.1:1/users', DATABASE_REPLICA_URL })).toMatchObject({
+    status: 'failed',
+    found: expect.stringContaining('DATABASE_REPLICA_URL has several hosts'),
+    advice: expect.stringContaining('leads to a standby'),
+  });
 });
