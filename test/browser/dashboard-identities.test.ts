@@ -147,4 +147,36 @@ describe.skipIf(!hasBrowser)('on the page of a user', () => {
     const offers = await viewing.page.getByRole('main').getByRole('button', { name: /…/ }).count();
     expect(offers).toBe(0);
   });
+
+  test('a timeline has what is known: registration, logins, links, bans, removals and merges, each once', async () => {
+    const project = await app.createProject();
+    const ask = async (mutation: string) => {
+      const { data, errors } = await project.graphql(`mutation { ${mutation} }`);
+      expect(errors).toBeUndefined();
+      return data;
+    };
+    const login = 'recordLogin(input: { authMethod: "email", authValue: "ada@example.com" }) { user { id } }';
+    const { id } = (await ask(login)).recordLogin.user;
+    await ask(login);
+    await ask(`linkIdentity(userId: ${id}, input: { authMethod: "google", authValue: "g-1" }) { user { id } }`);
+    await ask('recordLogin(input: { authMethod: "google", authValue: "g-1" }) { created }');
+    for (const change of ['ban', 'unban', 'delete', 'restore'])
+      await ask(`${change}User(id: ${id}) { ${change === 'delete' ? 'id' : 'user { id }'} }`);
+    const other = (await ask(login.replace('ada', 'bo'))).recordLogin.user.id;
+    await ask(`mergeUsers(from: ${other}, into: ${id}) { user { id } }`);
+    await using opened = await openDashboard(app, browser, 'viewer');
+    const { page } = opened;
+    await visit(app, page, `/${project.appId}/users/${id}`);
+    const shown = async () =>
+      (await page.locator('.timeline li .long > bdi:not(.quiet)').allInnerTexts()).filter(
+        (words) => !words.startsWith('logged in last by email ada'),
+      );
+    const links = ['logged in last by google g-1', 'linked an identity', 'registered'];
+    const bans = ['restored a user', 'removed a user', 'ended a ban', 'banned an identity'];
+    expect(await shown()).toEqual(['merged two users', 'logged in: the last of 4 logins', ...bans, ...links]);
+    await visit(app, page, `/${project.appId}/users/${other}`);
+    expect(await shown()).toEqual([`was merged into user ${id}`, 'registered']);
+    expect(await page.getByText('linked an identity').count()).toBe(0);
+    expect(opened.complaints).toEqual([]);
+  });
 });

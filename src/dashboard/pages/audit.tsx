@@ -118,7 +118,7 @@ const isUndoable = ({ action, details }: AnyEntry) =>
 const WHEN = { title: 'When', class: 'nowrap', cell: ({ at }: Entry) => <Time at={at} isExact /> };
 const WHO = { title: 'Who', class: 'method', cell: ({ actor }: Entry) => <bdi>{actor}</bdi> };
 const WHAT = { title: 'What', class: 'nowrap', cell: ({ words }: Entry) => words };
-const DETAILS = {
+export const DETAILS = {
   title: 'Details',
   class: 'details-cell',
   cell: ({ details, requestId }: Entry) => (
@@ -133,7 +133,7 @@ const DETAILS = {
   ),
 };
 
-/** Entries of the audit trail where all are of one user, or of none. */
+/** Entries of an audit trail of no users. */
 export const AUDIT_COLUMNS: readonly Column<Entry>[] = [WHEN, WHO, WHAT, DETAILS];
 
 /** The first details, which are counts. Details arrive in no order that a reader would expect. */

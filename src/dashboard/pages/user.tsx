@@ -1,5 +1,4 @@
 import { useSignal } from '@preact/signals';
-import { AUDIT_COLUMNS } from './audit.js';
 import { Until } from './ban-terms.js';
 import { BulkButton } from './bulk.js';
 import { FormDialog, TextField } from './form.js';
@@ -11,9 +10,10 @@ import { MergeUser } from './merge-users.js';
 import { Button, Copy, CopyValue, Empty, Fact, State, Swatch, Time, Value } from './parts.js';
 import { command } from './recipes.js';
 import { Header, useTitle } from './screen.js';
-import { Answer, Table } from './table.js';
+import { Answer } from './table.js';
 import { type UserChanges, updateRecipe, userRecipe } from './user-recipes.js';
 import { namesOf } from './user-table.js';
+import { TIMELINE, Timeline } from './user-timeline.js';
 
 const USER = graphql(
   `
@@ -24,14 +24,11 @@ const USER = graphql(
         ban { createdAt reason expiresAt }
         ...Identities
       }
-      audit(userId: $id, first: 20) {
-        nodes { id at actor words requestId userId details }
-        pageInfo { hasNextPage }
-      }
+      ...Timeline
     }
   }
 `,
-  [IDENTITIES],
+  [IDENTITIES, TIMELINE],
 );
 
 type Project = NonNullable<ResultOf<typeof USER>['project']>;
@@ -51,22 +48,14 @@ export function User({ appId, id }: { appId: string; id: string }) {
         <a href={paths.project(appId, 'users')}>Users</a> / {id}
       </p>
       <Answer query={query} data={query.data?.project}>
-        {({ user, audit }) => (
+        {(known) => (
           <>
-            {user ? <Known appId={appId} user={user} /> : <Unknown appId={appId} id={id} trail={audit.nodes.length} />}
-            <section>
-              <h2>Audit trail of this user</h2>
-              <Table
-                caption="Audit trail"
-                rows={audit.nodes}
-                rowKey={(entry) => entry.id}
-                columns={AUDIT_COLUMNS}
-                empty={<p class="quiet">Nothing has been recorded. Logins are not recorded here.</p>}
-              />
-              {audit.pageInfo.hasNextPage && (
-                <a href={`${paths.project(appId, 'audit')}?userId=${id}`}>The whole trail of this user</a>
-              )}
-            </section>
+            {known.user ? (
+              <Known appId={appId} user={known.user} />
+            ) : (
+              <Unknown appId={appId} id={id} trail={known.audit.nodes.length} />
+            )}
+            <Timeline appId={appId} id={id} known={known} />
           </>
         )}
       </Answer>
@@ -79,7 +68,7 @@ function Unknown({ appId, id, trail }: { appId: string; id: string; trail: numbe
     <>
       <Header title={`User ${id}`} />
       <Empty title="This project has no user with this ID.">
-        {trail > 0 && 'It was erased; the audit trail below remains. '}
+        {trail > 0 && 'It was erased; its audit trail remains. '}
         <a href={paths.project(appId, 'users')}>Show all users</a>
       </Empty>
     </>
