@@ -1,7 +1,8 @@
+import { setImmediate as nextTick } from 'node:timers/promises';
 import { AppError } from '../errors.js';
 import { describeJsonFault } from './json-fault.js';
 
-/* Reads input line by line: NDJSON of commands and uploads. */
+/* Reads the input of commands and uploads: its beginning, its lines, and what comes while one works. */
 
 const MAX_LINE_BYTES = 1_048_576;
 const TOO_LONG = Symbol('a line that is too long');
@@ -26,6 +27,24 @@ export async function lookAt<Item extends string | Buffer>(
     yield* items;
   }
   return [first, all()];
+}
+
+/** Prepares an item while the one before is in use: the database writes a batch while the next is checked. */
+export async function* readAhead<Item>(items: AsyncGenerator<Item>): AsyncGenerator<Item> {
+  try {
+    for (let next = items.next(); ; ) {
+      const { done, value } = await next;
+      if (done) return;
+      // In the next turn, so that the item is sent first.
+      next = nextTick().then(() => items.next());
+      // If the consumer stops first, its own error matters and not this one.
+      next.catch(() => undefined);
+      yield value;
+    }
+  } finally {
+    // Not awaited: it ends only after the item in preparation, which may wait for input from a terminal.
+    items.return(undefined).catch(() => undefined);
+  }
 }
 
 /** Lines as bytes without their newlines, as many at a time as a chunk completes. A line that is too long is not kept. */

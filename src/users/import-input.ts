@@ -1,6 +1,6 @@
 import { setImmediate as nextTick } from 'node:timers/promises';
 import { identityText, MAX_IDENTITIES } from '../domain/identities.js';
-import { isStored, type LineRecord, parseLine, type SourceLine, type SpoolFile } from '../domain/import-format.js';
+import { countBytes, type LineRecord, parseLine, type SourceLine, type SpoolFile } from '../domain/import-format.js';
 import { lookAt, splitLines } from '../domain/lines.js';
 import { fromUnknown } from '../errors.js';
 import { createFirstLines, type FirstLines } from './first-lines.js';
@@ -46,11 +46,11 @@ export async function* parsedBatches(
   { move = null, progress, signal }: ReadOptions,
   { start, share }: Pass,
 ): AsyncGenerator<ParsedLine[]> {
-  let bytes = 0;
   let number = 0;
   let batch: ParsedLine[] = [];
   const firstLines = createFirstLines();
-  for await (const lines of move === null ? readOwn(counted()) : move.read({ [Symbol.asyncIterator]: counted })) {
+  const { chunks, fraction } = countBytes(input);
+  for await (const lines of move === null ? readOwn(chunks()) : move.read({ [Symbol.asyncIterator]: chunks })) {
     signal.throwIfAborted();
     for (const line of lines) {
       number = line.number;
@@ -61,20 +61,12 @@ export async function* parsedBatches(
       batch = [];
       firstLines.makeRoom((MAX_IDENTITIES + 1) * BATCH_SIZE);
     }
-    progress(number, isStored(input) ? start + (share * bytes) / input.bytes : undefined);
+    const done = fraction();
+    progress(number, done === null ? undefined : start + share * done);
     // Gives the socket time.
     await nextTick();
   }
   if (batch.length > 0) yield batch;
-
-  /** Several files are read more than once, each time from the beginning. */
-  async function* counted() {
-    bytes = 0;
-    for await (const chunk of input) {
-      bytes += chunk.length;
-      yield chunk;
-    }
-  }
 }
 
 /** The lines of an export of this service: NDJSON or, if they begin so, a JSON list, CSV, UTF-16 or gzip. */
@@ -130,23 +122,5 @@ function parseOrReport(line: SourceLine, report: RunningReport, firstLines: Firs
     if (fault.code !== 'BAD_USER_INPUT') throw error;
     fail(report, place, fault.message);
     return null;
-  }
-}
-
-/** Prepares an item while the one before is in use: the database writes a batch while the next is checked. */
-export async function* readAhead<Item>(items: AsyncGenerator<Item>): AsyncGenerator<Item> {
-  try {
-    for (let next = items.next(); ; ) {
-      const { done, value } = await next;
-      if (done) return;
-      // In the next turn, so that the item is sent first.
-      next = nextTick().then(() => items.next());
-      // If the consumer stops first, its own error matters and not this one.
-      next.catch(() => undefined);
-      yield value;
-    }
-  } finally {
-    // Not awaited: it ends only after the item in preparation, which may wait for input from a terminal.
-    items.return(undefined).catch(() => undefined);
   }
 }

@@ -19,6 +19,7 @@ import {
   type Stored,
   type UserFormat,
 } from '../domain/import-format.js';
+import { readAhead } from '../domain/lines.js';
 import type { AuditEntry, ProjectScope } from '../domain/projects.js';
 import type { BanState, ExportedUser } from '../domain/users.js';
 import { AppError, unavailable } from '../errors.js';
@@ -33,7 +34,6 @@ import {
   parsedBatches,
   preparedBatches,
   type ReadOptions,
-  readAhead,
   WHOLE,
   WRITING,
 } from './import-input.js';
