@@ -38,27 +38,16 @@ test('a removal is recorded for REST, GraphQL and the command, with the secret l
   await importUsers(project, ['a', 'b', 'c'].map(emailUser).join(''));
   const [c, b, a] = (await userIds(project)) as [number, number, number];
   const asDeleter = { app_id: project.app_id, app_secret };
-  const headers = {
-    'service-app-id': project.app_id,
-    'service-app-secret': app_secret,
-    'content-type': 'application/json',
-  };
-
-  const removal = await fetch(`${url()}/server/users/${a}`, {
-    method: 'DELETE',
-    headers: { ...headers, 'x-request-id': 'request-1' },
-  });
-  expect(removal.status).toBe(200);
+  const remove = (id: number, headers = {}) =>
+    call(url(), asDeleter, `/server/users/${id}`, { method: 'DELETE', headers });
+  expect((await remove(a, { 'x-request-id': 'request-1' })).status).toBe(200);
   // If the caller sends no request id, the entry has the one from the response.
-  const mutation = await fetch(`${url()}/graphql`, {
-    method: 'POST',
-    headers,
-    body: JSON.stringify({ query: `mutation { deleteUser(id: ${b}) { id } }` }),
-  });
-  expect(await mutation.json()).toEqual({ data: { deleteUser: { id: `${b}` } } });
+  const body = JSON.stringify({ query: `mutation { deleteUser(id: ${b}) { id } }` });
+  const mutation = await call(url(), asDeleter, '/graphql', { method: 'POST', body });
+  expect(mutation.body).toEqual({ data: { deleteUser: { id: `${b}` } } });
   await runJson('user', 'remove', '--project', project.app_id, `${c}`);
   // A failed operation is not recorded.
-  expect((await call(url(), asDeleter, `/server/users/${a}`, { method: 'DELETE' })).status).toBe(404);
+  expect((await remove(a)).status).toBe(404);
   expect((await run('user', 'remove', '--project', project.app_id, `${c}`)).code).toBe(1);
 
   expect(await trail(project)).toEqual([

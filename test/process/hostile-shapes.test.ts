@@ -7,6 +7,7 @@ import { weightOfBody } from '#dist/http/body.js';
 import type { Json } from '../support/app.js';
 import { type Credentials, useServer } from '../support/command.js';
 import { type Asked, type Fixture, fixtureLines, SHAPES, type Shape } from '../support/hostile-shapes.js';
+import { headersOf } from '../support/writers.js';
 
 /**
  * No request costs more than its weight. Each shape is sent at the largest accepted size, both often enough to be
@@ -53,11 +54,7 @@ interface Answer {
 async function ask(asked: Asked, more: object = {}): Promise<Answer> {
   const response = await fetch(`${server.url()}/graphql`, {
     method: 'POST',
-    headers: {
-      'service-app-id': project.app_id,
-      'service-app-secret': project.app_secret,
-      'content-type': 'application/json',
-    },
+    headers: headersOf(project),
     body: JSON.stringify({ ...asked, ...more }),
   });
   const text = await response.text();

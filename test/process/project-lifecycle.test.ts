@@ -6,12 +6,9 @@ import { type Credentials, call, TIMESTAMP, useServer } from '../support/command
 
 const { url, run, runJson, runWith, createProject } = useServer();
 
-const answer = async ({ app_id, app_secret }: Credentials, path = '/server/users') => {
-  const response = await fetch(url() + path, {
-    headers: { 'service-app-id': app_id, 'service-app-secret': app_secret },
-  });
-  const { status, headers } = response;
-  return { status, code: headers.get('userdir-error-code'), error: ((await response.json()) as Json).error };
+const answer = async (project: Credentials) => {
+  const { status, headers, body } = await call(url(), project, '/server/users');
+  return { status, code: headers.get('userdir-error-code'), error: body.error };
 };
 const status = async (project: Credentials) => (await answer(project)).status;
 /** What is recorded of a project after it was created and filled. */

@@ -258,6 +258,7 @@ export async function call(
     'service-app-id': credentials.app_id,
     'service-app-secret': credentials.app_secret,
     ...(init.body === undefined ? {} : { 'content-type': 'application/json' }),
+    ...(init.headers as Record<string, string> | undefined),
   };
   const response = await fetch(url + path, { ...init, headers });
   const { status } = response;
