@@ -6,11 +6,12 @@ import { parse } from '../domain/parse.js';
 import {
   MAX_WALLETS,
   type MalformedWallet,
+  parseAddress,
   readWalletObject,
   type WalletQuestion,
   walletObject,
 } from '../domain/wallets.js';
-import { AppError, counted, fromUnknown } from '../errors.js';
+import { AppError, badInput, counted, fromUnknown } from '../errors.js';
 import { fileArgument, openInput, projectOption } from './arguments.js';
 import type { Result } from './door.js';
 import type { CommandContext, Tools } from './rows.js';
@@ -24,7 +25,7 @@ Each has a line of output, in the same order. \`line\` is its number in the inpu
   {"line":1,"address":"G…","verdict":"VERIFIED","user_id":42,"network":"stellar",
    "wallet_type":"custodial","auth_method":"email"}   (on one line)
   {"line":2,"address":"0x…","verdict":"NOT_OWNED"}
-  {"line":3,"verdict":"MALFORMED","reason":"it is empty"}
+  {"line":3,"verdict":"MALFORMED","reason":"it is empty"}   (with the address if that is right)
 Empty lines are skipped. Exits with 1 if a line is malformed.`;
 
 /** Batches whose verdicts are awaited at once: the database looks up one while the lines of the next are read. */
@@ -63,7 +64,12 @@ interface Report {
 /** A line of the input that is not empty. */
 interface WalletLine {
   readonly line: number;
-  readonly wallet: WalletQuestion | MalformedWallet;
+  readonly wallet: WalletQuestion | MalformedLine;
+}
+
+/** The address only where it is well-formed, and something else is at fault: another text may be a secret in the wrong place. */
+interface MalformedLine extends MalformedWallet {
+  readonly address?: string | undefined;
 }
 
 const OWNERS = graphql(`query WalletOwners($project: ID!, $wallets: [WalletQuestion!]!) {
@@ -88,7 +94,7 @@ async function verifyWallets(
     const owners = (await ask(OWNERS, { project, wallets })).values();
     return lines.map(({ line, wallet }) =>
       'reason' in wallet
-        ? { line, verdict: 'MALFORMED', reason: wallet.reason }
+        ? { line, address: wallet.address, verdict: 'MALFORMED', reason: wallet.reason }
         : { line, address: wallet.address.publicKey, ...verdictOn(owners.next().value ?? null) },
     );
   }
@@ -104,10 +110,10 @@ async function verifyWallets(
   return report;
 }
 
-/** A line of the output. The address is not repeated where it is malformed: it may be a secret in the wrong place. */
+/** A line of the output. */
 interface Answer {
   readonly line: number;
-  readonly address?: string;
+  readonly address?: string | undefined;
   readonly verdict: 'VERIFIED' | 'NOT_OWNED' | 'MALFORMED';
   readonly reason?: string;
 }
@@ -165,7 +171,10 @@ async function* walletsOfLines(input: AsyncIterable<Buffer>): AsyncGenerator<Wal
   for await (const lines of splitLines(input))
     yield lines.flatMap((line) => {
       number += 1;
-      const wallet = orMalformed(() => readLine(line));
+      const wallet = orMalformed(
+        () => readLine(line),
+        () => (parseJson(textOf(line)) as { address?: unknown } | null)?.address,
+      );
       return wallet === null ? [] : [{ line: number, wallet }];
     });
 }
@@ -188,15 +197,19 @@ async function* walletsOfCsv(input: AsyncIterable<Buffer>): AsyncGenerator<Walle
   for await (const some of records)
     yield some.map(({ place, read }) => ({
       line: place,
-      wallet: orMalformed(() => walletOfCells(read(), asksForUser)),
+      wallet: orMalformed(
+        () => walletOfCells(read(), asksForUser),
+        () => read()['address'],
+      ),
     }));
 }
 
-/** An empty cell is null, which is refused: a caller lost the ID. */
+/** An empty cell is refused: a caller lost the ID. */
 function walletOfCells({ address, user_id, userid }: Record<string, unknown>, asksForUser: boolean) {
-  const cell = user_id ?? userid ?? null;
-  const userId = typeof cell === 'string' && /^\d{1,15}$/.test(cell) ? Number(cell) : cell;
-  return readWalletObject(parse(walletObject, { address, ...(asksForUser && { user_id: userId }) }));
+  if (!asksForUser) return readWalletObject(parse(walletObject, { address }));
+  const cell = String(user_id ?? userid ?? '');
+  if (!/^0*[1-9]\d{0,14}$/.test(cell)) throw badInput('user_id', cell, 'a whole number, 1 and up');
+  return readWalletObject(parse(walletObject, { address, user_id: Number(cell) }));
 }
 
 /** The input, and how much of it has been read, if its length is known. */
@@ -218,7 +231,17 @@ function readLine(line: Line): WalletQuestion | MalformedWallet | null {
   return readWalletObject(text.startsWith('{') ? parse(walletObject, parseJson(text)) : { address: text });
 }
 
-function orMalformed<Wallet>(read: () => Wallet): Wallet | MalformedWallet {
+function orMalformed<Wallet extends object | null>(
+  read: () => Wallet | MalformedWallet,
+  given: () => unknown,
+): Wallet | MalformedLine {
+  const wallet = orReason(read);
+  if (wallet === null || !('reason' in wallet)) return wallet;
+  const address = orReason(() => parseAddress(String(given())));
+  return 'reason' in address ? wallet : { ...wallet, address: address.publicKey };
+}
+
+function orReason<Value>(read: () => Value): Value | MalformedWallet {
   try {
     return read();
   } catch (error) {

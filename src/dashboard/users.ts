@@ -5,8 +5,7 @@ import {
   METHODS_BY_PREFIX,
   MOST_BY_PREFIX,
   type Position,
-  readStateFilter,
-  readUserFilter,
+  readFilter,
 } from '../domain/filters.js';
 import { parseIdentity } from '../domain/identities.js';
 import { parse, userId } from '../domain/parse.js';
@@ -182,7 +181,7 @@ builder.objectFields(projectType, (t) => ({
   userCount: t.int({
     description: 'The exact number of current users that the filter selects.',
     args: { filter: t.arg(filterArgument) },
-    resolve: ({ scope }, { filter }, { services }) => services.users.countUsers(scope, readUserFilter(filter)),
+    resolve: ({ scope }, { filter }, { services }) => services.users.countUsers(scope, readFilter(filter).counted),
   }),
   removedUserCount: t.int({
     description: 'How many users were removed longer ago than a time, and are not erased yet. Needs ADMIN.',
@@ -215,7 +214,7 @@ builder.objectFields(projectType, (t) => ({
     resolve: async (project, { filter, first, after, last, before }, { services }) => {
       if (first != null && last != null)
         throw new AppError('BAD_USER_INPUT', 'first, last: got both, expected one of them or neither.');
-      const found = await services.users.listWindow(project.scope, readUserFilter(filter), {
+      const found = await services.users.listWindow(project.scope, readFilter(filter).counted, {
         after: after == null ? null : parse(cursors.after, after),
         before: before == null ? null : parse(cursors.before, before),
         from: last == null ? 'newest' : 'oldest',
@@ -255,10 +254,10 @@ builder.objectFields(projectType, (t) => ({
       after: t.arg.string({ description: 'A cursor: only those after it in this order.' }),
     },
     resolve: async (project, { filter, state: given, oldestFirst, first, after }, { services, isAwaited }) => {
-      const state = readStateFilter(given);
+      const { state } = readFilter(given);
       if (state === null) throw badInput('state', given, 'at least one condition');
       const limit = readLimit('first', first);
-      const selected = readUserFilter(filter);
+      const selected = readFilter(filter).counted;
       let end = after == null ? null : parse(cursors.after, after);
       const users: User[] = [];
       const endsAt = performance.now() + SCAN.ms;

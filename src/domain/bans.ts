@@ -1,7 +1,7 @@
 import { badInput } from '../errors.js';
 import type { Identity } from './identities.js';
 import { atMost, composedText, isTooLong } from './input-limits.js';
-import { dateForm, LATEST, parseDate } from './parse.js';
+import { dateForm, LATEST, parseDate, readAll } from './parse.js';
 import type { BanState } from './users.js';
 
 /* Bans of identities, and their terms as they arrive. */
@@ -48,9 +48,16 @@ export function parseBanTerms(
   input: { readonly reason?: string | null | undefined; readonly end?: string | null | undefined },
   endName: string,
 ): GivenBanTerms {
-  const terms = input.reason === undefined ? {} : { reason: parseBanReason('reason', input.reason) };
-  if (input.end == null) return input.end === undefined ? terms : { ...terms, expiresAt: null };
-  const expiresAt = isTooLong('date', input.end) ? null : parseDate(input.end, 'last');
-  if (expiresAt !== null && expiresAt.getTime() > Date.now() && expiresAt <= LATEST) return { ...terms, expiresAt };
-  throw badInput(endName, input.end, dateForm(input.end, BAN_END_FORM));
+  const { reason: text, end } = input;
+  const [reason, expiresAt] = readAll(
+    () => parseBanReason('reason', text),
+    () => (end == null ? null : parseBanEnd(endName, end)),
+  );
+  return { ...(text !== undefined && { reason }), ...(end !== undefined && { expiresAt }) };
+}
+
+function parseBanEnd(name: string, text: string): Date {
+  const end = isTooLong('date', text) ? null : parseDate(text, 'last');
+  if (end !== null && end.getTime() > Date.now() && end <= LATEST) return end;
+  throw badInput(name, text, dateForm(text, BAN_END_FORM));
 }

@@ -12,7 +12,9 @@ import {
   parse,
   parseDate,
   parseEachId,
+  readAll,
   readableText,
+  readItems,
   says,
 } from './parse.js';
 import type { AuditEntry } from './projects.js';
@@ -57,7 +59,7 @@ export function readEach<Item, Value>(
 ): Value[] {
   if (items.length > MAX_IDS)
     throw new AppError('BAD_USER_INPUT', `${list}: got ${items.length}, expected at most ${MAX_IDS}.`);
-  return items.map((item, place) => read(`${list}[${place}]`, item));
+  return readItems(items, (item, place) => read(`${list}[${place}]`, item));
 }
 
 const LOGIN_METHODS = Object.values(LoginMethod);
@@ -156,18 +158,6 @@ export interface FilterInput {
   readonly banned?: boolean | null | undefined;
 }
 
-/** A filter for the tallies: of the name of a provider they know the kind. BAD_USER_INPUT. */
-export function readUserFilter(input: FilterInput | null | undefined): UserFilter {
-  const { startDate: from, endDate: to, loginMethods: kinds } = input ?? {};
-  if (kinds?.length === 0) throw badInput('loginMethods', [], 'at least one login method, or null for all');
-  const ofNames = readAuthMethods(input)?.map(kindOf);
-  return userFilter({
-    createdFrom: parse(startDate, from),
-    createdTo: parse(endDate, to),
-    loginMethods: kinds && ofNames ? kinds.filter((kind) => ofNames.includes(kind)) : (kinds ?? ofNames),
-  });
-}
-
 const KINDS: ReadonlyMap<string, LoginMethod> = new Map(LOGIN_METHODS.map((method) => [method, method]));
 /** The name of a provider is the name of no kind (identities.ts). */
 const kindOf = (authMethod: string): LoginMethod => KINDS.get(authMethod) ?? LoginMethod.socials;
@@ -181,7 +171,7 @@ function readAuthMethods(input: FilterInput | null | undefined): string[] | null
   if (names.length === 0) throw badInput('authMethods', [], 'at least one login method, or null for all');
   if (names.length > MAX_AUTH_METHODS)
     throw new AppError('BAD_USER_INPUT', `authMethods: got ${names.length}, expected at most ${MAX_AUTH_METHODS}.`);
-  return names.map((name, place) => requireMethodName(`authMethods[${place}]`, name));
+  return readItems(names, (name, place) => requireMethodName(`authMethods[${place}]`, name));
 }
 
 const lastLogin = {
@@ -189,16 +179,25 @@ const lastLogin = {
   after: dateBound('lastLoginAfter', 'first').nullish(),
 };
 
-/** The conditions of a filter that the tallies do not know; null where there is none. BAD_USER_INPUT. */
-export function readStateFilter(input: FilterInput | null | undefined): StateFilter | null {
-  const names = readAuthMethods(input);
-  const state = {
-    authMethods: names?.some((name) => !KINDS.has(name)) ? names : null,
-    lastLoginBefore: parse(lastLogin.before, input?.lastLoginBefore) ?? null,
-    lastLoginAfter: parse(lastLogin.after, input?.lastLoginAfter) ?? null,
-    banned: input?.banned ?? null,
+/** A filter in two parts: `counted` for the tallies, which know only the kind of a provider, and the rest, null where there is none. BAD_USER_INPUT. */
+export function readFilter(input: FilterInput | null | undefined): { counted: UserFilter; state: StateFilter | null } {
+  const { startDate: from, endDate: to, loginMethods: kinds, banned = null } = input ?? {};
+  if (kinds?.length === 0) throw badInput('loginMethods', [], 'at least one login method, or null for all');
+  const [names, createdFrom, createdTo, lastLoginBefore = null, lastLoginAfter = null] = readAll(
+    () => readAuthMethods(input),
+    () => parse(startDate, from),
+    () => parse(endDate, to),
+    () => parse(lastLogin.before, input?.lastLoginBefore),
+    () => parse(lastLogin.after, input?.lastLoginAfter),
+  );
+  const ofNames = names?.map(kindOf);
+  const loginMethods = kinds && ofNames ? kinds.filter((kind) => ofNames.includes(kind)) : (kinds ?? ofNames);
+  const authMethods = names?.some((name) => !KINDS.has(name)) ? names : null;
+  const state = { authMethods, lastLoginBefore, lastLoginAfter, banned };
+  return {
+    counted: userFilter({ createdFrom, createdTo, loginMethods }),
+    state: Object.values(state).every((value) => value === null) ? null : state,
   };
-  return Object.values(state).every((value) => value === null) ? null : state;
 }
 
 const CURSOR = /^(\d{1,15})\.(\d{1,16})\./;

@@ -1,8 +1,9 @@
-import { toUnicode } from 'tr46';
 import { AppError, badInput, show } from '../errors.js';
 import { methodMeant } from './auth-methods.js';
-import { atMost, composedText, INPUT_LIMITS, isTooLong } from './input-limits.js';
+import { foldCase, foldDomain, foldEmail, INVISIBLE, requireEmail } from './emails.js';
+import { composedText, INPUT_LIMITS, isTooLong } from './input-limits.js';
 import { parseMetadata } from './metadata.js';
+import { allFaults, readAll, readItems } from './parse.js';
 import type { HistoryFields, LoginFields, Network, WalletType } from './users.js';
 import { ADDRESS_FORM, type Address, requireAddress } from './wallets.js';
 
@@ -86,67 +87,16 @@ const AUTH_METHOD_FORM =
   'email, passkey, wallet or the name of a social provider in lower-case letters, digits, "." "_" "-"';
 const AUTH_VALUE_FORM = `text of 1 to ${INPUT_LIMITS.authValue.max} bytes without control or invisible characters`;
 const EXTERNAL_ID_FORM = `text of 1 to ${INPUT_LIMITS.externalId.max} bytes without control or invisible characters, and without white space at its ends`;
-const EMAIL_FORM = 'an email address';
 export const MAX_ACCOUNTS = 100;
 /** The most identities of a user, the primary one among them. */
 export const MAX_IDENTITIES = 20;
-
-/** The most characters of a mailbox that `EMAIL` accepts. */
-const MAX_MAILBOX = 64;
-// Letters of any script; no white space, quotes or control characters, no empty domain label.
-const EMAIL = /^[^\s@"\p{Cc}\p{Cs}]{1,64}@[^\s@".\p{Cc}\p{Cs}]+(\.[^\s@".\p{Cc}\p{Cs}]+)*$/u;
-
-/** With invisible characters two identities could look like one, which would be a way around a ban. */
-const INVISIBLE = /[\p{Cf}\p{Default_Ignorable_Code_Point}]/u;
-
-/** An email as it is compared: trimmed, mailbox in NFC and lower case, domain in Unicode by IDNA. Null for no email, or invisible characters. */
-export function foldEmail(text: string): string | null {
-  const whole = composedText('email', text) ?? '';
-  const at = whole.lastIndexOf('@');
-  if (at === -1) return null;
-  const mailbox = foldCase(whole.slice(0, at));
-  const { domain, isValid } = foldDomain(whole.slice(at + 1));
-  const folded = `${mailbox}@${domain}`;
-  return isValid && EMAIL.test(folded) && !isTooLong('email', folded) && !INVISIBLE.test(mailbox) ? folded : null;
-}
-
-/** Letter by letter, so that the fold of a text begins with the fold of its beginning: a sigma is one letter, also at the end of a word. */
-function foldCase(text: string): string {
-  return text.normalize('NFC').toLowerCase().replaceAll('ς', 'σ').normalize('NFC');
-}
-
-/**
- * `Bücher.example`, `xn--bcher-kva.example` and `bücher。example` are one domain (IDNA, UTS 46). In a domain, ς and σ are two letters.
- * Folded emails are stored, so a library folds them: each release of Node.js has other tables.
- */
-function foldDomain(text: string): { readonly domain: string; readonly isValid: boolean } {
-  const composed = text.normalize('NFC');
-  if (/^[!-~]*$/.test(composed) && !/xn--/i.test(composed)) return { domain: composed.toLowerCase(), isValid: true };
-  const { domain, error } = toUnicode(composed, { checkJoiners: true });
-  return { domain, isValid: !error && !/[^\w.\x80-\u{10ffff}-]/u.test(domain) };
-}
-
-/** The folded email, or BAD_USER_INPUT. `aboutBlanks` is what else an error says of them. */
-export function requireEmail(name: string, text: string, aboutBlanks = ''): string {
-  const folded = foldEmail(text);
-  if (folded !== null) return folded;
-  throw badInput(name, text, EMAIL_FORM + hintOf(text, aboutBlanks));
-}
-
-/** The probable fault of a text that is no email. */
-function hintOf(text: string, aboutBlanks: string): string {
-  if (composedText('email', text) === null) return ` of ${atMost('email')}`;
-  if (text.trim().indexOf('@') > MAX_MAILBOX) return ` with at most ${MAX_MAILBOX} characters before the @`;
-  return text.trim().includes(' ') ? ` without blanks${aboutBlanks}` : '';
-}
 
 /**
  * Checks an identity; BAD_USER_INPUT. Another spelling of a method would make a second user of the same person.
  * A value that is an email or an address is compared as one, any other as it is: ids of providers are case-sensitive.
  */
 export function parseIdentity(input: GivenIdentity, spelling: Spelling): Identity {
-  requireMethodName(spelling('auth_method'), input.authMethod);
-  return parseStoredIdentity(input, spelling);
+  return readIdentity(input, spelling, requireMethodName);
 }
 
 /** The name of a method in its one spelling, or BAD_USER_INPUT. */
@@ -162,11 +112,34 @@ export function requireMethodName(name: string, authMethod: string): string {
 }
 
 /** Checks an identity that an earlier release may have stored, which accepted other spellings of a method. */
-export function parseStoredIdentity({ authMethod, authValue: text }: GivenIdentity, spelling: Spelling): Identity {
-  requireStoredName(spelling('auth_method'), authMethod);
+export function parseStoredIdentity(input: GivenIdentity, spelling: Spelling): Identity {
+  return readIdentity(input, spelling, requireStoredName);
+}
+
+function readIdentity(input: GivenIdentity, spelling: Spelling, requireName: typeof requireStoredName): Identity {
+  const { authMethod } = input;
+  try {
+    requireName(spelling('auth_method'), authMethod);
+    const authValue = requireAuthValue(spelling('auth_value'), input.authValue);
+    return { authMethod, authValue, authValueKey: foldAuthValue(authMethod, authValue, spelling('auth_value')) };
+  } catch (error) {
+    throw identityFaults(error, input, spelling, requireName);
+  }
+}
+
+/** Apart, because closures would cost each login. */
+function identityFaults(
+  error: unknown,
+  { authMethod, authValue }: GivenIdentity,
+  spelling: Spelling,
+  requireName: typeof requireStoredName,
+): unknown {
   const name = spelling('auth_value');
-  const authValue = requireAuthValue(name, text);
-  return { authMethod, authValue, authValueKey: foldAuthValue(authMethod, authValue, name) };
+  const readers = [
+    () => requireName(spelling('auth_method'), authMethod),
+    () => foldAuthValue(authMethod, requireAuthValue(name, authValue), name),
+  ];
+  return allFaults(error, readers, (read) => read());
 }
 
 function requireStoredName(name: string, authMethod: string): string {
@@ -219,11 +192,33 @@ function foldAuthValue(authMethod: string, authValue: string, name: string): str
   return email ?? authValue;
 }
 
-/** Checks a profile; BAD_USER_INPUT names the field. Only its wallet, which is the auth value of a `wallet` login, is an external account. */
+/** The parts of a profile that are read each by itself. */
+const PARTS = {
+  identity: parseIdentity,
+  email: ({ email }: ProfileInput) => (email == null ? null : requireEmail('email', email)),
+  address: ({ wallet }: ProfileInput) => (wallet == null ? null : requireAddress('wallet', wallet)),
+  metadata: ({ metadata }: ProfileInput) => parseMetadata('metadata', metadata),
+  externalId: ({ externalId }: ProfileInput, spelling: Spelling) =>
+    externalId == null ? null : requireExternalId(spelling('external_id'), externalId),
+  accounts: parseAccounts,
+};
+
+/** Checks a profile; BAD_USER_INPUT names the fields. Only its wallet, which is the auth value of a `wallet` login, is an external account. */
 export function parseProfile(input: ProfileInput, spelling: Spelling): Profile {
-  const identity = parseIdentity(input, spelling);
-  const wallet = parseWallet(input, identity, spelling);
-  const saidEmail = parseSaidEmail(input.email, identity, spelling);
+  try {
+    return readProfile(input, spelling);
+  } catch (error) {
+    throw profileFaults(error, input, spelling);
+  }
+}
+
+const profileFaults = (error: unknown, input: ProfileInput, spelling: Spelling) =>
+  allFaults(error, Object.values(PARTS), (read) => read(input, spelling));
+
+function readProfile(input: ProfileInput, spelling: Spelling): Profile {
+  const identity = PARTS.identity(input, spelling);
+  const wallet = walletOf(identity, PARTS.address(input), spelling);
+  const saidEmail = saidEmailOf(identity, PARTS.email(input), spelling);
   if (input.emailVerified != null && saidEmail === null)
     throw badInput(spelling('email_verified'), input.emailVerified, 'none without an email');
   return {
@@ -232,10 +227,10 @@ export function parseProfile(input: ProfileInput, spelling: Spelling): Profile {
     loginEmail: saidEmail ?? foldEmail(identity.authValue),
     saidEmail,
     emailVerified: input.emailVerified ?? null,
-    metadata: parseMetadata('metadata', input.metadata),
+    metadata: PARTS.metadata(input),
     wallet: wallet?.publicKey ?? null,
-    externalId: input.externalId == null ? null : requireExternalId(spelling('external_id'), input.externalId),
-    accounts: parseAccounts(input.accounts ?? [], wallet, spelling),
+    externalId: PARTS.externalId(input, spelling),
+    accounts: linkedAccounts(PARTS.accounts(input, spelling), wallet),
   };
 }
 
@@ -297,12 +292,15 @@ export function parseUserChanges(
   const { email, externalId, metadata } = input;
   if (email === undefined && externalId === undefined && metadata === undefined)
     throw new AppError('BAD_USER_INPUT', `Nothing to change: expected email, ${spelling('external_id')} or metadata.`);
+  const [loginEmail, id, json] = readAll(
+    () => (email == null ? email : requireEmail('email', email)),
+    () => (externalId == null ? externalId : requireExternalId(spelling('external_id'), externalId)),
+    () => parseMetadata('metadata', metadata),
+  );
   return {
-    ...(email !== undefined && { loginEmail: email === null ? null : requireEmail('email', email) }),
-    ...(externalId !== undefined && {
-      externalId: externalId === null ? null : requireExternalId(spelling('external_id'), externalId),
-    }),
-    ...(metadata !== undefined && { metadata: parseMetadata('metadata', metadata) }),
+    ...(loginEmail !== undefined && { loginEmail }),
+    ...(id !== undefined && { externalId: id }),
+    ...(metadata !== undefined && { metadata: json }),
   };
 }
 
@@ -317,60 +315,53 @@ export function externalIdKept(): AppError {
   return new AppError('CONFLICT', 'This user has another external ID.', { subject: { names: ['externalId'] } });
 }
 
-function parseWallet(input: ProfileInput, identity: Identity, spelling: Spelling): Address | null {
-  const text = input.wallet ?? (identity.authMethod === 'wallet' ? identity.authValue : null);
-  if (text === null) return null;
-  const wallet = requireAddress(spelling('wallet'), text);
-  if (identity.authMethod === 'wallet' && wallet.key !== identity.authValueKey) {
-    const form = `the address in ${spelling('auth_value')}, which is what a wallet login logs in with`;
-    throw badInput(spelling('wallet'), text, form);
-  }
-  return wallet;
+/** The address that logs in: of a wallet login its value. BAD_USER_INPUT for another one. */
+function walletOf(identity: Identity, given: Address | null, spelling: Spelling): Address | null {
+  if (identity.authMethod !== 'wallet') return given;
+  const wallet = given ?? requireAddress(spelling('auth_value'), identity.authValue);
+  if (wallet.key === identity.authValueKey) return wallet;
+  throw badInput(
+    'wallet',
+    wallet.publicKey,
+    `the address in ${spelling('auth_value')}, by which a wallet login logs in`,
+  );
 }
 
 /** The value of an email login. For any other login the email given. */
-function parseSaidEmail(email: string | null | undefined, identity: Identity, spelling: Spelling): string | null {
-  const folded = email === null || email === undefined ? null : requireEmail(spelling('email'), email);
-  if (identity.authMethod !== 'email') return folded;
-  if (folded !== null && folded !== identity.authValueKey) {
-    const form = `the email in ${spelling('auth_value')}, or none`;
-    throw badInput(spelling('email'), email, form);
-  }
-  return identity.authValueKey;
+function saidEmailOf(identity: Identity, given: string | null, spelling: Spelling): string | null {
+  if (identity.authMethod !== 'email') return given;
+  if (given === null || given === identity.authValueKey) return identity.authValueKey;
+  throw badInput('email', given, `the email in ${spelling('auth_value')}, or none`);
 }
 
-function parseAccounts(
-  inputs: NonNullable<ProfileInput['accounts']>,
-  wallet: Address | null,
-  spelling: Spelling,
-): LinkedAccount[] {
-  if (inputs.length > MAX_ACCOUNTS) {
+type GivenAddress = Address & Pick<AccountInput, 'walletType'>;
+
+function parseAccounts({ accounts }: ProfileInput, spelling: Spelling): GivenAddress[] {
+  const inputs = accounts ?? [];
+  if (inputs.length > MAX_ACCOUNTS)
     throw new AppError('BAD_USER_INPUT', `accounts: got ${inputs.length}, expected at most ${MAX_ACCOUNTS}.`);
-  }
-  const accounts = new Map<string, LinkedAccount>();
-  for (const [index, { network, publicKey, walletType }] of inputs.entries()) {
+  const keys = new Map<string, number>();
+  return readItems(inputs, ({ network, publicKey, walletType }, index) => {
     const name = `accounts[${index}].${spelling('public_key')}`;
     const address = requireAddress(name, publicKey);
-    if (address.network !== network) {
-      throw badInput(name, publicKey, `${ADDRESS_FORM[network]}, as its network says`);
-    }
-    if (accounts.has(address.key)) {
-      throw badInput(name, publicKey, 'each address once');
-    }
-    accounts.set(address.key, linkedAccount(address, wallet, walletType));
-  }
-  if (wallet !== null && !accounts.has(wallet.key)) accounts.set(wallet.key, linkedAccount(wallet, wallet));
-  return [...accounts.values()];
+    if (address.network !== network) throw badInput(name, publicKey, `${ADDRESS_FORM[network]}, as its network says`);
+    // May be read twice (allFaults).
+    if (!keys.has(address.key)) keys.set(address.key, index);
+    if (keys.get(address.key) !== index) throw badInput(name, publicKey, 'each address once');
+    return { ...address, walletType };
+  });
 }
 
 /** The login wallet is external, whatever is given. */
-function linkedAccount(address: Address, wallet: Address | null, walletType?: WalletType | null): LinkedAccount {
-  return {
-    network: address.network,
-    publicKey: address.publicKey,
-    addressKey: address.key,
-    walletType: address.key === wallet?.key ? 'external' : (walletType ?? 'custodial'),
-  };
+function linkedAccounts(given: readonly GivenAddress[], wallet: Address | null): LinkedAccount[] {
+  const isGiven = wallet === null || given.some(({ key }) => key === wallet.key);
+  const all = isGiven ? given : [...given, { ...wallet, walletType: null }];
+  return all.map(({ network, publicKey, key, walletType }) => ({
+    network,
+    publicKey,
+    addressKey: key,
+    walletType: key === wallet?.key ? 'external' : (walletType ?? 'custodial'),
+  }));
 }
 
 /** The wallet of a login counts as well, so a list of exactly MAX_ACCOUNTS may be too long. BAD_USER_INPUT. */

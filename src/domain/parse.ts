@@ -49,6 +49,44 @@ export function nameKeys(keys: readonly string[]): string {
 /** A list can have as many faults as items; a caller needs the first few. */
 const MAX_FAULTS_NAMED = 5;
 
+/** Reads each item. Where some are refused, the error has the sentences of the first few. BAD_USER_INPUT. */
+export function readItems<Item, Value>(items: readonly Item[], read: (item: Item, at: number) => Value): Value[] {
+  try {
+    return items.map(read);
+  } catch (error) {
+    throw allFaults(error, items, read);
+  }
+}
+
+/** Reads several values of one request, none by another, so that a caller who has several faults hears of them at once. BAD_USER_INPUT. */
+export function readAll<Values extends unknown[]>(...readers: { [At in keyof Values]: () => Values[At] }): Values {
+  try {
+    const values: unknown[] = [];
+    for (const read of readers) values.push(read());
+    return values as Values;
+  } catch (error) {
+    throw allFaults(error, readers, (read) => read());
+  }
+}
+
+/** The error of reading, with the sentences of what else is refused: only who has made a fault waits for that. */
+export function allFaults<Item>(
+  first: unknown,
+  items: readonly Item[],
+  read: (item: Item, at: number) => unknown,
+): unknown {
+  const said = new Set<string>();
+  for (let at = 0; at < items.length && said.size < MAX_FAULTS_NAMED; at += 1) {
+    try {
+      read(items[at] as Item, at);
+    } catch (error) {
+      if (!(error instanceof AppError && error.code === 'BAD_USER_INPUT')) return error;
+      said.add(error.message);
+    }
+  }
+  return said.size < 2 ? first : new AppError('BAD_USER_INPUT', [...said].join(' '));
+}
+
 /** Parses `value` by `schema`, or throws BAD_USER_INPUT with its first faults. */
 export function parse<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
   try {
@@ -123,6 +161,12 @@ export function readId(name: string, text: string): number {
   const id = /^[1-9]\d{0,9}$/.test(text) ? Number(text) : Number.NaN;
   if (id <= LARGEST_INT) return id;
   throw badInput(name, text.slice(0, 64), 'an id from an earlier answer');
+}
+
+/** A whole number of GraphQL from 1 to `most`. BAD_USER_INPUT. */
+export function readNumber(name: string, value: number, most = LARGEST_INT): number {
+  if (value >= 1 && value <= most) return value;
+  throw badInput(name, value, most === LARGEST_INT ? 'a whole number, 1 and up' : `a whole number from 1 to ${most}`);
 }
 
 const MAX_SECONDS = 36_500 * 86_400;

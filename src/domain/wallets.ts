@@ -171,7 +171,7 @@ export const walletObject = z.strictObject(
   { error: objectError('wallet', 'an object with an address', 'address and user_id') },
 );
 
-const userIdError = { error: says('user_id', 'a whole number, 1 and up') };
+export const userIdError = { error: says('user_id', 'a whole number without quotes, 1 and up') };
 const wholeUserId = z
   .number(userIdError)
   .refine((value) => Number.isInteger(value) && value >= 1, userIdError)

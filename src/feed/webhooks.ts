@@ -127,9 +127,11 @@ export function createWebhooks(
     return { id, url: target.url, secret: formatWebhookSecret(Buffer.from(target.secrets[0] as string, 'base64')) };
   }
 
+  /** As far as the text tells. BAD_USER_INPUT. */
+  const requireUrl = (text: string) => requireWebhookUrl(text, allowPrivate);
   /** BAD_USER_INPUT. */
-  async function requireUrl(text: string): Promise<URL> {
-    const url = new URL(requireWebhookUrl(text, allowPrivate));
+  async function requirePublicUrl(text: string): Promise<URL> {
+    const url = new URL(requireUrl(text));
     if (!allowPrivate && (await (await loadSender()).leadsToPrivateAddress(url.hostname)))
       throw privateTarget(url.href);
     return url;
@@ -160,6 +162,7 @@ export function createWebhooks(
     },
 
     findWebhook,
+    requireUrl,
 
     /** One endpoint. NOT_FOUND. */
     async getWebhook(scope: ProjectScope, id: number): Promise<Webhook> {
@@ -176,7 +179,7 @@ export function createWebhooks(
     ): Promise<NewWebhook> {
       const actor = scope.actorFor('webhooks', requestId, 'operate');
       const description = requireWebhookDescription(input.description);
-      const { href: url, origin } = await requireUrl(input.url);
+      const { href: url, origin } = await requirePublicUrl(input.url);
       const secret = makeWebhookSecret(randomBytes);
       const types = normalizeTypes(input.types).map(nameInModel);
       const at = await changes.findPlace(scope, 'now');
@@ -270,7 +273,7 @@ export function createWebhooks(
       if (fields.length === 0) throw new AppError('BAD_USER_INPUT', 'Expected a new url, types or description.');
       const description = edits.description === undefined ? undefined : requireWebhookDescription(edits.description);
       const types = edits.types && normalizeTypes(edits.types).map(nameInModel);
-      const url = edits.url === undefined ? undefined : await requireUrl(edits.url);
+      const url = edits.url === undefined ? undefined : await requirePublicUrl(edits.url);
       const data = {
         ...(description !== undefined && { description }),
         ...(types && { types }),

@@ -1,8 +1,8 @@
 import type { Services } from '../context.js';
 import { type Ban, type ListedBan, parseBanTerms } from '../domain/bans.js';
 import { banCursor, banCursorOf, cursorForm, PAGE_SIZE, type Position } from '../domain/filters.js';
-import { camelCase, type Identity, parseIdentity } from '../domain/identities.js';
-import { parse, userId } from '../domain/parse.js';
+import { camelCase, type Identity, parseIdentity, parseStoredIdentity } from '../domain/identities.js';
+import { parse, readAll, readNumber, userId } from '../domain/parse.js';
 import type { ProjectScope } from '../domain/projects.js';
 import type { User } from '../domain/users.js';
 import { costs } from '../engine/cost.js';
@@ -10,7 +10,7 @@ import { selects } from '../engine/nodes.js';
 import { badInput } from '../errors.js';
 import { builder, type GraphQLContext, SURCHARGES } from './builder.js';
 import { connectionType } from './connections.js';
-import { KEY, optionsOf, USER_ID, userPayload, WRITE } from './identities.js';
+import { KEY, readChange, USER_ID, userPayload, WRITE } from './identities.js';
 import { instantOrNull, orNull, required, withDefault } from './shared.js';
 import { identityInput, userType } from './users.js';
 
@@ -88,12 +88,12 @@ builder.queryField('bans', (t) =>
       rows: { of: ['first'], otherwise: PAGE_SIZE.default, atMost: PAGE_SIZE.max },
     }),
     resolve: async (_root, { first, after }, { scope, services }, info) => {
-      if (first < 1 || first > PAGE_SIZE.max)
-        throw badInput('first', first, `a whole number from 1 to ${PAGE_SIZE.max}`);
-      const { bans, hasMore } = await services.bans.readBans(scope, {
-        after: after == null ? null : await readPlace(after, scope, services),
-        limit: first,
-      });
+      const [limit] = readAll(
+        () => readNumber('first', first, PAGE_SIZE.max),
+        () => after != null && parse(afterCursor, after),
+      );
+      const place = after == null ? null : await readPlace(after, scope, services);
+      const { bans, hasMore } = await services.bans.readBans(scope, { after: place, limit });
       const page = { nodes: bans, hasNextPage: hasMore, hasPreviousPage: after != null };
       if (!selects(info, 'Ban.user')) return page;
       const parts = { withAccounts: selects(info, 'User.accounts') };
@@ -162,10 +162,14 @@ builder.mutationFields((t) => ({
       idempotencyKey: t.arg.string(KEY),
     },
     extensions: WRITE,
-    resolve: async (_root, { id, reason, expiresAt, idempotencyKey }, { scope, services, requestId }) => {
-      const terms = parseBanTerms({ reason, end: expiresAt }, 'expiresAt');
-      const options = optionsOf(requestId, idempotencyKey);
-      return { user: await services.identities.ban(scope, parse(bannedId, id), terms, options) };
+    resolve: async (_root, args, { scope, services, requestId }) => {
+      const change = readChange(
+        requestId,
+        args.idempotencyKey,
+        () => parse(bannedId, args.id),
+        () => parseBanTerms({ reason: args.reason, end: args.expiresAt }, 'expiresAt'),
+      );
+      return { user: await services.identities.ban(scope, ...change) };
     },
   }),
   unbanUser: t.field({
@@ -173,9 +177,10 @@ builder.mutationFields((t) => ({
     description: 'Lifts every ban of a user and of their identities. Fails with `NOT_FOUND` without the user.',
     args: { id: t.arg.id(USER_ID), idempotencyKey: t.arg.string(KEY) },
     extensions: WRITE,
-    resolve: async (_root, { id, idempotencyKey }, { scope, services, requestId }) => ({
-      user: await services.identities.unban(scope, parse(bannedId, id), optionsOf(requestId, idempotencyKey)),
-    }),
+    resolve: async (_root, { id, idempotencyKey }, { scope, services, requestId }) => {
+      const change = readChange(requestId, idempotencyKey, () => parse(bannedId, id));
+      return { user: await services.identities.unban(scope, ...change) };
+    },
   }),
   banIdentity: t.field({
     type: banPayload,
@@ -188,10 +193,14 @@ builder.mutationFields((t) => ({
       idempotencyKey: t.arg.string(KEY),
     },
     extensions: WRITE,
-    resolve: async (_root, { identity, reason, expiresAt, idempotencyKey }, { scope, services, requestId }) => {
-      const terms = parseBanTerms({ reason, end: expiresAt }, 'expiresAt');
-      const options = optionsOf(requestId, idempotencyKey);
-      return { ban: await services.bans.ban(scope, parseIdentity(identity, camelCase), terms, options) };
+    resolve: async (_root, args, { scope, services, requestId }) => {
+      const change = readChange(
+        requestId,
+        args.idempotencyKey,
+        () => parseIdentity(args.identity, camelCase),
+        () => parseBanTerms({ reason: args.reason, end: args.expiresAt }, 'expiresAt'),
+      );
+      return { ban: await services.bans.ban(scope, ...change) };
     },
   }),
   unbanIdentity: t.field({
@@ -200,7 +209,10 @@ builder.mutationFields((t) => ({
       'Lifts the ban of an identity; of a user who is banned by all identities, only that of this one. Changes nothing where it is not banned.',
     args: { identity: t.arg(IDENTITY), idempotencyKey: t.arg.string(KEY) },
     extensions: WRITE,
-    resolve: (_root, { identity, idempotencyKey }, { scope, services, requestId }) =>
-      services.bans.unbanIdentity(scope, identity, camelCase, optionsOf(requestId, idempotencyKey)),
+    resolve: (_root, { identity, idempotencyKey }, { scope, services, requestId }) => {
+      const stored = () => parseStoredIdentity(identity, camelCase);
+      const [, options] = readChange(requestId, idempotencyKey, stored);
+      return services.bans.unbanIdentity(scope, identity, camelCase, options);
+    },
   }),
 }));

@@ -8,7 +8,7 @@ import {
   type FollowedChanges,
 } from '../domain/changes.js';
 import { camelCase } from '../domain/identities.js';
-import { parse } from '../domain/parse.js';
+import { parse, readAll, readNumber } from '../domain/parse.js';
 import type { User } from '../domain/users.js';
 import { COST_PER_UNIT, costs } from '../engine/cost.js';
 import { selects } from '../engine/nodes.js';
@@ -94,7 +94,7 @@ const AFTER =
 const TYPES =
   'Only changes of these types; without it, all. An empty list is refused. A cursor expires also when only changes of other types after it are deleted: if yours are rare, ask the query `changes` from time to time, with the same `after` and `types`. If the page is empty, go on with its `endCursor`.';
 
-function requireTypes(types: readonly ChangeType[] | null | undefined): readonly ChangeType[] | null {
+export function requireTypes(types: readonly ChangeType[] | null | undefined): readonly ChangeType[] | null {
   if (types?.length === 0) throw badInput('types', [], 'at least one type, or null for all');
   return types ?? null;
 }
@@ -115,12 +115,13 @@ builder.queryField('changes', (t) =>
     }),
     resolve: async (_root, { after, first, types }, context, info) => {
       const { scope, services } = context;
-      if (first < 1 || first > CHANGES_PAGE.max)
-        throw badInput('first', first, `a whole number from 1 to ${CHANGES_PAGE.max}`);
-      const page = await services.changes.listChanges(
-        scope,
-        { after: after == null ? null : parse(afterCursor, after), types: requireTypes(types), first },
-        (units) => context.charge(units * COST_PER_UNIT),
+      const [place, selectedTypes] = readAll(
+        () => (after == null ? null : parse(afterCursor, after)),
+        () => requireTypes(types),
+        () => readNumber('first', first, CHANGES_PAGE.max),
+      );
+      const page = await services.changes.listChanges(scope, { after: place, types: selectedTypes, first }, (units) =>
+        context.charge(units * COST_PER_UNIT),
       );
       const parts = { user: selects(info, 'Change.user'), accounts: selects(info, 'User.accounts') };
       const nodes = await withUsers(page.changes, parts, context);
@@ -168,8 +169,11 @@ builder.subscriptionField('changes', (t) =>
     },
     subscribe: async (_root, { after, types }, { scope, services, follower }) => {
       if (follower === null) throw new Error('A subscription is executed as a stream only.');
-      const selectedTypes = requireTypes(types);
-      const place = await services.changes.findStart(scope, after == null ? null : parse(afterCursor, after));
+      const [given, selectedTypes] = readAll(
+        () => (after == null ? null : parse(afterCursor, after)),
+        () => requireTypes(types),
+      );
+      const place = await services.changes.findStart(scope, given);
       const query = { after: place, types: selectedTypes };
       const followed = services.changes.follow(scope, query, follower.signal, follower.admit);
       return eventsOf(encodeChangeCursor(place), followed, follower);

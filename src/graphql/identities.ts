@@ -1,6 +1,6 @@
 import { camelCase, MAX_IDENTITIES, parseIdentity, parseProfile } from '../domain/identities.js';
 import { requireKey } from '../domain/input-limits.js';
-import { parse, userId } from '../domain/parse.js';
+import { parse, readAll, userId } from '../domain/parse.js';
 import type { User } from '../domain/users.js';
 import { requireAddress } from '../domain/wallets.js';
 import { costs, type Rows } from '../engine/cost.js';
@@ -87,11 +87,15 @@ export const KEY = { description: KEY_DESCRIPTION } as const;
 /** Of a change in a transaction of several statements. */
 export const WRITE = costs({ surcharge: 2 * SURCHARGES.write });
 
-/** What the request says of each change. BAD_USER_INPUT for a key that is none. */
-export const optionsOf = (requestId: string, idempotencyKey: string | null | undefined) => ({
-  requestId,
-  key: requireKey('idempotencyKey', idempotencyKey),
-});
+/** What a change is asked for with, and its options. BAD_USER_INPUT with all faults. */
+export function readChange<Values extends unknown[]>(
+  requestId: string,
+  idempotencyKey: string | null | undefined,
+  ...readers: { [At in keyof Values]: () => Values[At] }
+): [...Values, { requestId: string; key: string | null }] {
+  const options = () => ({ requestId, key: requireKey('idempotencyKey', idempotencyKey) });
+  return readAll<unknown[]>(...readers, options) as never;
+}
 
 builder.mutationFields((t) => ({
   linkIdentity: t.field({
@@ -103,16 +107,17 @@ builder.mutationFields((t) => ({
       idempotencyKey: t.arg.string(KEY),
     },
     extensions: WRITE,
-    resolve: async (
-      _root,
-      { userId, input: { primary, ...input }, idempotencyKey },
-      { scope, services, requestId },
-    ) => ({
-      user: await services.identities.link(scope, parse(id, userId), parseProfile(input, camelCase), {
-        ...optionsOf(requestId, idempotencyKey),
-        isPrimary: primary === true,
-      }),
-    }),
+    resolve: async (_root, args, { scope, services, requestId }) => {
+      const { primary, ...input } = args.input;
+      const [user, profile, options] = readChange(
+        requestId,
+        args.idempotencyKey,
+        () => parse(id, args.userId),
+        () => parseProfile(input, camelCase),
+      );
+      const link = { ...options, isPrimary: primary === true };
+      return { user: await services.identities.link(scope, user, profile, link) };
+    },
   }),
   unlinkIdentity: t.field({
     type: userPayload,
@@ -124,14 +129,15 @@ builder.mutationFields((t) => ({
       idempotencyKey: t.arg.string(KEY),
     },
     extensions: WRITE,
-    resolve: async (_root, { userId, identity, idempotencyKey }, { scope, services, requestId }) => ({
-      user: await services.identities.unlink(
-        scope,
-        parse(id, userId),
-        parseIdentity(identity, camelCase),
-        optionsOf(requestId, idempotencyKey),
-      ),
-    }),
+    resolve: async (_root, { userId, identity, idempotencyKey }, { scope, services, requestId }) => {
+      const change = readChange(
+        requestId,
+        idempotencyKey,
+        () => parse(id, userId),
+        () => parseIdentity(identity, camelCase),
+      );
+      return { user: await services.identities.unlink(scope, ...change) };
+    },
   }),
   unlinkAccount: t.field({
     type: userPayload,
@@ -143,14 +149,15 @@ builder.mutationFields((t) => ({
       idempotencyKey: t.arg.string(KEY),
     },
     extensions: WRITE,
-    resolve: async (_root, { userId, address, idempotencyKey }, { scope, services, requestId }) => ({
-      user: await services.identities.unlinkAccount(
-        scope,
-        parse(id, userId),
-        requireAddress('address', address),
-        optionsOf(requestId, idempotencyKey),
-      ),
-    }),
+    resolve: async (_root, { userId, address, idempotencyKey }, { scope, services, requestId }) => {
+      const change = readChange(
+        requestId,
+        idempotencyKey,
+        () => parse(id, userId),
+        () => requireAddress('address', address),
+      );
+      return { user: await services.identities.unlinkAccount(scope, ...change) };
+    },
   }),
   restoreUser: t.field({
     type: userPayload,
@@ -158,9 +165,10 @@ builder.mutationFields((t) => ({
       'Makes a removed user current again, with the ID, the identities and the accounts that they had. It works until an operator erases removed users. Fails with `NOT_FOUND` where the project has no such user, and with `CONFLICT` where they are not removed, or another user has one of their identities or the external ID by now.',
     args: { id: t.arg.id(USER_ID), idempotencyKey: t.arg.string(KEY) },
     extensions: WRITE,
-    resolve: async (_root, { id, idempotencyKey }, { scope, services, requestId }) => ({
-      user: await services.identities.restore(scope, parse(ownId, id), optionsOf(requestId, idempotencyKey)),
-    }),
+    resolve: async (_root, { id, idempotencyKey }, { scope, services, requestId }) => {
+      const change = readChange(requestId, idempotencyKey, () => parse(ownId, id));
+      return { user: await services.identities.restore(scope, ...change) };
+    },
   }),
   mergeUsers: t.field({
     type: userPayload,
@@ -172,13 +180,14 @@ builder.mutationFields((t) => ({
       idempotencyKey: t.arg.string(KEY),
     },
     extensions: WRITE,
-    resolve: async (_root, { from, into, idempotencyKey }, { scope, services, requestId }) => ({
-      user: await services.identities.merge(
-        scope,
-        parse(userId('from'), from),
-        parse(userId('into'), into),
-        optionsOf(requestId, idempotencyKey),
-      ),
-    }),
+    resolve: async (_root, { from, into, idempotencyKey }, { scope, services, requestId }) => {
+      const change = readChange(
+        requestId,
+        idempotencyKey,
+        () => parse(userId('from'), from),
+        () => parse(userId('into'), into),
+      );
+      return { user: await services.identities.merge(scope, ...change) };
+    },
   }),
 }));

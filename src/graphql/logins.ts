@@ -1,6 +1,6 @@
 import { camelCase, parseProfile, parseUserChanges } from '../domain/identities.js';
 import { INPUT_LIMITS, requireKey } from '../domain/input-limits.js';
-import { parse, userId } from '../domain/parse.js';
+import { parse, readAll, userId } from '../domain/parse.js';
 import type { User } from '../domain/users.js';
 import { costs } from '../engine/cost.js';
 import { builder, KEY_DESCRIPTION, networkEnum, SURCHARGES } from './builder.js';
@@ -29,8 +29,11 @@ builder.mutationField('deleteUser', (t) =>
     },
     extensions: costs({ surcharge: SURCHARGES.write }),
     resolve: async (_root, args, { scope, services, requestId, until }) => {
-      const id = parse(idArgument, args.id);
-      await services.users.removeUser(scope, id, requestId, requireKey('idempotencyKey', args.idempotencyKey), until);
+      const [id, key] = readAll(
+        () => parse(idArgument, args.id),
+        () => requireKey('idempotencyKey', args.idempotencyKey),
+      );
+      await services.users.removeUser(scope, id, requestId, key, until);
       return { id: String(id) };
     },
   }),
@@ -71,10 +74,13 @@ builder.mutationField('updateUser', (t) =>
       idempotencyKey: t.arg.string({ description: KEY_DESCRIPTION }),
     },
     extensions: costs({ surcharge: SURCHARGES.write }),
-    resolve: async (_root, { id, input, idempotencyKey }, { scope, services, requestId, until }) => {
-      const key = requireKey('idempotencyKey', idempotencyKey);
-      const changes = parseUserChanges(input, camelCase);
-      return { user: await services.users.updateUser(scope, parse(idArgument, id), changes, requestId, key, until) };
+    resolve: async (_root, args, { scope, services, requestId, until }) => {
+      const [id, changes, key] = readAll(
+        () => parse(idArgument, args.id),
+        () => parseUserChanges(args.input, camelCase),
+        () => requireKey('idempotencyKey', args.idempotencyKey),
+      );
+      return { user: await services.users.updateUser(scope, id, changes, requestId, key, until) };
     },
   }),
 );
@@ -158,12 +164,13 @@ builder.mutationField('recordLogin', (t) =>
       surcharge: SURCHARGES.write,
       items: { of: ['input', 'accounts'], each: SURCHARGES.account },
     }),
-    resolve: (_root, { input, idempotencyKey }, { scope, services, requestId, until }) =>
-      services.logins.recordLogin(scope, parseProfile(input, camelCase), {
-        linkByExternalId: input.linkByExternalId === true,
-        key: requireKey('idempotencyKey', idempotencyKey),
-        requestId,
-        until,
-      }),
+    resolve: (_root, { input, idempotencyKey }, { scope, services, requestId, until }) => {
+      const [profile, key] = readAll(
+        () => parseProfile(input, camelCase),
+        () => requireKey('idempotencyKey', idempotencyKey),
+      );
+      const linkByExternalId = input.linkByExternalId === true;
+      return services.logins.recordLogin(scope, profile, { linkByExternalId, key, requestId, until });
+    },
   }),
 );

@@ -6,15 +6,14 @@ import {
   MAX_AUTH_METHODS,
   PAGE_SIZE,
   type Position,
-  readStateFilter,
-  readUserFilter,
+  readFilter,
   type UserFilter,
 } from '../domain/filters.js';
-import { parse } from '../domain/parse.js';
+import { parse, readAll, readNumber } from '../domain/parse.js';
 import type { User } from '../domain/users.js';
 import { costs } from '../engine/cost.js';
 import { selects } from '../engine/nodes.js';
-import { AppError, badInput } from '../errors.js';
+import { AppError } from '../errors.js';
 import { builder, loginMethodEnum, SURCHARGES } from './builder.js';
 import { connectionType, type Page } from './connections.js';
 import { withDefault } from './shared.js';
@@ -63,7 +62,8 @@ type FilterInput = typeof filterInput.$inferInput | null | undefined;
 
 /** The filter of a total, which the tallies have to know. */
 function toCountedFilter(what: string, input: FilterInput): UserFilter {
-  if (readStateFilter(input) === null) return readUserFilter(input);
+  const { counted, state } = readFilter(input);
+  if (state === null) return counted;
   throw new AppError(
     'BAD_USER_INPUT',
     `filter: ${what} cannot select by lastLoginBefore, lastLoginAfter, banned or the name of a provider in authMethods, because such users are not counted; ask for users without totalCount.`,
@@ -126,10 +126,6 @@ function scanned(
   };
 }
 
-function requirePageSize(name: string, value: number): void {
-  if (value < 1 || value > PAGE_SIZE.max) throw badInput(name, value, `a whole number from 1 to ${PAGE_SIZE.max}`);
-}
-
 builder.queryFields((t) => ({
   userCount: t.int({
     description: 'The exact number of users that the filter selects.',
@@ -157,13 +153,13 @@ builder.queryFields((t) => ({
       rows: { of: ['limit'], otherwise: PAGE_SIZE.default, atMost: PAGE_SIZE.max },
     }),
     resolve: async (_root, { filter, page, limit }, { scope, services }, info) => {
-      if (page < 1) throw badInput('page', page, 'a whole number, 1 and up');
-      requirePageSize('limit', limit);
-      const { total, users } = await services.users.listPage(scope, toCountedFilter('userPage', filter), {
-        page,
-        limit,
-        withAccounts: selects(info, 'User.accounts'),
-      });
+      const [selected] = readAll(
+        () => toCountedFilter('userPage', filter),
+        () => readNumber('page', page),
+        () => readNumber('limit', limit, PAGE_SIZE.max),
+      );
+      const query = { page, limit, withAccounts: selects(info, 'User.accounts') };
+      const { total, users } = await services.users.listPage(scope, selected, query);
       return { page, limit, totalUser: total, users };
     },
   }),
@@ -191,23 +187,25 @@ builder.queryFields((t) => ({
       if (first != null && last != null) {
         throw new AppError('BAD_USER_INPUT', 'first, last: got both, expected one of them or neither.');
       }
-      const limit = first ?? last ?? PAGE_SIZE.default;
-      requirePageSize(last == null ? 'first' : 'last', limit);
+      const withTotal = selects(info, 'UserConnection.totalCount');
+      const [{ counted, state }, newer, older, limit] = readAll(
+        () => (withTotal ? { counted: toCountedFilter('totalCount', filter), state: null } : readFilter(filter)),
+        () => (after == null ? null : parse(cursors.after, after)),
+        () => (before == null ? null : parse(cursors.before, before)),
+        () => readNumber(last == null ? 'first' : 'last', first ?? last ?? PAGE_SIZE.default, PAGE_SIZE.max),
+      );
       const window = {
-        after: after == null ? null : parse(cursors.after, after),
-        before: before == null ? null : parse(cursors.before, before),
+        after: newer,
+        before: older,
         from: last == null ? 'newest' : 'oldest',
         limit,
         withAccounts: selects(info, 'User.accounts'),
       } as const;
-      const withTotal = selects(info, 'UserConnection.totalCount');
-      const selected = withTotal ? toCountedFilter('totalCount', filter) : readUserFilter(filter);
-      const state = readStateFilter(filter);
       if (state !== null) {
-        const scan = await services.users.scanWindow(scope, selected, state, window);
+        const scan = await services.users.scanWindow(scope, counted, state, window);
         return scanned(scan, window);
       }
-      const rows = await services.users.listWindow(scope, selected, {
+      const rows = await services.users.listWindow(scope, counted, {
         ...window,
         withTotal,
         withNewer: selects(info, 'PageInfo.hasPreviousPage'),

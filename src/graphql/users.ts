@@ -1,12 +1,12 @@
 import type { GraphQLResolveInfo } from 'graphql';
+import { requireEmail } from '../domain/emails.js';
 import { MAX_IDS, METHODS_BY_PREFIX, MOST_BY_PREFIX, PAGE_SIZE, readEach } from '../domain/filters.js';
-import { camelCase, MAX_ACCOUNTS, parseIdentity, requireEmail, requireExternalId } from '../domain/identities.js';
-import { parse, parseEachId, userId } from '../domain/parse.js';
+import { camelCase, MAX_ACCOUNTS, parseIdentity, parsePrefix, requireExternalId } from '../domain/identities.js';
+import { parse, parseEachId, readAll, readNumber, userId } from '../domain/parse.js';
 import type { Beginning, User } from '../domain/users.js';
 import { requireAddress } from '../domain/wallets.js';
 import { costs, type Rows } from '../engine/cost.js';
 import { selects } from '../engine/nodes.js';
-import { badInput } from '../errors.js';
 import { builder, loginMethodEnum, networkEnum, SURCHARGES, walletTypeEnum } from './builder.js';
 import { instantOrNull, orNull, required, withDefault } from './shared.js';
 
@@ -227,9 +227,11 @@ builder.queryFields((t) => ({
       rows: { of: ['first'], otherwise: PAGE_SIZE.default, atMost: MOST_BY_PREFIX },
     }),
     resolve: (_root, { prefix, first }, { scope, services }, info) => {
-      if (first < 1 || first > MOST_BY_PREFIX)
-        throw badInput('first', first, `a whole number from 1 to ${MOST_BY_PREFIX}`);
-      return services.users.findPrefix(scope, prefix, { limit: first, ...partsOf(info) });
+      const [limit] = readAll(
+        () => readNumber('first', first, MOST_BY_PREFIX),
+        () => parsePrefix('prefix', prefix),
+      );
+      return services.users.findPrefix(scope, prefix, { limit, ...partsOf(info) });
     },
   }),
   findUser: t.field({

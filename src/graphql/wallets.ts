@@ -1,4 +1,4 @@
-import { parse, userId } from '../domain/parse.js';
+import { parse, readAll, userId } from '../domain/parse.js';
 import type { WalletOwner } from '../domain/users.js';
 import {
   type Address,
@@ -137,9 +137,11 @@ builder.queryFields((t) => ({
     },
     extensions: { ...NEEDS_VALUES, ...costs({ surcharge: SURCHARGES.search }) },
     resolve: async (_root, args, { scope, services }) => {
-      const address = requireAddress('address', args.address);
-      const question = { address, userId: parse(pinnedUserId, args.userId) ?? null };
-      return { owner: await services.wallets.findOwner(scope, question) };
+      const [address, userId = null] = readAll(
+        () => requireAddress('address', args.address),
+        () => parse(pinnedUserId, args.userId),
+      );
+      return { owner: await services.wallets.findOwner(scope, { address, userId }) };
     },
   }),
   verifyWallets: t.field({

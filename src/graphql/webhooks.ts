@@ -1,10 +1,16 @@
 import { changeId, encodeChangeCursor } from '../domain/changes.js';
-import { parse, readId, readSeconds } from '../domain/parse.js';
-import { ATTEMPTS_LISTED, type Attempt, MAX_WEBHOOKS, type Webhook } from '../domain/webhooks.js';
+import { parse, readAll, readId, readSeconds } from '../domain/parse.js';
+import {
+  ATTEMPTS_LISTED,
+  type Attempt,
+  MAX_WEBHOOKS,
+  requireWebhookDescription,
+  type Webhook,
+} from '../domain/webhooks.js';
 import { costs } from '../engine/cost.js';
-import { badInput } from '../errors.js';
 import { builder, changeTypeEnum, type GraphQLContext, SURCHARGES } from './builder.js';
-import { KEY, optionsOf, WRITE } from './identities.js';
+import { requireTypes } from './changes.js';
+import { KEY, readChange, WRITE } from './identities.js';
 import { addWebhookStatus, instantOrNull, orNull, required, withDefault } from './shared.js';
 
 const statusEnum = addWebhookStatus(builder);
@@ -117,11 +123,16 @@ builder.mutationFields((t) => ({
       idempotencyKey: t.arg.string(KEY),
     },
     extensions: WRITE,
-    resolve: async (_root, { types = null, idempotencyKey, ...input }, context) => {
+    resolve: async (_root, { types, idempotencyKey, ...input }, context) => {
       const { scope, services, requestId } = context;
-      const options = optionsOf(requestId, idempotencyKey);
-      if (types?.length === 0) throw badInput('types', [], 'at least one type, or null for all');
-      const { id, secret } = await services.webhooks.addWebhook(scope, { ...input, types }, options);
+      const [selected, , , options] = readChange(
+        requestId,
+        idempotencyKey,
+        () => requireTypes(types),
+        () => requireWebhookDescription(input.description),
+        () => services.webhooks.requireUrl(input.url),
+      );
+      const { id, secret } = await services.webhooks.addWebhook(scope, { ...input, types: selected }, options);
       return { ...(await openAgain(id, context)), secret };
     },
   }),
@@ -137,9 +148,13 @@ builder.mutationFields((t) => ({
     extensions: WRITE,
     resolve: async (_root, { id, overlapSeconds, idempotencyKey }, context) => {
       const { scope, services, requestId } = context;
-      const rotation = { id: readId('id', id), overlapMs: readSeconds('overlapSeconds', overlapSeconds, 0) };
-      const options = optionsOf(requestId, idempotencyKey);
-      const rotated = await services.webhooks.rotateSecret(scope, rotation, options);
+      const [webhook, overlapMs, options] = readChange(
+        requestId,
+        idempotencyKey,
+        () => readId('id', id),
+        () => readSeconds('overlapSeconds', overlapSeconds, 0),
+      );
+      const rotated = await services.webhooks.rotateSecret(scope, { id: webhook, overlapMs }, options);
       return { ...rotated, ...(await openAgain(rotated.id, context)) };
     },
   }),
@@ -149,8 +164,8 @@ builder.mutationFields((t) => ({
     args: { id: t.arg.id(ID), idempotencyKey: t.arg.string(KEY) },
     extensions: WRITE,
     resolve: async (_root, { id, idempotencyKey }, { scope, services, requestId }) => {
-      const removedWebhookId = readId('id', id);
-      await services.webhooks.removeWebhook(scope, removedWebhookId, optionsOf(requestId, idempotencyKey));
+      const [removedWebhookId, options] = readChange(requestId, idempotencyKey, () => readId('id', id));
+      await services.webhooks.removeWebhook(scope, removedWebhookId, options);
       return { removedWebhookId };
     },
   }),
@@ -161,8 +176,12 @@ builder.mutationFields((t) => ({
     args: { id: t.arg.id(ID), messageId: t.arg.string(required('The `webhook-id`, which is the `id` of the change.')) },
     extensions: WRITE,
     resolve: (_root, { id, messageId }, { scope, services, requestId }) => {
-      const message = encodeChangeCursor(parse(messageArgument, messageId));
-      return services.webhooks.resendMessage(scope, { id: readId('id', id), message, timeoutMs: RESEND_MS }, requestId);
+      const [webhook, change] = readAll(
+        () => readId('id', id),
+        () => parse(messageArgument, messageId),
+      );
+      const resend = { id: webhook, message: encodeChangeCursor(change), timeoutMs: RESEND_MS };
+      return services.webhooks.resendMessage(scope, resend, requestId);
     },
   }),
 }));
@@ -181,8 +200,9 @@ for (const [name, description] of Object.entries(STATES) as [keyof typeof STATES
       extensions: WRITE,
       resolve: async (_root, { id, idempotencyKey }, context) => {
         const { scope, services, requestId } = context;
-        await services.webhooks[name](scope, readId('id', id), optionsOf(requestId, idempotencyKey));
-        return openAgain(readId('id', id), context);
+        const [webhook, options] = readChange(requestId, idempotencyKey, () => readId('id', id));
+        await services.webhooks[name](scope, webhook, options);
+        return openAgain(webhook, context);
       },
     }),
   );

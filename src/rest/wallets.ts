@@ -10,9 +10,10 @@ import {
   MAX_WALLETS,
   readWalletObject,
   requireAddress,
+  userIdError,
   walletObject,
 } from '../domain/wallets.js';
-import { AppError } from '../errors.js';
+import { AppError, fromUnknown } from '../errors.js';
 import type { RunWithAdmission } from '../http/admission.js';
 import { type Authenticate, authenticated, stillAuthenticated } from '../http/authentication.js';
 import { parseWithAdmission, readJsonBody } from '../http/body.js';
@@ -20,16 +21,22 @@ import { namesIgnoredParameters, plainName } from '../http/failures.js';
 import { isSliceOver, nextSlice } from '../http/turns.js';
 import { answer, EXAMPLE_ADDRESS, verdicts, verification } from './shapes.js';
 
-const userIdError = { error: says('user_id', 'a whole number, 1 and up') };
-
 export const BODY_FORM = 'a JSON object with content-type application/json';
 
 const verifyBody = z.strictObject(
   {
-    address: z.string({ error: says('address', ADDRESS_FORMS) }).meta({
-      description: 'Stellar account (G…) or Ethereum address (0x…).',
-      maxLength: INPUT_LIMITS.address.max,
-    }),
+    address: z
+      .string({ error: says('address', ADDRESS_FORMS) })
+      .transform((text, context) => {
+        try {
+          return requireAddress('address', text);
+        } catch (error) {
+          // An issue, so that the faults of both are named.
+          context.addIssue({ code: 'custom', input: text, message: fromUnknown(error).publicMessage });
+          return z.NEVER;
+        }
+      })
+      .meta({ description: 'Stellar account (G…) or Ethereum address (0x…).', maxLength: INPUT_LIMITS.address.max }),
     // Null or a string is an error and never "any user": a caller who has lost the ID sends these.
     user_id: z
       .number(userIdError)
@@ -88,9 +95,8 @@ export const walletRoutes: FastifyPluginAsyncZod<{ services: Services }> = async
     },
     async ({ scope, query, body }) => {
       refuseMisplaced(query, VERIFY_KEYS);
-      const address = requireAddress('address', body.address);
       const userId = body.user_id === undefined ? null : BigInt(body.user_id);
-      const owner = await services.wallets.findOwner(scope, { address, userId });
+      const owner = await services.wallets.findOwner(scope, { address: body.address, userId });
       if (owner === null) return { message: 'Wallet verified.', result: { exists: false as const } };
       return {
         message: 'Wallet verified.',

@@ -73,7 +73,10 @@ describe('every 400 in the contract names the parameter, the received value and 
   test.each([
     [{}, `address: got nothing, ${addressForms}.`],
     [{ address: 5 }, `address: got 5, ${addressForms}.`],
-    [{ address: stellarAddress(1), user_id: '7' }, 'user_id: got "7", expected a whole number, 1 and up.'],
+    [
+      { address: stellarAddress(1), user_id: '7' },
+      'user_id: got "7", expected a whole number without quotes, 1 and up.',
+    ],
     [[], 'body: got [], expected a JSON object with content-type application/json.'],
   ])('verify %j', async (body, sentence) => {
     expect(expectError(await verify(project, body), 400)).toBe(sentence);

@@ -52,8 +52,10 @@ function inRestWords(verdict: Json): Json {
     ...(user_id !== null && { user_id: Number(user_id) }),
     ...(network !== null && { network: network.toLowerCase(), wallet_type: wallet_type.toLowerCase() }),
     reason:
-      verdict.reason?.replace('userId', 'user_id').replace('decimal digits', 'a whole number').replace('"0"', '0') ??
-      null,
+      verdict.reason
+        ?.replace('userId', 'user_id')
+        .replace('decimal digits', 'a whole number without quotes')
+        .replace('"0"', '0') ?? null,
   };
   return Object.fromEntries(Object.entries(words).filter(([, value]) => value !== null));
 }
@@ -102,8 +104,8 @@ test('verdicts come in the order of the wallets, and a malformed wallet does not
     verified(owner),
     NOT_OWNED,
     NOT_OWNED,
-    malformed('user_id: got null, expected a whole number, 1 and up'),
-    malformed('user_id: got 0, expected a whole number, 1 and up'),
+    malformed('user_id: got null, expected a whole number without quotes, 1 and up'),
+    malformed('user_id: got 0, expected a whole number without quotes, 1 and up'),
     malformed('this looks like a secret seed (S…), which must never be sent anywhere'),
     NOT_OWNED,
     malformed('an Ethereum address has 40 hex digits after 0x, and here are 2 characters'),

@@ -62,7 +62,7 @@ test('each line has a verdict, in the order of the input, and the report is on s
   ]);
 });
 
-test('malformed lines have a reason, never repeat an address, and end the command with 1', async () => {
+test('malformed lines have a reason, repeat an address only if it is well-formed, and end the command with 1', async () => {
   const seed = `S${'B'.repeat(55)}`;
   const input = Buffer.concat([
     Buffer.from(`${MINE}\nhello\n${seed}\n{"address":\n{"address":"${MINE}","userId":1}\n{"user_id":1}\n`),
@@ -84,10 +84,11 @@ test('malformed lines have a reason, never repeat an address, and end the comman
     expect.stringMatching(/^The line is not valid JSON: /),
     'wallet: got the unknown key "userId", expected only address and user_id.',
     expect.stringMatching(/^address: got nothing, expected a Stellar address/),
-    'user_id: got null, expected a whole number, 1 and up',
+    'user_id: got null, expected a whole number without quotes, 1 and up',
     'The line is not valid UTF-8.',
     'The line has more than 1048576 bytes.',
   ]);
+  expect(lines.flatMap(({ line, address }) => (address === MINE ? [line] : []))).toEqual([1, 5, 7, 10]);
   expect(stdout + stderr).not.toContain(seed);
   expect(stderr).toMatch(
     /^line 2: it begins neither with G .*\nline 3: .*\nline 4: .*\nline 5: .*\nline 6: .*\n3 more malformed lines\.\nVerified 2, not owned 0, malformed 8\.\n$/,
@@ -108,7 +109,7 @@ test('CSV is read in any encoding by its titles, and a row that asks without a u
   expect(linesOf(stdout)).toEqual([
     { line: 2, address: MINE, ...VERIFIED, user_id: owner },
     { line: 3, address: WALLET, verdict: 'NOT_OWNED' },
-    { line: 5, verdict: 'MALFORMED', reason: 'user_id: got null, expected a whole number, 1 and up' },
+    { line: 5, address: MINE, verdict: 'MALFORMED', reason: 'user_id: got "", expected a whole number, 1 and up.' },
     { line: 6, verdict: 'MALFORMED', reason: 'it begins neither with G (Stellar) nor with 0x (Ethereum)' },
   ]);
   const [alone] = linesOf((await verify(`address\n${MINE}`)).stdout);

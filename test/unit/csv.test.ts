@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { isOfUser } from '#dist/domain/csv-cells.js';
 import { CSV_HEAD, formatCsvUser } from '#dist/domain/import-format.js';
-import { createRowSplitter, guessDialect, recordOf, type Row } from '#dist/users/moving/read-csv.js';
+import { createRowSplitter, guessDialect, type Row, recordOf } from '#dist/users/moving/read-csv.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 
 type User = Parameters<typeof formatCsvUser>[0];
