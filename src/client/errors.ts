@@ -1,6 +1,6 @@
 /** What is known of a failure beside its words. */
 type Details = Pick<UserdirError, 'code'> &
-  Partial<Pick<UserdirError, 'status' | 'requestId' | 'retryAfter' | 'argument' | 'cause'>>;
+  Partial<Pick<UserdirError, 'status' | 'requestId' | 'retryAfter' | 'argument' | 'userId' | 'cause'>>;
 
 /** The one error of the client. It never contains the App Secret. */
 export class UserdirError extends Error {
@@ -15,17 +15,17 @@ export class UserdirError extends Error {
   readonly retryAfter: number | null;
   /** The argument whose value was refused, or the path to the value within it; null otherwise. */
   readonly argument: string | null;
+  /** Of `CONFLICT`: the other user, who has what was given; null where the service does not say who. */
+  readonly userId: string | null;
 
   constructor(message: string, details: Details) {
     super(message, details);
-    const { code, status = null, requestId = null, retryAfter = null, argument = null } = details;
-    [this.code, this.status, this.requestId, this.retryAfter, this.argument] = [
-      code,
-      status,
-      requestId,
-      retryAfter,
-      argument,
-    ];
+    this.code = details.code;
+    this.status = details.status ?? null;
+    this.requestId = details.requestId ?? null;
+    this.retryAfter = details.retryAfter ?? null;
+    this.argument = details.argument ?? null;
+    this.userId = details.userId ?? null;
   }
 }
 

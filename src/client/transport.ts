@@ -2,7 +2,7 @@ import { badInput, isPassing, UserdirError } from './errors.js';
 import { OPERATIONS, type Operations } from './generated/schema.js';
 
 export interface ClientOptions {
-  /** The address of the service: `https://users.example.com`. */
+  /** The address of the service, `https://users.example.com`, with or without `/graphql`. */
   readonly url: string;
   /** The App ID of the project. */
   readonly appId: string;
@@ -53,8 +53,10 @@ export function createTransport(options: ClientOptions) {
     } catch (error) {
       signal?.throwIfAborted();
       if (error instanceof UserdirError) throw error;
-      const why = controller.signal.aborted ? 'the time is over' : 'the connection failed or was cut';
-      throw new UserdirError(`There is no answer: ${why}.`, { code: 'NO_ANSWER', requestId, cause: error });
+      const why = controller.signal.aborted
+        ? `not within ${timeoutMs} ms`
+        : `the connection failed, ${reasonOf(error)}`;
+      throw new UserdirError(`No answer from ${url}: ${why}.`, { code: 'NO_ANSWER', requestId, cause: error });
     } finally {
       release();
       controller.abort();
@@ -111,6 +113,13 @@ function wakeAfter(ms: number, signal: AbortSignal | undefined, wake: () => void
   };
 }
 
+/** Why `fetch` has failed: of Node.js the code, such as ECONNREFUSED, is in its cause. */
+function reasonOf(error: unknown): string {
+  const { cause = error } = error as { cause?: unknown };
+  const { code, message } = (cause ?? {}) as Json & object;
+  return textOf(code) ?? textOf(message) ?? 'for an unknown reason';
+}
+
 /** The errors of `fetch` would repeat a wrong URL, or a header that cannot be sent. */
 function readOptions({ url, appId, appSecret }: ClientOptions) {
   const { protocol, username, password, href } = new URL(URL.canParse(url) ? url : 'none:');
@@ -120,7 +129,7 @@ function readOptions({ url, appId, appSecret }: ClientOptions) {
   if (!isText(appId)) throw badInput('appId', 'the App ID of a project');
   if (!isText(appSecret)) throw badInput('appSecret', 'the App Secret of a project');
   const credentials = { 'service-app-id': appId, 'service-app-secret': appSecret };
-  return { url: `${href.replace(/\/+$/, '')}/graphql`, credentials };
+  return { url: `${href.replace(/(\/graphql)?\/*$/, '')}/graphql`, credentials };
 }
 
 /** The data of an answer. Throws the failure that the service or a proxy before it reports. */
@@ -138,6 +147,7 @@ async function dataOf(response: Response, sentId: string): Promise<unknown> {
     requestId: headers.get('x-request-id') ?? sentId,
     retryAfter: secondsOf(String(extensions['retryAfter'] ?? headers.get('retry-after') ?? '')),
     argument: textOf(extensions['argument']),
+    userId: textOf(extensions['userId']),
   });
 }
 

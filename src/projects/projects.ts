@@ -98,7 +98,7 @@ export function createProjects(db: Database, randomBytes: (size: number) => Buff
     if (match === undefined || match.id === null)
       throw new RefusedCredentials(
         secrets[0]?.id == null ? 'unknown_app_id' : 'wrong_secret',
-        'The App ID or the App Secret is invalid.',
+        'The App ID and the App Secret do not belong together: check that both are of one project of this service, and that the secret has not ended.',
       );
     if (match.isDisabled) throw projectDisabled();
     if (!match.isMarked) markUsed(match);

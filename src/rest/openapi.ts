@@ -280,7 +280,7 @@ const RESPONSES = {
   ),
   Unauthenticated: failure(
     'The App ID or the App Secret is missing or invalid. Under `/server` also: the secret lacks the scope for this request (`FORBIDDEN` in `Userdir-Error-Code`), or the project is disabled (`PROJECT_DISABLED`). Elsewhere, these are 403.',
-    'The App ID or the App Secret is invalid.',
+    'The App ID and the App Secret do not belong together: check that both are of one project of this service, and that the secret has not ended.',
     ['WWW-Authenticate'],
   ),
   Forbidden: failure(

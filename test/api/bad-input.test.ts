@@ -182,7 +182,9 @@ describe('every text has a maximum length, and one more character is 400', () =>
       const headers = { 'service-app-id': id, 'service-app-secret': secret };
       for (const credentials of [headers, basic(`${id}:${secret}`)]) {
         const { status, body } = await anonymous('/server/users/count', { headers: credentials });
-        expect(expectError({ status, body }, 401)).toBe('The App ID or the App Secret is invalid.');
+        expect(expectError({ status, body }, 401)).toBe(
+          'The App ID and the App Secret do not belong together: check that both are of one project of this service, and that the secret has not ended.',
+        );
       }
     }
   });
@@ -217,7 +219,7 @@ describe('every text has a maximum length, and one more character is 400', () =>
       ] as const) {
         const headers = basic(`${sentId}:${sentSecret}`);
         const { status, body } = await anonymous('/server/users/count', { headers });
-        const message = `The App ID or the App Secret is invalid.${hint && ` ${hint}`}`;
+        const message = `The App ID and the App Secret do not belong together: check that both are of one project of this service, and that the secret has not ended.${hint && ` ${hint}`}`;
         expect(expectError({ status, body }, 401), JSON.stringify([sentId, sentSecret])).toBe(message);
       }
     }

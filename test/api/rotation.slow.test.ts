@@ -213,7 +213,9 @@ test('a refused secret leaves the cached credentials, so its next check is for a
   projects.forgetCredentials();
   expect(projects.cachedCredentials(project)).toBe('stale');
   await endSecrets();
-  await expect(projects.authenticate(project)).rejects.toThrow('The App ID or the App Secret is invalid.');
+  await expect(projects.authenticate(project)).rejects.toThrow(
+    'The App ID and the App Secret do not belong together: check that both are of one project of this service, and that the secret has not ended.',
+  );
   expect(projects.cachedCredentials(project)).toBe('miss');
   await projects.flush();
 });

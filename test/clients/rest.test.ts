@@ -68,7 +68,9 @@ describe.runIf(hasClients)('a REST client (installed by: npm ci --prefix test/cl
       ['user.created', 'user.created', 'user.created', 'account.added', 'user.removed'].sort(),
     );
     await expect(visit({ APP_SECRET: 'wrong' })).rejects.toMatchObject({
-      stderr: expect.stringContaining('UNAUTHENTICATED: The App ID or the App Secret is invalid.'),
+      stderr: expect.stringContaining(
+        'UNAUTHENTICATED: The App ID and the App Secret do not belong together: check that both are of one project of this service, and that the secret has not ended.',
+      ),
     });
   });
 });

@@ -92,7 +92,12 @@ describe('the client is', () => {
 
 test('a failure counts for the address of its caller, also when the connection has ended by the time it is known', async () => {
   const refuse = () =>
-    Promise.reject(new RefusedCredentials('wrong_secret', 'The App ID or the App Secret is invalid.'));
+    Promise.reject(
+      new RefusedCredentials(
+        'wrong_secret',
+        'The App ID and the App Secret do not belong together: check that both are of one project of this service, and that the secret has not ended.',
+      ),
+    );
   const projects = { cachedCredentials: () => 'miss', authenticate: refuse } as unknown as Projects;
   const authenticate = createAuthenticate({ isOpen: true }, projects, (_project, work) => work());
   const codeOf = async (place: number, ip = '192.0.2.7') => {

@@ -89,6 +89,40 @@ describe('the secret', () => {
   });
 });
 
+describe('an error', () => {
+  test('has the other user of a conflict', async () => {
+    const { client } = answering(() => failing('CONFLICT', { argument: 'input.externalId', userId: '7' }));
+    const error = await client.users.update(1, { externalId: 'a' }).catch((failure) => failure);
+    expect(error).toMatchObject({ code: 'CONFLICT', argument: 'input.externalId', userId: '7' });
+  });
+
+  test.each([
+    [new TypeError('fetch failed', { cause: { code: 'ECONNREFUSED' } }), 'the connection failed, ECONNREFUSED'],
+    [new TypeError('fetch failed', { cause: new Error('bad certificate') }), 'the connection failed, bad certificate'],
+    [new TypeError('Unable to connect'), 'the connection failed, Unable to connect'],
+  ])('without an answer names the address and the cause: %s', async (cause, why) => {
+    const { client } = answering(() => Promise.reject(cause));
+    const error = await client.users.get(1).catch((failure) => failure);
+    expect(error).toMatchObject({
+      ...{ code: 'NO_ANSWER', cause },
+      message: `No answer from http://127.0.0.1:9/graphql: ${why}.`,
+    });
+  });
+});
+
+test.each(['http://127.0.0.1:9', 'http://127.0.0.1:9/', 'http://127.0.0.1:9/graphql', 'http://127.0.0.1:9/graphql/'])(
+  'the URL %s leads to /graphql',
+  async (url) => {
+    const asked: unknown[] = [];
+    const fetch = async (to: unknown) => {
+      asked.push(to);
+      return json({ data: { user: null } });
+    };
+    expect(await createClient({ ...OPTIONS, url, fetch: fetch as never }).users.get(1)).toBe(null);
+    expect(asked).toEqual(['http://127.0.0.1:9/graphql']);
+  },
+);
+
 function thrownBy(work: () => unknown): unknown {
   try {
     return work();
