@@ -30,8 +30,8 @@ fusionauth, keycloak, kratos, okta, privy, scim, stytch, supabase, thirdweb, wor
 --from csv; or by a module of your own, --from ./mine.mjs. On a terminal it first says what is in the
 files, and asks.`;
 
-const UNDO = graphql(`mutation UndoImport($project: ID!, $importId: ID!) {
-  undoImport(appId: $project, importId: $importId) { removed kept done }
+const UNDO = graphql(`mutation UndoImport($project: ID!, $undo: ID!) {
+  undoImport(appId: $project, importId: $undo) { removed kept done }
 }`);
 
 /** How the users of a file are imported. */
@@ -145,10 +145,10 @@ async function readMap(text: string): Promise<string> {
 
 const COUNT = graphql(`query CountUsers($project: ID!) { project(appId: $project) { userCount } }`);
 
-async function undoImport({ ask, progress, signal }: Tools, project: string, importId: string): Promise<Undone> {
+async function undoImport({ ask, progress, signal }: Tools, project: string, undo: string): Promise<Undone> {
   const result = { undone: 0, kept: 0 };
   for (let isDone = false; !isDone; ) {
-    const part = await ask(UNDO, { project, importId });
+    const part = await ask(UNDO, { project, undo });
     result.undone += part.removed;
     result.kept += part.kept;
     isDone = part.done;

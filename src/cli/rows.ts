@@ -195,19 +195,18 @@ async function perform<Variables, Result>(
   }
 }
 
-/** An error of an argument of a document, as one of the option or the argument of the command from which its value comes. */
+/** An error of arguments of a document, as one of the options or the arguments of the command from which their values come. */
 function naming(error: unknown, { options, registeredArguments }: Command, document: string): unknown {
-  const [, name] =
-    (error instanceof AppError && error.code === 'BAD_USER_INPUT' && /^(\w+): /.exec(error.message)) || [];
-  if (name === undefined) return error;
-  const argument = camelCase(name);
-  const [, variable = argument] = new RegExp(`\\b${argument}: \\$(\\w+)`).exec(document) ?? [];
-  const named =
-    options.find((option) => option.attributeName() === variable)?.long ??
-    registeredArguments.find((each) => camelCase(each.name().toLowerCase()) === variable)?.name();
-  return named
-    ? new AppError('BAD_USER_INPUT', (error as Error).message.replace(name, named), { cause: error })
-    : error;
+  if (!(error instanceof AppError && error.code === 'BAD_USER_INPUT')) return error;
+  const message = error.message.replace(/(?<=^|\. )\w+(?=: )/g, (name) => {
+    const argument = camelCase(name);
+    const [, variable = argument] = new RegExp(`\\b${argument}: \\$(\\w+)`).exec(document) ?? [];
+    const named =
+      options.find((option) => option.attributeName() === variable)?.long ??
+      registeredArguments.find((each) => camelCase(each.name().toLowerCase()) === variable)?.name();
+    return named || name;
+  });
+  return message === error.message ? error : new AppError('BAD_USER_INPUT', message, { cause: error });
 }
 
 /** The person who runs the command: their name is in the audit trail, and every right is theirs. */

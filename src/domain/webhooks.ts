@@ -12,7 +12,7 @@ import type { AsRead } from './users.js';
 export const MAX_WEBHOOKS = 10;
 export const MAX_WEBHOOK_SECRETS = 5;
 
-/** `paused`: by an operator, after failures, or because its place is gone. `disabled`: the endpoint answered 410. An operator can resume both. */
+/** `paused`: by hand, after failures, or because its place is gone. `disabled`: the endpoint answered 410. Both can be resumed. */
 export type { WebhookStatus } from '../db/generated/prisma/enums.js';
 
 /** One attempt to deliver a message. */
@@ -28,7 +28,7 @@ export interface Attempt {
   readonly ms: number;
   /** Why it failed, in our words: never a text of the endpoint. */
   readonly error: string | null;
-  /** True if an operator has sent it again by hand. */
+  /** True if it was sent again by hand. */
   readonly resent: boolean;
 }
 
@@ -65,7 +65,7 @@ export const RESEND_REST_MS = 1_000;
 export const noWebhook = (id: number) =>
   new AppError('NOT_FOUND', `The project has no webhook ${id}.`, { subject: { names: ['id'] } });
 
-export const PAUSED = 'An operator has paused it.';
+export const PAUSED = { operator: 'An operator has paused it.', backend: 'A backend of the project has paused it.' };
 
 /** A secret of an endpoint, without its value. */
 export type WebhookSecret = Readonly<AsRead<Pick<models.WebhookSecret, 'id' | 'createdAt' | 'expiresAt'>>>;

@@ -115,18 +115,24 @@ function argumentIn({ argument }: Readonly<Record<string, unknown>>) {
   return typeof argument === 'string' ? { argument: redact(argument) } : {};
 }
 
-/** The step to the field that an object lacks, if a message of GraphQL.js says so. */
-function absentIn(message: string): string {
-  const name = /\bField "(?:\w+\.)?(\w+)" of required type "[^"]*" was not provided\.$/.exec(message)?.[1];
+/** The step to the field that an object lacks, or has and should not have, if a message of GraphQL.js says so. */
+function fieldIn(message: string): string {
+  const name = FIELD.exec(message)?.[1];
   return name === undefined ? '' : `.${name}`;
 }
+
+const FIELD =
+  /\bField "(?:\w+\.)?(\w{1,128})" (?:of required type "[^"]*" was not provided\.$|is not defined by type )/;
 
 /** The extensions of an error about a value in a document that does not fit its type. */
 export function blameArgument(document: ASTNode, { nodes, extensions, message }: GraphQLError) {
   const value = nodes?.[0];
-  const isValue = value !== undefined && (value.kind.endsWith('Value') || value.kind === 'ObjectField');
+  const isValue = value !== undefined && /Value$|^ObjectField$|^Argument$/.test(value.kind);
   const path = isValue ? pathToArgument(document, value) : null;
-  return { ...extensions, ...argumentIn({ argument: path && path + absentIn(message) }) };
+  return {
+    ...extensions,
+    ...argumentIn({ argument: path && (value?.kind === 'ObjectField' ? path : path + fieldIn(message)) }),
+  };
 }
 
 /** The argument in which a variable is first used. Only the message of GraphQL.js says where in the variable the value stands. */
@@ -139,7 +145,7 @@ export function blameArgumentOfVariable(roots: readonly ASTNode[], { nodes, mess
   const within = from < 0 ? '' : /^[\w.[\]]*/.exec(message.slice(from + place.length))?.[0];
   for (const root of roots) {
     const path = pathToArgument(root, name);
-    if (path !== null) return argumentIn({ argument: `${path}${within}${absentIn(message)}` });
+    if (path !== null) return argumentIn({ argument: `${path}${within}${fieldIn(message)}` });
   }
   return {};
 }

@@ -209,11 +209,17 @@ export function requireWrittenValues({ fieldNodes: [node], variableValues }: Gra
     written = (node.arguments ?? []).flatMap(({ name, value }) => usesIn(name.value, value));
     uses.set(node, written);
   }
-  for (const [path, variable] of written) {
+  for (const [, variable] of written) {
     if (Object.hasOwn(variableValues, variable)) continue;
-    const message = `${path}: got no value for the variable $${variable}, expected one. If none is meant, leave ${path} out of the document.`;
-    throw new AppError('BAD_USER_INPUT', message);
+    throw lostValues(written.filter(([, name]) => !Object.hasOwn(variableValues, name)));
   }
+}
+
+function lostValues(lost: readonly Use[]): AppError {
+  const said = lost.slice(0, MAX_ERRORS).map(([path, variable]) => {
+    return `${path}: got no value for the variable $${variable}, expected one. If none is meant, leave ${path} out of the document.`;
+  });
+  return new AppError('BAD_USER_INPUT', said.join(' '));
 }
 
 function usesIn(path: string, value: ValueNode): Use[] {

@@ -28,7 +28,7 @@ import {
   type Webhook,
   type WebhookHour,
 } from '../domain/webhooks.js';
-import { AppError } from '../errors.js';
+import { AppError, RETRY_SOON } from '../errors.js';
 import { recordAction } from '../projects/audit.sql.js';
 import { type ChangeOptions, changeOnce, retryOf } from '../projects/idempotency.js';
 import { lockProject } from '../projects/projects.sql.js';
@@ -43,7 +43,7 @@ const MAX_STOPPED_NAMED = 5;
 /** The next attempt of an endpoint that is not to wait, whatever the clock of this process says. */
 const AT_ONCE = new Date(0);
 
-/** The state in which an operator resumes an endpoint. */
+/** The state of an endpoint that is resumed. */
 const RESUMED = { status: 'enabled', reason: null, failures: 0, failingSince: null, nextAttemptAt: AT_ONCE } as const;
 
 /** After a cursor, or from a change on. */
@@ -252,7 +252,8 @@ export function createWebhooks(
 
     /** Sends nothing to an endpoint until it is resumed. Its place is kept. NOT_FOUND. */
     async pauseWebhook(scope: ProjectScope, id: number, options: ChangeOptions = {}): Promise<boolean> {
-      const data = { status: 'paused', reason: PAUSED } as const;
+      const reason = PAUSED[scope.permits('operate') ? 'operator' : 'backend'];
+      const data = { status: 'paused', reason } as const;
       return edit(scope, id, { data, action: 'pause_webhook', isDone: { status: 'paused' } }, options);
     },
 
@@ -346,6 +347,7 @@ export function createWebhooks(
         throw new AppError(
           'RATE_LIMITED',
           `The webhook ${id} is sent one message by hand at a time, and one a second.`,
+          { headers: RETRY_SOON },
         );
       await recordAction(db, actor, 'resend_webhook', { webhook: id, message });
       const at = new Date().toISOString();

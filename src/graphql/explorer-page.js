@@ -14,8 +14,8 @@ await writeFile(part, gzipSync(page, { level: 9 }));
 await rename(part, file);
 
 /**
- * Runs in the browser. Opens what a link asks for as a tab, with its variables, and otherwise the tab that was open. `extensions.docs` of an
- * answer becomes a link.
+ * Runs in the browser. Opens what a link asks for as a tab, with its variables, and otherwise the tab that was open, and keeps it in view.
+ * `extensions.docs` of an answer becomes a link.
  */
 function complete(options) {
   const { tabs = [], activeTabIndex } = JSON.parse(localStorage.getItem('graphiql:tabState') ?? '{}');
@@ -25,15 +25,24 @@ function complete(options) {
   const { query, variables } = active && [undefined, active.query].includes(asked.query) ? active : asked;
   if (query) options.defaultTabs.unshift({ query, variables, headers: options.headers });
 
-  const codeOf = ({ textContent }) => /errors#([A-Z_]+)"$/.exec(textContent)?.[1];
+  let shown;
   new MutationObserver(() => {
-    for (const part of document.querySelectorAll('.result-window .view-line span span'))
-      part.classList.toggle('error-docs', codeOf(part) !== undefined);
-  }).observe(document.body, { childList: true, subtree: true });
+    let [code, begins] = [undefined, true];
+    // From the end, because a narrow window cuts the address into lines.
+    for (const part of [...document.querySelectorAll('.result-window .view-line span span')].reverse()) {
+      code = /errors#([A-Z_]+)"$/.exec(part.textContent)?.[1] ?? (begins ? undefined : code);
+      begins = part.textContent.startsWith('"');
+      part.classList.toggle('error-docs', code !== undefined);
+      part.dataset.code = code;
+    }
+    const tab = document.querySelector('.graphiql-tab-active');
+    if (tab !== shown) tab?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+    shown = tab;
+  }).observe(document.body, { childList: true, subtree: true, attributeFilter: ['class'] });
   // The editor captures the pointer, and draws its cursor there.
   document.addEventListener('click', ({ clientX, clientY }) => {
     const part = document.elementsFromPoint(clientX, clientY).find((each) => each.matches('.error-docs'));
-    if (part) open(`/docs/errors#${codeOf(part)}`);
+    if (part) open(`/docs/errors#${part.dataset.code}`);
   });
   return { ...options, query, variables };
 }

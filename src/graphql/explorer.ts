@@ -6,7 +6,6 @@ import type { GraphiQLOptions } from 'graphql-yoga';
 import type { Services } from '../context.js';
 import { userFilter } from '../domain/filters.js';
 import type { Credentials } from '../domain/projects.js';
-import type { User } from '../domain/users.js';
 import { pagePolicy, SITE } from '../http/public-routes.js';
 
 /** GraphiQL, as explorer-page.js makes it. It opens with examples; in demo mode also with credentials and IDs that exist. */
@@ -16,7 +15,7 @@ export async function createExplorer(services: Services) {
   const template = page
     .toString()
     .replace('</head>', () => `${HEAD}</head>`)
-    .replace('<div id="root">', (root) => SITE.header + root);
+    .replace('<div id="root">', (root) => SITE.header.replace('"/docs"', '$& target="_blank"') + root);
   let rendered: { key: string; page: ReturnType<typeof render> } | undefined;
 
   return async (demo: Credentials | null) => {
@@ -70,16 +69,16 @@ const PLACEHOLDER_USER = {
   address: 'GA7QYNF7SOWQ3GLR2BGMZEHXAVIRZA4KVWLTJJFC7MGXUA74P7UJVSGZ',
 };
 
-/** One of the newest users with an email or an address to search by. Null where there is none, or the service fails. */
+/** One of the newest users with an email and an address to search by. Null where there is none, or the service fails. */
 async function findExampleUser(
   { projects, users }: Services,
   demo: Credentials,
 ): Promise<typeof PLACEHOLDER_USER | null> {
   try {
     const page = { page: 1, limit: 20, withAccounts: true };
-    const newest = await users.listPage(await projects.authenticate(demo), userFilter({}), page);
-    const has = ({ authMethod, accounts = [] }: User) => authMethod === 'email' && accounts.length > 0;
-    const user = newest.users.find(has);
+    const byEmail = userFilter({ loginMethods: ['email'] });
+    const newest = await users.listPage(await projects.authenticate(demo), byEmail, page);
+    const user = newest.users.find(({ accounts = [] }) => accounts.length > 0);
     const address = user?.accounts?.[0]?.publicKey;
     return user && address ? { id: String(user.id), email: user.authValue, address } : null;
   } catch {

@@ -19,7 +19,7 @@ export const SITE = {
     '<header class="site"><a href="/">userdir</a><nav aria-label="Documentation"><a href="/docs">Documentation</a></nav></header>',
   style: `
 .site { display: flex; gap: 16px; align-items: baseline; padding: 12px 20px; border-bottom: 1px solid #8884; font: 15px system-ui, sans-serif; }
-.site a { color: inherit; text-decoration: none; }
+.site a { color: inherit; text-decoration: none; white-space: nowrap; }
 .site > a { font-weight: 600; }`,
 };
 

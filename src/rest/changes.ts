@@ -45,7 +45,7 @@ const EXAMPLE_CHANGE = {
   id: 'ZWUwMTBhODguMTUuNzI5MW8',
   type: 'user.created' as const,
   at: '2026-01-31T12:00:00.000Z',
-  user_id: 42,
+  user_id: 1,
 };
 
 /** A change in a page, as a line or in JSON, and the data of an event. */

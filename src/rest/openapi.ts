@@ -22,7 +22,7 @@ interface Document {
 }
 
 interface Parameter {
-  readonly name: string;
+  name: string;
   readonly in: string;
   required: boolean;
   description: string;
@@ -32,6 +32,7 @@ interface Parameter {
 
 interface Operation {
   parameters?: Parameter[];
+  requestBody?: { content?: Record<string, Media> };
   responses: Record<string, { content?: Record<string, Media> }>;
 }
 
@@ -141,17 +142,20 @@ function completeDocument({ paths, components: { schemas } }: Document): void {
   for (const name of Object.keys(schemas)) if (name.endsWith('Input')) delete schemas[name];
   for (const [path, item] of Object.entries(paths)) {
     for (const [method, operation] of Object.entries(item)) {
-      const { parameters = [], responses } = operation;
+      const { parameters = [], requestBody, responses } = operation;
       operation.parameters = [...parameters, ...requestHeadersOf(path)];
       Object.assign(responses['200'] as object, { headers: successHeadersOf(path) });
       Object.assign(responses, failuresOf(method, path));
-      for (const media of Object.values(responses['200']?.content ?? {})) {
+      for (const media of [requestBody, responses['200']].flatMap((body) => Object.values(body?.content ?? {}))) {
         const { example, examples, ...schema } = media.schema;
         if (example !== undefined) Object.assign(media, { example, schema });
         // The transform moves them where a route has one media type.
         else if (examples?.length === 1) Object.assign(media, { example: examples[0], schema });
       }
       for (const parameter of parameters) {
+        // Node.js has header names in lower case. The documentation does not, and a generated client tells one from the other.
+        if (parameter.in === 'header')
+          parameter.name = parameter.name.replace(/\b[a-z]/g, (letter) => letter.toUpperCase());
         // OpenAPI 3.1 deprecates the example of a schema in favour of the parameter's own.
         parameter.example ??= parameter.schema.example;
         delete parameter.schema.example;

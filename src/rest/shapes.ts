@@ -3,7 +3,9 @@ import { Network, WalletType } from '../domain/users.js';
 
 /* The bodies of the REST answers (spec, "Resources and their fields"). Those with an `id` are components of the OpenAPI document, each with one example. */
 
-export const EXAMPLE_ADDRESS = 'GA7QYNF7SOWQ3GLR2BGMZEHXAVIRZA4KVWLTJJFC7MGXUA74P7UJVSGZ';
+/** The first user of the demo project, so that the page of a demo can try the examples. */
+const EXAMPLE_EMAIL = 'bela.fischer.1-1@example.com';
+export const EXAMPLE_ADDRESS = 'GAJ2EHAQYH7ZST46FB62S4S74EPIJKTJ6RMRMGLVOFQM5QP24OA75K6G';
 
 const id = (of: string) =>
   z
@@ -75,24 +77,24 @@ export const wholeUser = userObject
   .meta({ id: 'WholeUser', description: 'A current user with everything that an export has, for a copy.' });
 
 export const EXAMPLE_USER: z.output<typeof userObject> = {
-  id: 42,
+  id: 1,
   auth_method: 'email',
-  auth_value: 'ada@example.com',
+  auth_value: EXAMPLE_EMAIL,
   wallet: null,
   created_at: '2026-01-31T12:00:00.000Z',
   last_login: '2026-02-14T08:30:00.000Z',
   login_count: 7,
-  accounts: [{ id: 99, network: 'stellar', public_key: EXAMPLE_ADDRESS }],
+  accounts: [{ id: 1, network: 'stellar', public_key: EXAMPLE_ADDRESS }],
 };
 
 export const EXAMPLE_WHOLE_USER: z.output<typeof wholeUser> = {
   ...EXAMPLE_USER,
-  email: 'ada@example.com',
+  email: EXAMPLE_EMAIL,
   external_id: 'customer-17',
   metadata: { plan: 'pro' },
   identities: [
     {
-      ...{ auth_method: 'email', auth_value: 'ada@example.com', email: 'ada@example.com', email_verified: true },
+      ...{ auth_method: 'email', auth_value: EXAMPLE_EMAIL, email: EXAMPLE_EMAIL, email_verified: true },
       ...{ created_at: EXAMPLE_USER.created_at, last_login: EXAMPLE_USER.last_login, primary: true },
     },
   ],

@@ -64,7 +64,7 @@ const VERIFY_KEYS = Object.keys(verifyBody.shape);
 
 const OWNED = {
   exists: true,
-  user_id: 42,
+  user_id: 1,
   network: 'stellar',
   wallet_type: 'custodial',
   auth_method: 'email',
@@ -82,7 +82,8 @@ export const walletRoutes: FastifyPluginAsyncZod<{ services: Services }> = async
         description:
           '`exists` is the decision, the status is not. Without `user_id` a yes proves only that the address belongs to some user of the project.',
         tags: ['wallets'],
-        body: verifyBody.meta({ examples: [{ address: EXAMPLE_ADDRESS, user_id: 42 }] }),
+        // Zod drops `examples` of what it transforms.
+        body: verifyBody.meta({ example: { address: EXAMPLE_ADDRESS, user_id: 1 } }),
         response: {
           200: answer(
             verification,
@@ -185,7 +186,7 @@ export const verdictsPlugin: FastifyPluginAsync<VerdictsOptions> = async (app, o
         description: `What \`POST /server/wallets/verify\` decides for one address, for at most ${MAX_WALLETS}, all at the same instant. A malformed wallet is a verdict here, so that the others are answered. Needs the scope \`verify\`.`,
         tags: ['wallets'],
         body: verdictsBody.meta({
-          examples: [{ wallets: [{ address: EXAMPLE_ADDRESS, user_id: 42 }, { address: EXAMPLE_ADDRESS }] }],
+          examples: [{ wallets: [{ address: EXAMPLE_ADDRESS, user_id: 1 }, { address: EXAMPLE_ADDRESS }] }],
         }),
         response: {
           200: answer(verdicts, 'A verdict on each wallet.', {
@@ -195,7 +196,7 @@ export const verdictsPlugin: FastifyPluginAsync<VerdictsOptions> = async (app, o
               verdicts: [
                 {
                   verdict: 'VERIFIED',
-                  user_id: 42,
+                  user_id: 1,
                   network: 'stellar',
                   wallet_type: 'custodial',
                   auth_method: 'email',

@@ -56,13 +56,14 @@ describe('extensions.argument', () => {
     ['id', 'mutation { wrong: deleteUser(id: "0") { id } }'],
     // Not about an argument, or not one that a field was given.
     [undefined, '{ user(id: 1) { nothing } }'],
-    [undefined, '{ users(nothing: 1) { totalCount } }'],
+    ['nothing', '{ users(nothing: 1) { totalCount } }'],
     [undefined, '{ users { totalCount @include(if: "x") } }'],
     // Values that do not fit their type.
     ['first', '{ users(first: "x") { totalCount } }'],
     ['filter.loginMethods[1]', '{ userCount(filter: { loginMethods: [EMAIL, GOOGLE] }) }'],
     ['filter.loginMethods', '{ userCount(filter: { loginMethods: "EMAIL" }) }'],
     ['filter.startDat', '{ userCount(filter: { startDat: "2026-01-31" }) }'],
+    ['filtre', '{ userCount(filtre: null) }'],
     [
       'input.accounts[1].network',
       login('authValue: "x", accounts: [{ network: STELLAR, publicKey: "x" }, { network: 1, publicKey: "x" }]'),
@@ -91,6 +92,7 @@ describe('extensions.argument', () => {
       'query ($i: [WalletInput!]!) { verifyWallets(inputs: $i) { verdict } }',
       { i: [{ address: 'x' }, {}] },
     ],
+    ['filter.loginMethod', 'query ($f: UserFilter) { userCount(filter: $f) }', { f: { loginMethod: ['EMAIL'] } }],
     ['filter.loginMethods[0]', 'query ($f: UserFilter) { userCount(filter: $f) }', { f: { loginMethods: ['GOOGLE'] } }],
     ['filter.loginMethods', 'query ($m: [LoginMethod!]) { userCount(filter: { loginMethods: $m }) }', { m: [] }],
     [

@@ -28,7 +28,9 @@ async function ask(query: string, variables: Json = {}, appSecret = secret, appI
     body: JSON.stringify({ query, variables }),
   });
   const { data, errors } = (await response.json()) as Json;
-  return errors === undefined ? Object.values(data)[0] : errors[0].extensions.code;
+  if (errors === undefined) return Object.values(data)[0];
+  const [{ extensions }] = errors;
+  return extensions.retryAfter === undefined ? extensions.code : `${extensions.code} ${extensions.retryAfter}`;
 }
 
 const ADD = `mutation ($url: String!, $types: [ChangeType!] = null, $key: String = null) {
@@ -60,7 +62,8 @@ describe('a webhook', () => {
     });
     const { id } = added.webhook;
     expect(await ask(LIST)).toMatchObject([{ id, url, status: 'ENABLED' }]);
-    expect(await ask(act('pauseWebhook'), { id })).toMatchObject({ webhook: { id, status: 'PAUSED' } });
+    const reason = 'A backend of the project has paused it.';
+    expect(await ask(act('pauseWebhook'), { id })).toEqual({ webhook: { id, status: 'PAUSED', reason } });
     expect(await ask(act('resumeWebhook'), { id })).toEqual({ webhook: { id, status: 'ENABLED', reason: null } });
     const rotated = await ask(ROTATE, { id, overlap: 60 });
     expect(rotated).toMatchObject({ webhook: { id }, previousExpiresAt: expect.any(String) });
@@ -101,7 +104,7 @@ describe('a webhook', () => {
     expect(await ask(RESEND, { id: webhook.id, message })).toEqual({ ok: true, status: 204, error: null });
     expect(receiver.at('/again')).toMatchObject([{ id: message, type: 'user.created' }]);
     expect(receiver.faults).toEqual([]);
-    expect(await ask(RESEND, { id: webhook.id, message })).toBe('RATE_LIMITED');
+    expect(await ask(RESEND, { id: webhook.id, message })).toBe('RATE_LIMITED 1');
     const [shown] = await ask(LIST);
     expect(shown.attempts).toMatchObject([{ messageId: message, type: 'user.created', ok: true, status: 204 }]);
     await ask(REMOVE, { id: webhook.id });

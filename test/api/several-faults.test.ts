@@ -107,6 +107,13 @@ test('a list names its first five faults', async () => {
   expect(errors?.[0]?.message.match(/ids\[\d+\]/g)).toEqual([0, 1, 2, 3, 4].map((at) => `ids[${at}]`));
 });
 
+test('arguments that have lost their values', async () => {
+  const { errors } = await project.graphql(
+    'mutation ($lost: String) { banUser(id: 1, reason: $lost, expiresAt: $lost) { user { id } } }',
+  );
+  expect(errors?.[0]?.message).toMatch(/^reason: got no value .* expiresAt: got no value /);
+});
+
 test('a wallet over REST', async () => {
   const sentence = expectError(await verify(project, { address: '0x12', user_id: '53' }), 400);
   expect(sentence).toMatch(/^address: got .* user_id: got "53", expected a whole number without quotes, 1 and up\.$/);

@@ -147,8 +147,27 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
       const popup = page.waitForEvent('popup');
       await page.locator('.result-window').getByText('/docs/errors#UNAUTHENTICATED').click();
       await (await popup).waitForURL('**/docs/errors#UNAUTHENTICATED');
+      const docs = page.waitForEvent('popup');
       await page.getByRole('banner').getByRole('link', { name: 'Documentation' }).click();
-      await page.waitForURL('**/docs');
+      await (await docs).waitForURL('**/docs');
+    });
+
+    test('on a phone shows the tab that a link has opened, and both lines of the address of an error are a link', async () => {
+      await using opened = await openPage('/graphql', { viewport: { width: 390, height: 844 } });
+      const { page } = opened;
+      const tab = page.locator('.graphiql-tab-active');
+      await tab.waitFor();
+      await page.goto(`${app.url}/graphql?query=${encodeURIComponent('query Wrong { user(id: "x") { id } }')}`);
+      await tab.getByTitle('Wrong').waitFor();
+      const right = async () => (await tab.boundingBox().then((box) => box && box.x + box.width)) ?? 0;
+      await expect.poll(right).toBeLessThanOrEqual(390);
+      await run(page);
+      const lines = page.locator('.error-docs');
+      await expect.poll(() => lines.allInnerTexts(), { timeout: 15_000 }).toContain('"/docs/');
+      const popup = page.waitForEvent('popup');
+      await lines.getByText('"/docs/').click();
+      await (await popup).waitForURL('**/docs/errors#BAD_USER_INPUT');
+      expect(opened.complaints).toEqual([]);
     });
   });
 

@@ -35,7 +35,7 @@ for (const user_id of [owner.id, owner.id + 1]) {
 
 const path = { user_id: owner.id };
 // Never made from the user's ID: a repeat gives the old answer, even if the user was restored meanwhile.
-const header = { 'idempotency-key': crypto.randomUUID() };
+const header = { 'Idempotency-Key': crypto.randomUUID() };
 console.log(answered(await client.DELETE('/server/users/{user_id}', { params: { path, header } })).message);
 const gone = await client.GET('/server/users/{user_id}', { params: { path } });
 console.log(gone.error?.error);

@@ -146,7 +146,7 @@ describe('/openapi.json', () => {
       find(name).parameters.flatMap((each: Json) => (each.in === 'header' ? [[each.name, each.required]] : []));
     const common = ['X-Request-Id'];
     for (const { name } of operations()) {
-      const own = { 'GET /changes': ['Last-Event-ID'], 'DELETE /server/users/{user_id}': ['idempotency-key'] }[name];
+      const own = { 'GET /changes': ['Last-Event-ID'], 'DELETE /server/users/{user_id}': ['Idempotency-Key'] }[name];
       expect(headers(name), name).toEqual([...(own ?? []), ...common].map((each) => [each, false]));
     }
   });

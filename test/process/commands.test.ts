@@ -144,6 +144,9 @@ $ user import APP_ID --from auth1 < {}
 $ user import APP_ID --undo 999999
 ! userdir: The project has no import 999999.
 ? 1
+$ user import APP_ID --undo x
+! userdir: --undo: got "x", expected decimal digits, 1 and up.
+? 2
 $ user import APP_ID --undo 999999 users.ndjson
 ! error: --undo takes no FILE
 ! (see userdir user import --help)

@@ -90,7 +90,9 @@ function* ofOperation(at: string, before: Json, after: Json): Breaks {
 }
 
 function* ofParameters(at: string, before: Json[], after: Json[]): Breaks {
-  const find = (list: Json[], wanted: Json) => list.find((each) => each.in === wanted.in && each.name === wanted.name);
+  const nameOf = (each: Json) => (each.in === 'header' ? each.name.toLowerCase() : each.name);
+  const find = (list: Json[], wanted: Json) =>
+    list.find((each) => each.in === wanted.in && nameOf(each) === nameOf(wanted));
   for (const parameter of before) {
     const now = find(after, parameter);
     if (now === undefined) yield `${at}: the parameter ${parameter.name} was removed.`;
