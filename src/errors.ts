@@ -24,7 +24,7 @@ export const MEANINGS = {
   UNAUTHENTICATED: {
     status: 401,
     cause: 'the App ID or the App Secret is missing or wrong',
-    remedy: 'check both; send them as headers or by HTTP Basic',
+    remedy: 'check that both are of one project; send them as headers or by HTTP Basic',
   },
   FORBIDDEN: {
     status: 403,
