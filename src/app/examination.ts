@@ -50,7 +50,7 @@ const RESTORE_SECONDS = 7 * 86_400;
 
 /** Names a restore: one that the next start will notice, and one of the last days. */
 async function checkRestores({ changes }: Services): Promise<Outcome> {
-  const advice = 'docs/operating.md, "After a restore", says what to do.';
+  const advice = 'docs/disaster.md, "After a restore", says what to do.';
   if ((await changes.recognise('look')) === 'restored')
     return warning(
       'the database was restored or copied; the next start pauses the webhooks, and begins new IDs',
@@ -59,7 +59,19 @@ async function checkRestores({ changes }: Services): Promise<Outcome> {
   const at = await changes.findRestore();
   if (at === null) return passed('it was never restored');
   const found = `it was restored, which was noticed at ${at}`;
-  return Date.now() - Date.parse(at) > RESTORE_SECONDS * 1_000 ? passed(found) : warning(found, advice);
+  if (Date.now() - Date.parse(at) > RESTORE_SECONDS * 1_000) return passed(found);
+  return warning(`${found}; ${describeRevived(await changes.findRevived())}`, advice);
+}
+
+/** What an operator has to look through: nothing tells what was done in the time that is lost. */
+function describeRevived(revived: Awaited<ReturnType<Services['changes']['findRevived']>>): string {
+  const { lastAct, secrets, secretNames, operators, operatorNames, bans } = revived;
+  const named = (count: number, noun: string, names: string | null) => {
+    const more = count > (names?.split(', ').length ?? 0) ? ', …' : '';
+    return `${counted(count, noun)}${names === null ? '' : ` (${names}${more})`}`;
+  };
+  const last = lastAct === null ? 'it knows no act from before' : `the last act that it knows is ${lastAct}`;
+  return `${last}. What was ended later is valid again, what was added later is gone: look through ${named(secrets, 'secret', secretNames)}, ${named(operators, 'operator', operatorNames)} and ${counted(bans, 'ban')}`;
 }
 
 /** A younger transaction is nothing unusual. */

@@ -101,7 +101,7 @@ export function changeTypes(name: string) {
 
 /** The warning to operators of a database that was restored. */
 export const RESTORED =
-  'The database was restored from a backup, or copied. IDs and changes go on far beyond those that are known, so that none is given again, and webhooks are paused: docs/operating.md, "After a restore", says what to do.';
+  'The database was restored from a backup, or copied. IDs and changes go on far beyond those that are known, so that none is given again, and webhooks are paused: docs/disaster.md, "After a restore", says what to do.';
 
 /** CURSOR_EXPIRED, and what to do. */
 export function cursorExpired(why: string): AppError {

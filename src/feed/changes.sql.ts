@@ -255,6 +255,50 @@ export async function findRestore(db: Queryable): Promise<string | null> {
   return row?.at ?? null;
 }
 
+/** What a restore may have brought back: of before it, as names of some and their number. */
+export interface Revived {
+  /** The last act of an operator or of a backend that the database knows from before, as a sentence's end. Null if there is none. */
+  readonly lastAct: string | null;
+  readonly secrets: number;
+  readonly secretNames: string | null;
+  readonly operators: number;
+  readonly operatorNames: string | null;
+  readonly bans: number;
+}
+
+/** So many are named. */
+const NAMED = 5;
+
+export async function findRevived(db: Queryable): Promise<Revived> {
+  const [row] = await db.query<Revived>(Prisma.sql`
+    WITH restore AS (
+      SELECT restored_at AS at FROM database_identity
+    ), acts AS (
+      SELECT a.at, a.actor, a.action::text, ' of ' || p.app_id AS place
+      FROM restore CROSS JOIN projects p CROSS JOIN LATERAL (
+        SELECT at, actor, action FROM audit_log l WHERE l.project_id = p.id AND l.at <= restore.at ORDER BY at DESC, id DESC LIMIT 1
+      ) a
+      UNION ALL
+      SELECT l.at, l.actor, l.action, '' FROM restore CROSS JOIN LATERAL (
+        SELECT at, actor, action FROM operator_log WHERE at <= restore.at ORDER BY at DESC, id DESC LIMIT 1
+      ) l
+    ), secrets AS (
+      SELECT s.label || ' of ' || p.app_id AS name, s.created_at
+      FROM restore CROSS JOIN app_secrets s JOIN projects p ON p.id = s.project_id
+      WHERE s.created_at <= restore.at AND coalesce(s.expires_at > now(), true)
+    ), people AS (
+      SELECT o.name, o.created_at FROM restore JOIN operators o ON o.created_at <= restore.at
+    )
+    SELECT
+      (SELECT format('%s by %s%s at %s', action, actor, place, to_char(at, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) FROM acts ORDER BY at DESC LIMIT 1) AS "lastAct",
+      (SELECT count(*)::int FROM secrets) AS secrets,
+      (SELECT string_agg(name, ', ') FROM (SELECT name FROM secrets ORDER BY created_at DESC LIMIT ${NAMED}::int) s) AS "secretNames",
+      (SELECT count(*)::int FROM people) AS operators,
+      (SELECT string_agg(name, ', ') FROM (SELECT name FROM people ORDER BY created_at DESC LIMIT ${NAMED}::int) o) AS "operatorNames",
+      (SELECT count(*)::int FROM restore JOIN bans b ON b.created_at <= restore.at) AS bans`);
+  return row as Revived;
+}
+
 export interface OpenTransaction {
   /** Null for a prepared transaction, which has no process. */
   readonly pid: number | null;

@@ -252,6 +252,7 @@ export function createChanges(
     /** Tells whether the database is where it ran, or was restored. It is asked before the database is used. */
     recognise: async (asked: sql.Recognition) => sql.recogniseDatabase(db, await db.identifyFiles(), asked),
     findRestore: () => sql.findRestore(db),
+    findRevived: () => sql.findRevived(db),
 
     lagSeconds: publisher.lagSeconds,
     findOldestWriter: () => sql.findOldestWriter(db),

@@ -1,27 +1,42 @@
 /**
- * The figures that docs/scaling.md reckons with: bytes of users and accounts, bytes of WAL and CPU of a request. It starts a PostgreSQL of
- * its own, so that nothing else writes to its log:
- *
- *   node test/bench/sizes.mjs [USERS]
+ * `npm run size`: the figures that docs/scaling.md reckons with. It starts a PostgreSQL of its own, so that nothing else writes to its log.
  */
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { chownSync, existsSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { Agent, request } from 'node:http';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
 import pg from 'pg';
 import { parseConfig } from '../../dist/config/config.js';
 import { createContext } from '../../dist/context.js';
 import { syntheticUsers } from '../../dist/users/synthetic-users.js';
 
-const USERS = Number(process.argv[2] ?? 100_000);
+const HELP = `npm run size -- [options]
+
+  --users N            users of one project (100000)
+  --logins LIST        prints what so many logins a second need, each with one wallet verification after it, such as 50,500,2000. Without it,
+                       prints the bytes of rows, and what single requests cost
+  --seconds N          for so long each rate is kept (20)
+`;
+const { values: given } = parseArgs({
+  options: {
+    users: { type: 'string', default: '100000' },
+    logins: { type: 'string' },
+    seconds: { type: 'string', default: '20' },
+    help: { type: 'boolean', default: false },
+  },
+});
+const USERS = Number(given.users);
 const CLI = fileURLToPath(new URL('../../dist/cli.js', import.meta.url));
 const CLIENTS = 32;
 const SECONDS = 4;
+/** The default of PostgreSQL. */
+const CHECKPOINT_SECONDS = 300;
 /** The unit of times in /proc. */
 const TICK_MS = 10;
 
@@ -33,7 +48,9 @@ const cleanup = [];
 let serial = 0;
 const print = (line = '') => process.stdout.write(`${line}\n`);
 try {
-  await measure();
+  if (given.help) print(HELP);
+  else if (given.logins === undefined) await measure();
+  else await measureLogins(given.logins.split(',').map(Number), Number(given.seconds));
 } finally {
   for (const close of cleanup.toReversed()) await close();
 }
@@ -97,6 +114,113 @@ async function measure() {
     const rate = (done / seconds).toFixed(0);
     print(`| ${name} | ${rate} | ${each('node')} | ${each('postgres')} | ${each('wal')} | ${each('pages')} |`);
   }
+}
+
+/** One row for each rate. Cores are CPU time in a second, so that they hold on a busy machine too. */
+async function measureLogins(rates, seconds) {
+  const { url, postmaster, bin } = await startPostgres(['autovacuum=on']);
+  const client = new pg.Client(url);
+  await client.connect();
+  cleanup.push(() => client.end());
+  const row = async (text) => (await client.query(text)).rows[0];
+  const userdir = (...args) =>
+    execFileSync(process.execPath, [CLI, ...args, '--json'], {
+      env: { PATH: process.env.PATH, DATABASE_URL: url },
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+  const { app_id: appId, app_secret: appSecret } = JSON.parse(userdir('project', 'create', '--name', 'Sizes'));
+  userdir('seed', '--project', appId, '--users', String(USERS));
+  await client.query('VACUUM (ANALYZE)');
+  const { size } = await row('SELECT pg_database_size(current_database())::float8 AS size');
+  const { rows: known } = await client.query(
+    'SELECT auth_method AS "authMethod", auth_value AS "authValue" FROM users ORDER BY id DESC LIMIT 100000',
+  );
+  const { rows: wallets } = await client.query(
+    'SELECT public_key AS address FROM accounts ORDER BY id DESC LIMIT 100000',
+  );
+
+  const server = await startService(url, 'info');
+  const headers = { 'service-app-id': appId, 'service-app-secret': appSecret, 'content-type': 'application/json' };
+  const send = createSender(server.url, headers);
+  const query =
+    'mutation ($input: RecordLoginInput!) { recordLogin(input: $input) { created user { id loginCount } } }';
+  const login = async (n) => {
+    const isNew = n % 20 === 0;
+    const input = isNew ? { authMethod: 'google', authValue: `new-${n}` } : known[(n * 7_919) % known.length];
+    await send('POST', '/graphql', JSON.stringify({ query, variables: { input } }));
+    const body = JSON.stringify(wallets[(n * 104_729) % wallets.length]);
+    await send('POST', '/server/wallets/verify', body);
+  };
+  print(
+    `${USERS} users, ${gib(size)} GiB, PostgreSQL ${(await row('SHOW server_version')).server_version}, Node ${process.version}\n`,
+  );
+  print(
+    '| users | logins/s | reached | cores of Node.js | of PostgreSQL | memory of Node.js | WAL a day | log a day |',
+  );
+  print('|---:|---:|---:|---:|---:|---:|---:|---:|');
+  for (const rate of rates) {
+    await keepRate(login, rate, 3);
+    await client.query('CHECKPOINT');
+    const take = async () => ({
+      ...(await sample(row, server.process.pid, postmaster.pid)),
+      log: statSync(server.log).size,
+    });
+    const before = await take();
+    const reached = await keepRate(login, rate, seconds);
+    await sleep(1_500);
+    const after = await take();
+    // A rate that this machine cannot reach is reckoned from the one that it has.
+    const each = (key) => (after[key] - before[key]) / reached.logins;
+    const cores = (key) => ((each(key) * rate) / 1_000_000).toFixed(2);
+    const aDay = (bytes) => `${gib(bytes * 86_400)} GiB`;
+    // Each page is written whole once after a checkpoint: so many logins, of which each writes some pages, meet so many of all pages.
+    const all = size / 8_192;
+    const met = all * (1 - Math.exp((-each('pages') / 8_192 / all) * rate * CHECKPOINT_SECONDS));
+    const wal = (each('wal') - each('pages')) * rate + (met * 8_192) / CHECKPOINT_SECONDS;
+    const memory =
+      Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${server.process.pid}/status`, 'utf8'))?.[1]) / 1_024;
+    print(
+      `| ${[USERS, rate, reached.rate.toFixed(0), cores('node'), cores('postgres'), `${memory.toFixed(0)} MiB`, aDay(wal), aDay(each('log') * rate)].join(' | ')} |`,
+    );
+  }
+  const folder = mkdtempSync(join(tmpdir(), 'userdir-dump-'));
+  cleanup.push(() => rmSync(folder, { recursive: true, force: true }));
+  const dump = join(folder, 'dump');
+  const dumped = secondsOf(() => execFileSync(join(bin, 'pg_dump'), ['-Fc', '-f', dump, url]));
+  await client.query('CREATE DATABASE restored');
+  const target = Object.assign(new URL(url), { pathname: '/restored' }).href;
+  const restored = secondsOf(() => execFileSync(join(bin, 'pg_restore'), ['-j', '2', '-d', target, dump]));
+  print(`\npg_dump ${dumped} s, ${gib(statSync(dump).size)} GiB; pg_restore -j 2 ${restored} s`);
+}
+
+function gib(bytes) {
+  return (bytes / 2 ** 30).toFixed(2);
+}
+
+function secondsOf(work) {
+  const startedAt = performance.now();
+  work();
+  return ((performance.now() - startedAt) / 1_000).toFixed(1);
+}
+
+/** Begins so many logins a second, at most CLIENTS at a time. */
+async function keepRate(login, rate, seconds) {
+  const startedAt = performance.now();
+  const until = startedAt + seconds * 1_000;
+  let logins = 0;
+  let begun = 0;
+  const work = async () => {
+    while (performance.now() < until) {
+      const dueAt = startedAt + (begun * 1_000) / rate;
+      begun += 1;
+      if (dueAt > performance.now()) await sleep(dueAt - performance.now());
+      serial += 1;
+      await login(serial);
+      logins += 1;
+    }
+  };
+  await Promise.all(Array.from({ length: CLIENTS }, work));
+  return { logins, rate: logins / ((performance.now() - startedAt) / 1_000) };
 }
 
 async function printSizes(row, counts, state) {
@@ -174,18 +298,21 @@ function createSender(base, headers) {
     });
 }
 
-async function startService(url) {
-  const env = { PATH: process.env.PATH, DATABASE_URL: url, PORT: '0', DEMO: 'off', LOG_LEVEL: 'warn' };
-  const child = spawn(process.execPath, [CLI, 'serve', '--json'], { env, stdio: ['ignore', 'pipe', 'inherit'] });
+async function startService(url, level = 'warn') {
+  const env = { PATH: process.env.PATH, DATABASE_URL: url, PORT: '0', DEMO: 'off', LOG_LEVEL: level };
+  const log = join(tmpdir(), `userdir-sizes-${process.pid}.log`);
+  const logFile = openSync(log, 'w');
+  cleanup.push(() => rmSync(log));
+  const child = spawn(process.execPath, [CLI, 'serve', '--json'], { env, stdio: ['ignore', 'pipe', logFile] });
   cleanup.push(async () => {
     child.kill();
     if (child.exitCode === null) await once(child, 'exit');
   });
   const [line] = await once(child.stdout, 'data');
-  return { process: child, url: JSON.parse(String(line)).url };
+  return { process: child, log, url: JSON.parse(String(line)).url };
 }
 
-async function startPostgres() {
+async function startPostgres(more = ['autovacuum=off']) {
   const debian = '/usr/lib/postgresql';
   const newest = readdirSync(debian).sort((a, b) => b - a)[0];
   const bin = join(debian, newest, 'bin');
@@ -202,7 +329,7 @@ async function startPostgres() {
     options,
   );
   const port = await freePort();
-  const settings = ['max_wal_size=8GB', 'checkpoint_timeout=30min', 'shared_buffers=512MB', 'autovacuum=off'];
+  const settings = ['max_wal_size=8GB', 'checkpoint_timeout=30min', 'shared_buffers=512MB', ...more];
   const args = ['-D', folder, '-p', port, '-k', folder, '-h', '127.0.0.1', ...settings.flatMap((each) => ['-c', each])];
   const postmaster = spawn(join(bin, 'postgres'), args.map(String), options);
   cleanup.push(async () => {
@@ -217,7 +344,7 @@ async function startPostgres() {
       () => false,
     );
     await client.end().catch(() => undefined);
-    if (isUp) return { url, postmaster };
+    if (isUp) return { url, postmaster, bin };
     if (postmaster.exitCode !== null) throw new Error('PostgreSQL did not start.');
     await sleep(100);
   }

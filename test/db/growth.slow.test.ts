@@ -220,6 +220,8 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     ),
     findLeader: (db) => changes.findLeader(db),
     findRestore: (db) => changes.findRestore(db),
+    // Of a database that was restored, all that an operator looks through.
+    findRevived: about(PROJECTS + 3 * ROWS, (db) => changes.findRevived(db)),
     findOldestWriter: (db) => changes.findOldestWriter(db),
     findWriters: (db) => changes.findWriters(db),
     haveEnded: (db) => changes.haveEnded(db, '3'),

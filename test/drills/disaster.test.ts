@@ -1,0 +1,173 @@
+import { execFileSync } from 'node:child_process';
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type pg from 'pg';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import type { Json } from '../support/app.js';
+import { ROOT } from '../support/checkout.js';
+import { type Cluster, createCluster, freePort, hasPostgres, unprivilegedUser } from '../support/cluster.js';
+import { type Credentials, call, recordLogin, type Settings, startServer, userdirJson } from '../support/command.js';
+import { queryPostgres } from '../support/engines.js';
+import { hasProgram } from '../support/programs.js';
+import { type Receiver, startReceiver } from '../support/receiver.js';
+
+/** The drill of docs/disaster.md: the machine of the database is lost, and an hour is undone, with the files of docs/disaster. */
+
+const PGBACKREST = '/usr/bin/pgbackrest';
+/** More of them show what a restore of many takes: RECOVERY_USERS=1000000 npx vitest run --project drills test/drills/disaster.test.ts */
+const { RECOVERY_USERS = '2000' } = process.env;
+const PATIENCE = { timeout: 120_000, interval: 50 };
+
+/** The settings of a printed file of PostgreSQL, `name = value` a line. */
+function settingsOf(text: string): [name: string, value: string][] {
+  return [...text.matchAll(/^(\w+) = '?(.*?)'?$/gm)].map(([, name = '', value = '']) => [name, value]);
+}
+
+describe.skipIf(!hasPostgres || !hasProgram(PGBACKREST))('a database that is restored to a point in time', () => {
+  const user = unprivilegedUser();
+  const folder = mkdtempSync(join(tmpdir(), 'userdir-disaster-'));
+  const printed = (name: string) => readFileSync(join(ROOT, 'docs/disaster', name), 'utf8');
+  const config = join(folder, 'pgbackrest.conf');
+  const times: Record<string, number> = {};
+  let cluster: Cluster;
+  let directory: string;
+  let receiver: Receiver;
+  let settings: Settings;
+  let project: Credentials;
+
+  /** Runs it as the system user of PostgreSQL, and notes the seconds. */
+  function pgbackrest(name: string, ...args: string[]): void {
+    const started = performance.now();
+    execFileSync(PGBACKREST, [`--config=${config}`, '--stanza=userdir', '--log-level-console=warn', ...args], {
+      ...user,
+      cwd: folder,
+      stdio: 'pipe',
+    });
+    times[name] = Math.round((performance.now() - started) / 100) / 10;
+  }
+
+  const query = <Row extends pg.QueryResultRow>(text: string) => queryPostgres<Row>(cluster.url, text);
+  const run = (...args: string[]) => userdirJson(settings, args);
+  const ofProject = (...args: string[]) => run(...args, '--project', project.app_id);
+  /** Returns the ID of the user. */
+  async function login(url: string, name: string): Promise<number> {
+    const { body } = await recordLogin(url, project, { authMethod: 'email', authValue: `${name}@example.com` });
+    return Number(body.data.recordLogin.user.id);
+  }
+
+  beforeAll(async () => {
+    const archive = settingsOf(printed('postgresql.conf'));
+    expect(archive.map(([name]) => name)).toEqual(['archive_mode', 'archive_command', 'archive_timeout']);
+    cluster = await createCluster(archive.filter(([name]) => name !== 'archive_command').map((pair) => pair.join('=')));
+    [{ directory }] = (await query<{ directory: string }>("SELECT current_setting('data_directory') AS directory")) as [
+      { directory: string },
+    ];
+    const { port } = new URL(cluster.url);
+    // What is printed, at places of the test.
+    const ofTest = printed('pgbackrest.conf')
+      .replace('/var/lib/pgbackrest', join(folder, 'repository'))
+      .replace('/var/spool/pgbackrest', folder)
+      .replace('CHANGE-ME', 'secret of a test')
+      .replace('/var/lib/postgresql/17/main', directory)
+      .replace('pg1-port=5432', `pg1-port=${port}\npg1-socket-path=${directory}\npg1-user=postgres`)
+      .replace('[global]', `[global]\nlog-path=${folder}\nlock-path=${folder}/lock`);
+    writeFileSync(config, ofTest);
+    mkdirSync(join(folder, 'repository'));
+    for (const path of [folder, join(folder, 'repository')]) chmodSync(path, 0o777);
+    chmodSync(config, 0o644);
+    const command = archive.find(([name]) => name === 'archive_command')?.[1] ?? '';
+    const withConfig = command.replace('pgbackrest', `${PGBACKREST} --config=${config}`);
+    await query(`ALTER SYSTEM SET archive_command = '${withConfig}'`);
+    await query('SELECT pg_reload_conf()');
+    receiver = await startReceiver();
+    settings = {
+      DATABASE_URL: cluster.url,
+      DEMO: 'off',
+      LOG_LEVEL: 'warn',
+      WEBHOOKS_ALLOW_PRIVATE: 'on',
+      PORT: String(await freePort()),
+    };
+    project = await run('project', 'create', '--name', 'Drill');
+  });
+  afterAll(async () => {
+    await receiver?.close();
+    await cluster?.drop();
+    await rm(folder, { recursive: true });
+  });
+
+  const timeout = 600_000 + Number(RECOVERY_USERS);
+  test('has what was there, gives no ID again, sends nothing, and says what to look through', { timeout }, async () => {
+    pgbackrest('create the repository', 'stanza-create');
+    await ofProject('seed', '--users', RECOVERY_USERS);
+    pgbackrest('full backup', '--type=full', 'backup');
+    pgbackrest('check', 'check');
+
+    const server = await startServer(settings);
+    await ofProject('webhook', 'add', '--url', receiver.url('/hook'));
+    const { id: leaked } = await ofProject('project', 'add-secret', '--label', 'leaked');
+    await run('operator', 'add', 'mallory', '--role', 'support');
+    await login(server.url, 'kept');
+    await vi.waitUntil(() => receiver.received.length > 0, PATIENCE);
+    const [{ now: target }] = (await query<{ now: string }>('SELECT now()::text')) as [{ now: string }];
+    const [{ id: known }] = (await query<{ id: string }>('SELECT max(id)::text AS id FROM users')) as [{ id: string }];
+
+    // The hour that is undone.
+    const lost = await login(server.url, 'lost');
+    await ofProject('project', 'revoke', String(leaked));
+    await run('operator', 'remove', 'mallory');
+    await ofProject('user', 'ban', '--method', 'email', '--value', 'kept@example.com', '--reason', 'fraud');
+    const cursor = await newestCursor(server.url);
+    const [{ file }] = (await query<{ file: string }>('SELECT pg_walfile_name(pg_switch_wal()) AS file')) as [
+      { file: string },
+    ];
+    await vi.waitUntil(() => isArchived(file), PATIENCE);
+    await server.stop();
+    const started = performance.now();
+    await cluster.kill();
+    // The disk is gone.
+    for (const name of readdirSync(directory)) rmSync(join(directory, name), { recursive: true });
+
+    pgbackrest('restore', '--type=time', `--target=${target}`, '--target-action=promote', 'restore');
+    await cluster.start();
+    const isOver = async () => !(await query<{ it: boolean }>('SELECT pg_is_in_recovery() AS it'))[0]?.it;
+    await vi.waitUntil(isOver, PATIENCE);
+    const sent = receiver.received.length;
+    const restored = await startServer(settings);
+    times['until it answers'] = Math.round((performance.now() - started) / 100) / 10;
+    process.stdout.write(`${JSON.stringify({ users: Number(RECOVERY_USERS), seconds: times })}\n`);
+
+    const next = await login(restored.url, 'new');
+    expect(lost).toBe(Number(known) + 1);
+    expect(next).toBeGreaterThan(9_000_000_000);
+    expect((await call(restored.url, project, `/server/users/${lost}`)).status).toBe(404);
+    expect((await call(restored.url, project, `/changes?after=${cursor}`)).status).toBe(410);
+    expect((await ofProject('webhook', 'list'))[0]).toMatchObject({ status: 'paused' });
+    expect(receiver.received.length).toBe(sent);
+    expect(await ofProject('totals', 'check')).toMatchObject({ differences: [] });
+    // The secret and the operator are valid again, the ban is gone.
+    const { findings } = await run('doctor');
+    const finding = findings.find(({ id }: Json) => id === 'restores');
+    expect(finding).toMatchObject({ status: 'warning', advice: expect.stringContaining('docs/disaster.md') });
+    expect(finding.found).toMatch(/the last act that it knows is add_operator by \S+ at \d{4}-/);
+    const secrets = `2 secrets (leaked of ${project.app_id}, main of ${project.app_id})`;
+    expect(finding.found).toContain(`look through ${secrets}, 1 operator (mallory) and 0 bans`);
+    await restored.stop();
+  });
+
+  /** Of a follower that has seen everything. */
+  async function newestCursor(url: string): Promise<string> {
+    for (let after = ''; ; ) {
+      const { body, headers } = await call(url, project, `/changes?limit=1000${after}`);
+      const cursor = String(headers.get('userdir-next-cursor'));
+      if (body.result.changes.length === 0) return cursor;
+      after = `&after=${cursor}`;
+    }
+  }
+
+  async function isArchived(file: string): Promise<boolean> {
+    const [row] = await query<{ done: boolean }>(`SELECT last_archived_wal >= '${file}' AS done FROM pg_stat_archiver`);
+    return row?.done ?? false;
+  }
+});
