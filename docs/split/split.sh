@@ -4,6 +4,19 @@
 #     projects that stay, SECOND those that are named, and each refuses the projects of the other.
 #
 # Both URLs are for psql, as a superuser. May run again after it has failed.
+#
+# Prepare:
+# 1. Put HAProxy with haproxy.cfg of this folder on every balancer before the service, and sides.map beside it, empty: all requests go to the
+#    first side.
+# 2. Make a standby of the whole database, outside of Patroni, with synchronous_standby_names empty:
+#      pg_basebackup -d postgres://replicator@db.example.com -D … -R -X stream -C -S userdir_second
+#    Start it, but no userdir of the second side yet. DATABASE_REPLICA_URL must not lead to it.
+# Divide; from here to step 3 no project is served:
+# 1. Stop every userdir, also imports by the command.
+# 2. FIRST=postgres://postgres@db.example.com/userdir SECOND=postgres://postgres@second.example.com/userdir split.sh app_… app_…
+# 3. Start userdir on both sides, and name the projects of the second side in sides.map, with `second` after each App ID.
+# Later, on each side: `userdir project delete` of the projects of the other, and drop the replication slot of the first. Give the second
+# side standbys of its own. To create a project of the second side, run `userdir project create` there, and name it in the map.
 set -eu
 : "${FIRST:?}" "${SECOND:?}" "${PATIENCE_SECONDS:=60}"
 [ $# -gt 0 ] || { echo 'Which projects go to the second side?' >&2; exit 1; }

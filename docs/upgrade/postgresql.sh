@@ -7,8 +7,30 @@
 # FROM=… TO=… postgresql.sh end
 #     ends the replication. Before `switch` this gives up; after it nobody can go back.
 #
-# Both URLs are for psql and pg_dump, as superusers. FROM_FOR_TO is the address of FROM for the server of TO, if it is another one, and
-# TO_FOR_FROM the other way round. Each of the three may run again after it has failed.
+# Both URLs are for psql and pg_dump of the newer version, as superusers. FROM_FOR_TO is the address of FROM for the server of TO, if it is
+# another one, and TO_FOR_FROM the other way round. Passwords may be in ~/.pgpass, except in these two: the subscription keeps them until
+# `end`, for superusers to read. Each of the three may run again after it has failed.
+#
+# Prepare:
+# 1. On both servers set wal_level = logical, and restart them. Three of max_replication_slots and max_wal_senders must be free. The servers
+#    must reach each other.
+# 2. On the new one run deploy/roles.sql and, behind a pooler, pooler/role.sql. The database is empty.
+# 3. From now on, DATABASE_URL is either port 5000 of the HAProxy of haproxy.cfg beside each userdir, or in a file (DATABASE_URL_FILE), and
+#    the service runs by a unit of systemd. DATABASE_DIRECT_URL has to follow in the same way. Unset DATABASE_REPLICA_URL until the new
+#    server has a standby.
+# 4. Until the end, start no other version of userdir: only rows are replicated.
+# Copy, in the shell of all later steps. The old server keeps its log meanwhile: watch its disk. To give up: `end`, and drop the new database.
+#   export FROM=postgres://postgres@pg15.example.com/userdir TO=postgres://postgres@pg18.example.com/userdir
+#   postgresql.sh copy
+# Switch, with the command for HAProxy or that for the file, which has to do this on every machine with a userdir. If TO is not up to date
+# within PATIENCE_SECONDS, FROM takes writes again: switch later. If a later step fails, such as your command, or a userdir uses FROM for
+# LEAVING_SECONDS more, switch again. Afterwards run `userdir doctor`.
+#   postgresql.sh switch sh -c 'echo "disable server database/old; enable server database/new; shutdown sessions server database/old" |
+#     socat - UNIX-CONNECT:/run/haproxy/admin.sock'
+#   postgresql.sh switch sh -c 'echo postgres://userdir@pg18.example.com/userdir >/etc/userdir/database-url;
+#     systemctl restart userdir@4000; sleep 10; systemctl restart userdir@4001'
+# Go back: exchange FROM and TO (and FROM_FOR_TO and TO_FOR_FROM), and switch again with old and new exchanged in the command.
+# End, which gives up the way back: `end`, and write the new address into the files that you have changed.
 set -eu
 : "${FROM:?}" "${TO:?}" "${FROM_FOR_TO:=$FROM}" "${TO_FOR_FROM:=$TO}"
 # How long writes may wait for TO before FROM takes them again; and, after the command, until no service uses FROM.

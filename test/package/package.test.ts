@@ -60,7 +60,7 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
 
   test('has every file of which the operating guide says where to copy it', async () => {
     const guide = await readFile(join(ROOT, 'docs/operating.md'), 'utf8');
-    const named = [...guide.matchAll(/\]\(((?:deploy|failover|split|upgrade)\/[^)#]+)\)/g)].map(
+    const named = [...guide.matchAll(/\]\(((?:deploy|disaster|failover|pooler|split|upgrade)\/[^)#]+)\)/g)].map(
       ([, path]) => `docs/${path}`,
     );
     expect(named).toEqual(expect.arrayContaining(['docs/failover/patroni.yml', 'docs/upgrade/postgresql.sh']));

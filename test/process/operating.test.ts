@@ -20,7 +20,7 @@ import {
 import { queryPostgres } from '../support/engines.js';
 import { headersOf } from '../support/writers.js';
 
-/** What docs/operating.md has in its `sql` and `ini` blocks. */
+/** docs/deploy/roles.sql, and what docs/operating.md has in its `ini` blocks. */
 
 const page = await readFile(join(ROOT, 'docs/operating.md'), 'utf8');
 const blocks = (kind: string) =>
@@ -30,7 +30,12 @@ describe.runIf(inject('engine') === 'postgres')('the roles', () => {
   test('migrate and serve: the role of the service has every right that it needs, and no other', async () => {
     // One name for the database and for the role of the service, as on the page.
     const name = `userdir_roles_${randomUUID().slice(0, 8)}`;
-    const [asSuperuser = '', asOwner = ''] = blocks('sql').map((sql) => sql.replaceAll('userdir', name));
+    const file = await readFile(join(ROOT, 'docs/deploy/roles.sql'), 'utf8');
+    const [asSuperuser = '', inDatabase = ''] = file
+      .replaceAll(/^--.*\n/gm, '')
+      .replaceAll('userdir', name)
+      .split(`\\connect ${name}\n`);
+    const [, asOwner = ''] = inDatabase.split(`SET ROLE ${name}_owner;\n`);
     const server = new URL(process.env['TEST_DATABASE_URL'] as string);
     const urlOf = (role: string, database: string) =>
       Object.assign(new URL(server), { username: role, password: '', pathname: `/${database}` }).href;

@@ -21,7 +21,7 @@ import { createEmptyDatabase, queryPostgres, type TestDatabase } from '../suppor
 import { startReceiver } from '../support/receiver.js';
 import { RETRYABLE, startLoad } from '../support/writers.js';
 
-/** The service behind PgBouncer in transaction mode, with the configuration of docs/operating.md, where a PgBouncer is found that can do it. */
+/** The service behind PgBouncer in transaction mode, with the files of docs/pooler, where a PgBouncer is found that can do it. */
 
 const OLDEST: readonly [number, number] = [1, 21];
 
@@ -45,15 +45,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPgBouncer())('behind PgBoun
   let project: Credentials;
   let server: RunningServer;
 
-  /** A block of the guide. */
-  const block = (language: string, about: string): string => {
-    const page = readFileSync(join(ROOT, 'docs/operating.md'), 'utf8');
-    return (
-      [...page.matchAll(new RegExp(`\`\`\`${language}\n(.*?)\`\`\``, 'gs'))]
-        .map(([, code = '']) => code)
-        .find((code) => code.includes(about)) ?? ''
-    );
-  };
+  const read = (file: string) => readFileSync(join(ROOT, 'docs/pooler', file), 'utf8');
 
   async function startBouncer(): Promise<void> {
     bouncer = spawn('pgbouncer', [join(folder, 'pgbouncer.ini')], { ...unprivilegedUser(), stdio: 'ignore' });
@@ -81,16 +73,14 @@ describe.runIf(inject('engine') === 'postgres' && hasPgBouncer())('behind PgBoun
     await admin.query(`CREATE ROLE ${role} LOGIN`);
     await admin.query(`GRANT ALL ON DATABASE ${name} TO ${role}; GRANT ALL ON SCHEMA public TO ${role}`);
     await admin.query(
-      block('sql', 'ALTER ROLE')
-        .replaceAll('ROLE userdir', `ROLE ${role}`)
-        .replaceAll('DATABASE userdir', `DATABASE ${name}`),
+      read('role.sql').replaceAll('ROLE userdir', `ROLE ${role}`).replaceAll('DATABASE userdir', `DATABASE ${name}`),
     );
     direct.username = role;
     folder = mkdtempSync(join(tmpdir(), 'userdir-bouncer-'));
     chmodSync(folder, 0o755);
     const port = await freePort();
     const config = join(folder, 'pgbouncer.ini');
-    const ini = block('ini', 'pgbouncer')
+    const ini = read('pgbouncer.ini')
       .replace(
         'userdir = host=127.0.0.1 port=5432 dbname=userdir',
         `${name} = host=${direct.hostname} port=${direct.port || 5432} dbname=${name} user=${role}`,

@@ -7,7 +7,7 @@ import { ROOT } from './checkout.js';
 /**
  * The code blocks of a documentation page. `sh` and `graphql` blocks are run. `json variables` belongs to the `graphql`
  * block before it, and a `json` or `text` block is the answer of the block before it. `ts NAME` and `py NAME` are files.
- * test/unit/source.test.ts checks a `tree`, test/process/operating.test.ts runs `sql` and checks `ini`. Any other kind is refused, so that every block is checked.
+ * test/unit/source.test.ts checks a `tree`, test/process/operating.test.ts checks `ini`. Any other kind is refused, so that every block is checked.
  */
 
 export interface Example {
@@ -39,7 +39,7 @@ export async function readPage(path: string): Promise<Page> {
     else if (previous !== undefined && info === 'json variables') previous.variables = JSON.parse(code);
     else if (previous !== undefined && (info === 'json' || info === 'text'))
       previous.answer = { kind: info, text: code };
-    else if (!['regexp', 'mermaid', 'tree', 'sql', 'ini', 'nginx', 'js'].includes(info))
+    else if (!['regexp', 'mermaid', 'tree', 'ini', 'nginx', 'js'].includes(info))
       throw new Error(`${path}:${line} is a code block of the unknown kind "${info}".`);
   }
   return { path, text, examples };
