@@ -42,7 +42,7 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
   const logIn = 'mutation { recordLogin(input: { authMethod: "email", authValue: "eve@example.com" }) { created } }';
 
   async function search(page: Page, text: string) {
-    await page.getByRole('searchbox').fill(text);
+    await page.getByRole('combobox', { name: /^Search/ }).fill(text);
     await page.keyboard.press('Enter');
     await until(async () => page.url()).toContain(`q=${encodeURIComponent(text)}`);
     await settle(page);

@@ -212,7 +212,7 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     await page.keyboard.press('Tab');
     expect(await focused()).toBe('Skip to the content');
     await page.keyboard.press('/');
-    await hasFocus(page.getByRole('searchbox'));
+    await hasFocus(page.getByRole('combobox', { name: /^Search/ }));
     await page.keyboard.type('user0@example.com');
     await page.keyboard.press('Enter');
     await page.getByText('1 user found').waitFor();
@@ -391,13 +391,13 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     await using opened = await openDashboard(app, browser, 'viewer');
     const { page } = opened;
     await visit(app, page, `/${project.appId}/users`);
-    await page.getByRole('searchbox').pressSequentially('user4');
+    await page.getByRole('combobox', { name: /^Search/ }).pressSequentially('user4');
     // user42@…, user45@… and user48@…, but not the user with the ID 4.
     await page.getByText('3 users found', { exact: true }).waitFor();
     expect(await page.getByRole('table').getByRole('link').allInnerTexts()).toEqual(
       [42, 45, 48].map((n) => `user${n}@example.com`),
     );
-    await page.getByRole('searchbox').fill('value-5');
+    await page.getByRole('combobox', { name: /^Search/ }).fill('value-5');
     await page.getByText('8 users found', { exact: true }).waitFor();
     await page.getByRole('button', { name: 'API' }).click();
     const [operation = '', variables = ''] = await page.getByRole('dialog').locator('pre').allInnerTexts();
@@ -409,6 +409,47 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     );
     await visit(app, page, `/${crowd.appId}/users?q=c-`);
     await page.getByText('50 users found, and there may be more').waitFor();
+    expect(opened.complaints).toEqual([]);
+  });
+
+  test('are reached from the search box: other screens, projects and users, by keyboard and by a click', async () => {
+    await using opened = await openDashboard(app, browser, 'admin');
+    const { page } = opened;
+    const box = page.getByRole('combobox', { name: /^Search/ });
+    const targets = async () =>
+      (await page.getByRole('listbox', { name: 'Go to' }).getByRole('option').allInnerTexts()).map((text) =>
+        text.replace(/\s+/g, ' '),
+      );
+    const heading = (name: string) => page.getByRole('heading', { level: 1, name }).waitFor();
+    await visit(app, page, `/${project.appId}/audit`);
+    await page.keyboard.press('/');
+    await until(async () => (await targets()).slice(0, 2)).toEqual(['Overview screen', 'Users screen']);
+    expect(await findFaults(page)).toEqual([]);
+    await page.keyboard.type('s');
+    await until(async () => (await targets())[0]).toBe('Secrets screen');
+    await page.keyboard.press('ArrowDown');
+    await page.keyboard.press('Enter');
+    await heading('Secrets');
+    expect(await box.inputValue()).toBe('');
+    await until(targets).toEqual([]);
+
+    await box.fill('user42@');
+    await until(targets).toHaveLength(1);
+    expect((await targets())[0]).toMatch(/^user42@example\.com user \d+$/);
+    await page.getByRole('option').click();
+    await heading('user42@example.com');
+
+    // On its own list, users are in the table.
+    await visit(app, page, `/${project.appId}/users`);
+    await box.fill(project.appId);
+    await until(targets).toHaveLength(1);
+    expect((await targets())[0]).toMatch(/ project$/);
+    await page.keyboard.press('ArrowUp');
+    await page.keyboard.press('Enter');
+    await page.getByText(`App ID ${project.appId}`).waitFor();
+    await page.keyboard.press('/');
+    await page.keyboard.press('Escape');
+    await until(targets).toEqual([]);
     expect(opened.complaints).toEqual([]);
   });
 

@@ -2,7 +2,7 @@ import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { useLocation } from 'preact-iso';
-import { graphql, type ResultOf, useQuery } from './graphql.js';
+import { graphql, may, type ResultOf, useQuery } from './graphql.js';
 import { paths } from './location.js';
 import { Empty, Loading, Menu, Problem } from './parts.js';
 import { type Recipe, SameByApi } from './recipes.js';
@@ -54,6 +54,28 @@ export function ProjectFrame({ appId, children }: { appId: string; children: Com
     </>
   );
 }
+
+type Screens = [name: string, href: string][];
+
+export const screensOfProject = ({ appId }: Pick<CurrentProject, 'appId'>): Screens => [
+  ['Overview', paths.project(appId)],
+  ['Users', paths.project(appId, 'users')],
+  ['Secrets', paths.project(appId, 'secrets')],
+  ['Bans', paths.project(appId, 'bans')],
+  ['Webhooks', paths.project(appId, 'webhooks')],
+  ['Audit', paths.project(appId, 'audit')],
+  ['Settings', paths.project(appId, 'settings')],
+];
+
+export const screensOfService = (): Screens => [
+  ...((may('govern') ? [['Operators', paths.operators]] : []) as Screens),
+  ...((may('oversee') ? [['Status', paths.status]] : []) as Screens),
+];
+
+export const SCREENS_OF_OPERATOR: Screens = [
+  ['Passkeys', paths.passkeys],
+  ['Sessions', paths.sessions],
+];
 
 /** Names a screen, and its project, in the title of the page. */
 export function useTitle(screen: string): void {

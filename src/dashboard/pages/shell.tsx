@@ -6,7 +6,7 @@ import { ZONE } from './format.js';
 import { graphql, may, me, send } from './graphql.js';
 import { paths } from './location.js';
 import { announcement, Button, leaveScreen } from './parts.js';
-import { useCurrentProject } from './screen.js';
+import { SCREENS_OF_OPERATOR, screensOfProject, screensOfService, useCurrentProject } from './screen.js';
 import { SearchBox } from './search-box.js';
 
 const LOG_OUT = graphql(`mutation LogOut { logOut }`);
@@ -72,8 +72,11 @@ function Account() {
           <br />
           userdir {me.value?.version}
         </p>
-        <a href={paths.passkeys}>Passkeys</a>
-        <a href={paths.sessions}>Sessions</a>
+        {SCREENS_OF_OPERATOR.map(([name, href]) => (
+          <a key={name} href={href}>
+            {name}
+          </a>
+        ))}
         <Button label="Sign out" class="plain" onClick={logOut} />
       </div>
     </details>
@@ -89,7 +92,11 @@ function Navigation() {
   useEffect(() => side.current?.hidePopover?.(), [path]);
   useLayoutEffect(leaveScreen, [path]);
   const link = (href: string, name: string, isBranch = false) => (
-    <a href={href} aria-current={path === href || (isBranch && path.startsWith(`${href}/`)) ? 'page' : undefined}>
+    <a
+      key={href}
+      href={href}
+      aria-current={path === href || (isBranch && path.startsWith(`${href}/`)) ? 'page' : undefined}
+    >
       {name}
     </a>
   );
@@ -101,18 +108,11 @@ function Navigation() {
           <p class="side-title" title={project.name}>
             <bdi>{project.name}</bdi>
           </p>
-          {link(paths.project(project.appId), 'Overview')}
-          {link(paths.project(project.appId, 'users'), 'Users', true)}
-          {link(paths.project(project.appId, 'secrets'), 'Secrets')}
-          {link(paths.project(project.appId, 'bans'), 'Bans')}
-          {link(paths.project(project.appId, 'webhooks'), 'Webhooks', true)}
-          {link(paths.project(project.appId, 'audit'), 'Audit')}
-          {link(paths.project(project.appId, 'settings'), 'Settings')}
+          {screensOfProject(project).map(([name, href]) => link(href, name, name !== 'Overview'))}
         </div>
       )}
       <div class="side-service">
-        {may('govern') && link(paths.operators, 'Operators')}
-        {may('oversee') && link(paths.status, 'Status')}
+        {screensOfService().map(([name, href]) => link(href, name))}
         <p class="zone quiet">Times: {ZONE}</p>
       </div>
     </nav>
