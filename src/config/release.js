@@ -1,4 +1,7 @@
-/* Makes the files of a release, in the folder that is given or in `release`: the package, the SBOM (CycloneDX) of what it installs, and SHA256SUMS. */
+/*
+ * Makes the files of a release: the package, the SBOM (CycloneDX) of what it installs, and SHA256SUMS. Without a folder, which is for trials, they
+ * are made in `release`, and the commit gets the tag of the version: it must be a clean one that no other commit has.
+ */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -10,8 +13,13 @@ import { extract } from 'tar';
 const run = promisify(execFile);
 const npm = (args, cwd) => run('npm', args, { cwd, maxBuffer: 2 ** 26 });
 
-const folder = process.argv[2] ?? 'release';
+const git = async (...args) => (await run('git', args)).stdout.trim();
+
+const [, , trial] = process.argv;
+const folder = trial ?? 'release';
 const { name, version } = JSON.parse(await readFile('package.json', 'utf8'));
+const tag = `v${version}`;
+if (trial === undefined) await requireTaggable();
 const files = [`${name}-${version}.tgz`, `${name}-${version}.cdx.json`];
 const [archive, bill] = files.map((file) => join(folder, file));
 
@@ -40,3 +48,22 @@ for (const file of files) {
 }
 await writeFile(join(folder, 'SHA256SUMS'), sums.join(''));
 process.stdout.write(sums.join(''));
+if (trial === undefined) {
+  await git('tag', '--force', '--annotate', '--message', `${name} ${version}`, tag);
+  process.stdout.write(
+    `Tagged ${await git('rev-parse', '--short', 'HEAD')} as ${tag}. Publish it: git push origin ${tag}\n`,
+  );
+}
+
+async function requireTaggable() {
+  const changed = await git('status', '--porcelain');
+  if (changed !== '') stop(`A release is of a commit. These files differ from it:\n${changed}`);
+  const known = await git('tag', '--list', tag);
+  if (known === '' || (await git('rev-parse', `${tag}^{commit}`)) === (await git('rev-parse', 'HEAD'))) return;
+  stop(`${tag} is the tag of another commit. Raise the version in package.json.`);
+}
+
+function stop(sentence) {
+  process.stderr.write(`${sentence}\n`);
+  process.exit(1);
+}

@@ -27,16 +27,42 @@ interface Release {
 /** `npm run release` needs no database, so one engine is enough. */
 describe.runIf(inject('engine') === 'embedded')('the package', () => {
   let dir: string;
+  let checkout: string;
   let release: Release;
+  const git = async (...args: string[]) => (await run('git', args, { cwd: checkout })).stdout.trim();
   let dockerfile: string[];
 
   beforeAll(async () => {
     dir = await mkdtemp(join(tmpdir(), 'userdir-package-'));
     dockerfile = (await readFile(join(ROOT, 'Dockerfile'), 'utf8')).split('\n');
-    await copyCheckout(join(dir, 'checkout'));
-    release = await makeRelease(join(dir, 'checkout'), join(dir, 'release'));
+    checkout = join(dir, 'checkout');
+    await copyCheckout(checkout);
+    await git('init', '--quiet');
+    await writeFile(join(checkout, '.git/info/exclude'), 'node_modules\ndist\nsrc/db/generated\nrelease\n');
+    for (const [name, value] of [
+      ['name', 'Tester'],
+      ['email', 'tester@example.com'],
+    ] as const)
+      await git('config', `user.${name}`, value);
+    await git('add', '.');
+    await git('commit', '--quiet', '--message', 'The release');
+    release = await makeRelease(checkout);
   });
   afterAll(() => rm(dir, { recursive: true, force: true }));
+
+  test('is that of a commit, which has its tag, and never of two', async () => {
+    expect(await git('rev-parse', `v${VERSION}^{commit}`)).toBe(await git('rev-parse', 'HEAD'));
+    const refusal = () =>
+      npm(checkout, ['run', '-s', 'release']).then(
+        () => '',
+        ({ stderr }) => stderr,
+      );
+    await writeFile(join(checkout, 'README.md'), 'changed');
+    expect(await refusal()).toBe('A release is of a commit. These files differ from it:\nM README.md\n');
+    await git('commit', '--quiet', '--all', '--message', 'Another');
+    expect(await refusal()).toBe(`v${VERSION} is the tag of another commit. Raise the version in package.json.\n`);
+    await git('checkout', '--quiet', `v${VERSION}`);
+  });
 
   test('contains the build, the migrations, the documentation with its files, the schema and the dependency lock, and nothing else', async () => {
     const kindOf = (path: string) =>
@@ -78,7 +104,7 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
       [...new Set(lock.map(({ name, version }) => `${name}@${version}`))].sort(),
     );
     expect(text).not.toContain(dir);
-    const sums = await readFile(join(dir, 'release/SHA256SUMS'), 'utf8');
+    const sums = await readFile(join(checkout, 'release/SHA256SUMS'), 'utf8');
     const sumOf = async (file: string) =>
       `${createHash('sha256')
         .update(await readFile(file))
@@ -88,7 +114,7 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
 
   test('adds only the build to the checkout', async () => {
     const left = await readdir(join(dir, 'checkout'));
-    expect(left.filter((name) => !CHECKOUT.includes(name))).toEqual(['dist', 'node_modules']);
+    expect(left.filter((name) => !CHECKOUT.includes(name))).toEqual(['.git', 'dist', 'node_modules', 'release']);
   });
 
   describe('a build', () => {
@@ -286,8 +312,9 @@ test.runIf(inject('engine') === 'embedded')('a SIGTERM to npm reaches the server
   await database.drop();
 });
 
-async function makeRelease(checkout: string, to: string): Promise<Release> {
-  await npm(checkout, ['run', '-s', 'release', '--', to]);
+async function makeRelease(checkout: string): Promise<Release> {
+  const to = join(checkout, 'release');
+  await npm(checkout, ['run', '-s', 'release']);
   const archive = join(to, `userdir-${VERSION}.tgz`);
   const files: { path: string; size: number }[] = [];
   await list({

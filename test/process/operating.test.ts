@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -20,11 +20,7 @@ import {
 import { queryPostgres } from '../support/engines.js';
 import { headersOf } from '../support/writers.js';
 
-/** docs/deploy/roles.sql, and what docs/operating.md has in its `ini` blocks. */
-
-const page = await readFile(join(ROOT, 'docs/operating.md'), 'utf8');
-const blocks = (kind: string) =>
-  [...page.matchAll(new RegExp(`^\`\`\`${kind}\n([\\s\\S]*?)^\`\`\`$`, 'gm'))].map(([, code = '']) => code);
+/** docs/deploy/roles.sql, and the unit of systemd. */
 
 describe.runIf(inject('engine') === 'postgres')('the roles', () => {
   test('migrate and serve: the role of the service has every right that it needs, and no other', async () => {
@@ -131,7 +127,7 @@ describe.runIf(inject('engine') === 'postgres')('the roles', () => {
 const SYSTEMD = '/usr/bin/systemd-analyze';
 
 describe.runIf(inject('engine') === 'embedded')('the systemd unit', () => {
-  const [unit = ''] = blocks('ini');
+  const unit = readFileSync(join(ROOT, 'docs/deploy/userdir@.service'), 'utf8');
 
   test('sets only settings that exist', () => {
     const set = [...unit.matchAll(/^Environment=(.*)$/gm)].flatMap(([, line = '']) => line.split(' '));
@@ -140,10 +136,17 @@ describe.runIf(inject('engine') === 'embedded')('the systemd unit', () => {
     expect(names.filter((name) => !SETTINGS.includes(name))).toEqual([]);
   });
 
-  test.runIf(existsSync(SYSTEMD))('is accepted by systemd', async () => {
-    const file = join(makeFolder(), 'userdir.service');
-    await writeFile(file, unit.replace('/usr/bin/node /opt/userdir/dist/cli.js', `${process.execPath} ${CLI}`));
+  test.runIf(existsSync(SYSTEMD))('is accepted by systemd, which finds it confined', async () => {
+    const file = join(await makeFolder(), 'userdir@4000.service');
+    await writeFile(
+      file,
+      unit.replace(/\/usr\/bin\/node (.*) \/opt\/userdir\/dist\/cli.js/, `${process.execPath} $1 ${CLI}`),
+    );
     const { stdout, stderr } = await promisify(execFile)(SYSTEMD, ['verify', '--man=no', file]);
-    expect((stdout + stderr).split('\n').filter((line) => line.includes('userdir.service'))).toEqual([]);
+    expect((stdout + stderr).split('\n').filter((line) => line.includes('userdir@'))).toEqual([]);
+    const security = ['security', '--offline=yes', '--threshold=15', '--no-pager', file];
+    expect((await promisify(execFile)(SYSTEMD, security)).stdout).toMatch(
+      /exposure level for userdir@4000.service: 1\.\d OK/,
+    );
   });
 });
