@@ -207,7 +207,7 @@ export async function inBatches(deleteSome: (limit: number) => Promise<number>, 
   while (!signal?.aborted && (await deleteSome(AT_ONCE)) >= AT_ONCE);
 }
 
-/** A short wait for a lock, for a statement of several keys. Part of its FROM, so it takes no statement of its own, and ends with the transaction. */
+/** A short wait for a lock. Part of the FROM of a statement, so it takes no statement of its own, and ends with the transaction. */
 export const SHORT_LOCK_LIMIT = Prisma.sql`(SELECT set_config('lock_timeout', '100ms', true)) AS lock_limit`;
 
 /** A column of the keys `k` of a statement: its type in PostgreSQL, and its value. */
@@ -257,6 +257,15 @@ export function keyedStatement<Key, Row>(
       values: statement.values.map((value) => (value instanceof Placeholder ? value.ofKeys(keys) : value)),
     });
   };
+}
+
+/** A statement for keys which, unless it `waits`, waits for a lock only for a moment (55P03). */
+export function keyedWrite<Key, Row>(...[columns, build]: Parameters<typeof keyedStatement<Key, Row>>) {
+  const patient = keyedStatement<Key, Row>(columns, build);
+  const hasty = keyedStatement<Key, Row>(columns, (keys, isLone) =>
+    build(Prisma.sql`${SHORT_LOCK_LIMIT}, ${keys}`, isLone),
+  );
+  return (db: Queryable, keys: readonly Key[], waits: boolean) => (waits ? patient : hasty)(db, keys);
 }
 
 /** Makes a statement on its first use. */

@@ -1,14 +1,5 @@
 import type { ArrayItem } from '../db/prepared-statement.js';
-import {
-  arrayOfKeys,
-  type KeyColumns,
-  type KeyedRead,
-  keyedStatement,
-  Prisma,
-  type Queryable,
-  SHORT_LOCK_LIMIT,
-  THIS_INSTANT,
-} from '../db/statements.js';
+import { arrayOfKeys, type KeyColumns, keyedWrite, Prisma, type Queryable, THIS_INSTANT } from '../db/statements.js';
 import { identityText, type LinkedAccount, MAX_ACCOUNTS, type Profile } from '../domain/identities.js';
 import type { LoginFields, User } from '../domain/users.js';
 import {
@@ -182,11 +173,9 @@ interface Parts {
   /** Anything of the columns that few logins give (`isRare`), or accounts. */
   readonly extras: boolean;
   readonly retries: boolean;
-  /** True to wait for a lock as long as any statement. */
-  readonly waits: boolean;
 }
 
-function loginStatement({ extras, retries, waits }: Parts): KeyedRead<Login, WrittenRow> {
+function loginStatement({ extras, retries }: Parts) {
   const given = extras ? LOGIN_COLUMNS : PLAIN_COLUMNS;
   const columns = {
     project_id: ['int', ({ projectId }) => projectId],
@@ -199,8 +188,7 @@ function loginStatement({ extras, retries, waits }: Parts): KeyedRead<Login, Wri
     ...(extras ? [addedAccounts(IS_USER_OF_KEY)] : []),
     ...(retries ? [storedAnswers(IS_USER_OF_KEY)] : []),
   ];
-  return keyedStatement(columns, (keyRows, isLone) => {
-    const keys = waits ? keyRows : Prisma.sql`${SHORT_LOCK_LIMIT}, ${keyRows}`;
+  return keyedWrite<Login, WrittenRow>(columns, (keys, isLone) => {
     if (!extras && !retries) return plainStatement(keys, isLone);
     return Prisma.sql`
     WITH k AS MATERIALIZED (
@@ -212,30 +200,27 @@ function loginStatement({ extras, retries, waits }: Parts): KeyedRead<Login, Wri
   });
 }
 const EITHER = [false, true];
-const STATEMENTS = EITHER.map((extras) =>
-  EITHER.map((retries) => EITHER.map((waits) => loginStatement({ extras, retries, waits }))),
-);
+const STATEMENTS = EITHER.map((extras) => EITHER.map((retries) => loginStatement({ extras, retries })));
 
 /** A user is written by one row of a statement: of more logins of one, the others wait for their turn. */
 const IS_LINKED_USER = Prisma.sql`u.project_id = k.project_id AND u.id = k.user_id AND k.turn = 1`;
 
 /** Logins by linked identities: each counts for its user, and the identity keeps its own last login and its email. */
-const linkedStatement = (waits: boolean) =>
-  keyedStatement<Login, LoginRow>(
-    {
-      project_id: ['int', ({ projectId }) => projectId],
-      ...profileColumns(LOGIN_COLUMNS),
-      said_email: ['text', ({ profile }) => profile.saidEmail],
-      ...ACCOUNT_COLUMNS,
-      ...KEY_COLUMNS,
-    },
-    (keyRows) => Prisma.sql`
+const linkedStatement = keyedWrite<Login, LoginRow>(
+  {
+    project_id: ['int', ({ projectId }) => projectId],
+    ...profileColumns(LOGIN_COLUMNS),
+    said_email: ['text', ({ profile }) => profile.saidEmail],
+    ...ACCOUNT_COLUMNS,
+    ...KEY_COLUMNS,
+  },
+  (keys) => Prisma.sql`
     WITH k AS MATERIALIZED (
       SELECT k.*, ${refusalOf(Prisma.sql`SELECT * FROM (${userById('k', 'user_id')}) AS u WHERE u.deleted_at IS NULL`)} AS refusal, ${EARLIER} AS earlier
       FROM (
         SELECT k.*, linked.user_id, linked.id AS identity_id,
           row_number() OVER (PARTITION BY k.project_id, linked.user_id ORDER BY k.key_index) AS turn
-        FROM ${waits ? keyRows : Prisma.sql`${SHORT_LOCK_LIMIT}, ${keyRows}`}
+        FROM ${keys}
         LEFT JOIN LATERAL (${LINKED_IDENTITY}) AS linked ON true
       ) AS k
     ), u AS (
@@ -251,8 +236,7 @@ const linkedStatement = (waits: boolean) =>
     ), ${addedAccounts(IS_LINKED_USER)}, ${storedAnswers(IS_LINKED_USER)}
     SELECT k.key_index::int AS "keyIndex", k.refusal, k.earlier, ${SHOWN_COLUMNS}, u.created
     FROM k LEFT JOIN u ON ${IS_LINKED_USER}`,
-  );
-const LINKED = EITHER.map(linkedStatement);
+);
 
 /** For each login by a linked identity, the row of `recordLogins`; null where the identity is not linked, or its user has another login of the statement. */
 export async function recordLinkedLogins(
@@ -261,8 +245,7 @@ export async function recordLinkedLogins(
   waits: boolean,
 ): Promise<(LoginRow | null)[]> {
   const ordered = new Array<LoginRow | null>(logins.length).fill(null);
-  for (const row of await (LINKED[Number(waits)] as KeyedRead<Login, LoginRow>)(db, logins))
-    ordered[row.keyIndex - 1] = decided(row);
+  for (const row of await linkedStatement(db, logins, waits)) ordered[row.keyIndex - 1] = decided(row);
   return ordered;
 }
 
@@ -282,8 +265,8 @@ export async function recordLogins(
 ): Promise<(LoginRow | null)[]> {
   const extras = logins.some(({ profile }) => hasExtras(profile));
   const retries = logins.some(({ retry }) => retry !== null);
-  const statement = STATEMENTS[Number(extras)]?.[Number(retries)]?.[Number(waits)] as KeyedRead<Login, WrittenRow>;
-  const rows = await statement(db, logins);
+  const statement = STATEMENTS[Number(extras)]?.[Number(retries)] as ReturnType<typeof loginStatement>;
+  const rows = await statement(db, logins, waits);
   if (logins.length === 1) return [decided(rows[0])];
   const ordered = new Array<LoginRow | null>(logins.length).fill(null);
   const places = extras || retries ? null : placesOf(logins);

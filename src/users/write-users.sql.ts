@@ -1,6 +1,5 @@
-import type { KeyedRow } from '../db/batched-read.js';
 import { isUniqueViolation } from '../db/failures.js';
-import { keyedStatement, Prisma, type Queryable, SHORT_LOCK_LIMIT, THIS_INSTANT } from '../db/statements.js';
+import { keyedWrite, Prisma, type Queryable, THIS_INSTANT } from '../db/statements.js';
 import { externalIdKept, externalIdTaken, type UserChanges } from '../domain/identities.js';
 import type { Actor } from '../domain/projects.js';
 import type { User } from '../domain/users.js';
@@ -25,19 +24,19 @@ export interface RemovalRow {
 
 const NEW_IDS = Prisma.sql`SELECT id FROM k WHERE earlier IS NULL`;
 
-const removalStatement = (waits: boolean) =>
-  keyedStatement<Removal, RemovalRow>(
-    {
-      project_id: ['int', ({ projectId }) => projectId],
-      id: ['bigint', ({ id }) => id],
-      actor: ['text', ({ actor }) => actor.actor],
-      request_id: ['text', ({ actor }) => actor.requestId],
-      ...KEY_COLUMNS,
-    },
-    // Written so that it fits no index of current users, for the reason that userById has (find-users.ts).
-    (keys, isLone) => Prisma.sql`
+/** Removes current users of one project, with audit entries, except by a key with an answer. Without `waits`, a lock fails soon (55P03). */
+export const removeUsers = keyedWrite<Removal, RemovalRow>(
+  {
+    project_id: ['int', ({ projectId }) => projectId],
+    id: ['bigint', ({ id }) => id],
+    actor: ['text', ({ actor }) => actor.actor],
+    request_id: ['text', ({ actor }) => actor.requestId],
+    ...KEY_COLUMNS,
+  },
+  // Written so that it fits no index of current users, for the reason that userById has (find-users.ts).
+  (keys, isLone) => Prisma.sql`
     WITH k AS MATERIALIZED (
-      SELECT k.*, ${EARLIER} AS earlier FROM ${waits ? keys : Prisma.sql`${SHORT_LOCK_LIMIT}, ${keys}`}
+      SELECT k.*, ${EARLIER} AS earlier FROM ${keys}
     ), removed AS (
       UPDATE users SET deleted_at = ${THIS_INSTANT}
       WHERE project_id = (SELECT project_id FROM k LIMIT 1)
@@ -51,19 +50,7 @@ const removalStatement = (waits: boolean) =>
       ${storeAnswers(Prisma.sql`'null'::jsonb`, Prisma.sql`k JOIN removed USING (id)`)}
     )
     SELECT k.key_index::int AS "keyIndex", removed.id IS NOT NULL AS "isRemoved", k.earlier FROM k LEFT JOIN removed USING (id)`,
-  );
-
-const hasty = removalStatement(false);
-const patient = removalStatement(true);
-
-/** Removes current users of one project, with audit entries, except by a key with an answer. Without `waits`, a lock fails soon (55P03). */
-export function removeUsers(
-  db: Queryable,
-  removals: readonly Removal[],
-  waits: boolean,
-): Promise<KeyedRow<RemovalRow>[]> {
-  return (waits ? patient : hasty)(db, removals);
-}
+);
 
 /** A change of a user by a backend or an operator. */
 export interface Update extends MaybeRetried {
@@ -81,24 +68,23 @@ export interface UpdateRow extends User {
   readonly earlier: Earlier<null> | null;
 }
 
-const updateStatement = (waits: boolean) =>
-  keyedStatement<Update, UpdateRow>(
-    {
-      project_id: ['int', ({ projectId }) => projectId],
-      id: ['bigint', ({ id }) => id],
-      actor: ['text', ({ actor }) => actor.actor],
-      request_id: ['text', ({ actor }) => actor.requestId],
-      sets_email: ['boolean', ({ changes }) => changes.loginEmail !== undefined],
-      login_email: ['text', ({ changes }) => changes.loginEmail],
-      sets_external_id: ['boolean', ({ changes }) => changes.externalId !== undefined],
-      external_id: ['text', ({ changes }) => changes.externalId],
-      sets_metadata: ['boolean', ({ changes }) => changes.metadata !== undefined],
-      metadata: ['jsonb', ({ changes }) => changes.metadata],
-      ...KEY_COLUMNS,
-    },
-    (keys) => Prisma.sql`
+const updateUsers = keyedWrite<Update, UpdateRow>(
+  {
+    project_id: ['int', ({ projectId }) => projectId],
+    id: ['bigint', ({ id }) => id],
+    actor: ['text', ({ actor }) => actor.actor],
+    request_id: ['text', ({ actor }) => actor.requestId],
+    sets_email: ['boolean', ({ changes }) => changes.loginEmail !== undefined],
+    login_email: ['text', ({ changes }) => changes.loginEmail],
+    sets_external_id: ['boolean', ({ changes }) => changes.externalId !== undefined],
+    external_id: ['text', ({ changes }) => changes.externalId],
+    sets_metadata: ['boolean', ({ changes }) => changes.metadata !== undefined],
+    metadata: ['jsonb', ({ changes }) => changes.metadata],
+    ...KEY_COLUMNS,
+  },
+  (keys) => Prisma.sql`
     WITH k AS MATERIALIZED (
-      SELECT k.*, ${EARLIER} AS earlier FROM ${waits ? keys : Prisma.sql`${SHORT_LOCK_LIMIT}, ${keys}`}
+      SELECT k.*, ${EARLIER} AS earlier FROM ${keys}
     ), had AS MATERIALIZED (
       SELECT u.* FROM k CROSS JOIN LATERAL (${userById('k', 'id')} FOR NO KEY UPDATE) AS u WHERE u.deleted_at IS NULL
     ), other AS (
@@ -144,14 +130,11 @@ const updateStatement = (waits: boolean) =>
     FROM judged k LEFT JOIN (
       SELECT * FROM updated UNION ALL SELECT * FROM had WHERE NOT EXISTS (SELECT FROM updated)
     ) AS u ON true`,
-  );
-
-const hastyUpdate = updateStatement(false);
-const patientUpdate = updateStatement(true);
+);
 
 /** Changes a current user, with an audit entry, unless nothing is different or the key has an answer. Without `waits`, a lock fails soon (55P03). */
 export async function updateUser(db: Queryable, update: Update, waits: boolean): Promise<UpdateRow> {
-  const [row] = await (waits ? patientUpdate : hastyUpdate)(db, [update]);
+  const [row] = await updateUsers(db, [update], waits);
   return row as UpdateRow;
 }
 
