@@ -203,7 +203,7 @@ async function importUsers(tools: Tools, params: ImportParams, input: Input): Pr
     const system = from !== undefined && isOwn(from) ? await loadOwn(from) : from;
     const how = { sizes: input.sizes, trustUnverified, dates, zone, map };
     const move = system === undefined ? null : await transfers.moveOf({ from: system, ...how });
-    const told = (done: number, fraction?: number) => progress({ done, ...(fraction !== undefined && { fraction }) });
+    const told = (done: number, fraction?: number) => progress({ done, fraction });
     const options = { onConflict, skipInvalid, move, tell, progress: told, onWait: notice, signal };
     return await (params.dryRun ? transfers.checkImport : transfers.importUsers)(scope, input.bytes, options);
   } finally {

@@ -26,7 +26,7 @@ export interface Progress {
   /** How many lines, users or projects are done. */
   readonly done: number;
   /** The part of the whole that is done, from 0 to 1, if the whole is known. */
-  readonly fraction?: number;
+  readonly fraction?: number | undefined;
 }
 
 export function progressOf(done: number, total: number): Progress {

@@ -326,7 +326,7 @@ export function isStored(input: AsyncIterable<Buffer>): input is Stored {
   return 'bytes' in input;
 }
 
-/** The bytes of an input, and which part of them has been read since they were begun last, 0 to 1; null where their number is unknown. */
+/** The bytes of an input, and which part of them has been read since they were begun last, 0 to 1; undefined where their number is unknown. */
 export function countBytes(input: AsyncIterable<Buffer> | Stored) {
   let bytes = 0;
   async function* chunks() {
@@ -336,7 +336,7 @@ export function countBytes(input: AsyncIterable<Buffer> | Stored) {
       yield chunk;
     }
   }
-  return { chunks, fraction: () => (isStored(input) ? bytes / input.bytes : null) };
+  return { chunks, fraction: () => (isStored(input) ? bytes / input.bytes : undefined) };
 }
 
 export interface SpoolFile extends Stored {

@@ -62,7 +62,7 @@ export async function* parsedBatches(
       firstLines.makeRoom((MAX_IDENTITIES + 1) * BATCH_SIZE);
     }
     const done = fraction();
-    progress(number, done === null ? undefined : start + share * done);
+    progress(number, done === undefined ? undefined : start + share * done);
     // Gives the socket time.
     await nextTick();
   }

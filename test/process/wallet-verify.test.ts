@@ -1,25 +1,30 @@
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
-import type { Json } from '../support/app.js';
-import { type Credentials, outcomeOf, recordLogin, spawnUserdir, userdir, useServer } from '../support/command.js';
+import {
+  type Credentials,
+  linesOf,
+  makeFolder,
+  outcomeOf,
+  recordLogin,
+  spawnUserdir,
+  userdir,
+  useServer,
+} from '../support/command.js';
 import { copyTemplate } from '../support/engines.js';
 
 /** `userdir wallet verify`, beside a running server, which on the embedded database does the work. */
 
 const server = useServer();
 let project: Credentials;
-let folder: string;
 const MINE = stellarAddress(1);
 const WALLET = ethereumAddress(2);
 let owner: number;
 let other: number;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'userdir-wallets-'));
   project = await server.createProject();
   const login = async (input: Record<string, unknown>) =>
     Number((await recordLogin(server.url(), project, input)).body.data.recordLogin.user.id);
@@ -27,15 +32,9 @@ beforeAll(async () => {
   owner = await login({ authMethod: 'google', authValue: 'owner', accounts });
   other = await login({ authMethod: 'wallet', authValue: WALLET });
 });
-afterAll(() => rm(folder, { recursive: true, force: true }));
 
 const verify = (input: string | Buffer, ...options: string[]) =>
   userdir(server.settings(), ['wallet', 'verify', '--project', project.app_id, ...options], input);
-const linesOf = (stdout: string): Json[] =>
-  stdout
-    .split('\n')
-    .filter(Boolean)
-    .map((line) => JSON.parse(line));
 
 const VERIFIED = { verdict: 'VERIFIED', network: 'stellar', wallet_type: 'custodial', auth_method: 'google' };
 
@@ -126,7 +125,7 @@ test('CSV is read in any encoding by its titles, and a row that asks without a u
 
 test('several batches from a file, with the report as JSON', async () => {
   const addresses = Array.from({ length: 1_301 }, (_, index) => (index % 3 === 0 ? MINE : ethereumAddress(index + 10)));
-  const file = join(folder, 'addresses.txt');
+  const file = join(makeFolder(), 'addresses.txt');
   await writeFile(file, addresses.join('\n'));
   const { code, stdout, stderr } = await verify('', file, '--json');
   expect(code).toBe(0);
@@ -138,18 +137,14 @@ test('several batches from a file, with the report as JSON', async () => {
 });
 
 test('verdicts are written while the input is still coming, without a server beside it', async () => {
-  const database = await copyTemplate();
-  try {
-    const created = await userdir(database.env, ['project', 'create', '--name', 'Test', '--json']);
-    const { app_id } = JSON.parse(created.stdout);
-    const child = spawnUserdir(database.env, ['wallet', 'verify', '--project', app_id]);
-    const outcome = outcomeOf(child);
-    child.stdin.write(`${MINE}\n`.repeat(1_500));
-    await once(child.stdout, 'data');
-    child.stdin.end(`${MINE}\n`);
-    const { code, stdout } = await outcome;
-    expect([code, linesOf(stdout).length]).toEqual([0, 1_501]);
-  } finally {
-    await database.drop();
-  }
+  await using database = await copyTemplate();
+  const created = await userdir(database.env, ['project', 'create', '--name', 'Test', '--json']);
+  const { app_id } = JSON.parse(created.stdout);
+  const child = spawnUserdir(database.env, ['wallet', 'verify', '--project', app_id]);
+  const outcome = outcomeOf(child);
+  child.stdin.write(`${MINE}\n`.repeat(1_500));
+  await once(child.stdout, 'data');
+  child.stdin.end(`${MINE}\n`);
+  const { code, stdout } = await outcome;
+  expect([code, linesOf(stdout).length]).toEqual([0, 1_501]);
 });
