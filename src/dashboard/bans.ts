@@ -1,6 +1,7 @@
 import { type Ban, type ListedBan, parseBanTerms } from '../domain/bans.js';
 import { type GivenIdentity, parseIdentity } from '../domain/identities.js';
 import { atMost } from '../domain/input-limits.js';
+import { readAll } from '../domain/parse.js';
 import type { OpenProject } from '../domain/projects.js';
 import type { BanState } from '../domain/users.js';
 import { instantOrNull, orNull, required, withDefault } from '../graphql/shared.js';
@@ -105,8 +106,10 @@ builder.mutationFields((t) => ({
     resolve: async (_root, { appId, reason, expiresAt, ...given }, { services, scopeOf, spelling, requestId }) => {
       const scope = await scopeOf(appId);
       scope.projectIdFor('ban');
-      const identity = parseIdentity(given, spelling);
-      const terms = parseBanTerms({ reason, end: expiresAt }, 'expiresAt');
+      const [identity, terms] = readAll(
+        () => parseIdentity(given, spelling),
+        () => parseBanTerms({ reason, end: expiresAt }, 'expiresAt'),
+      );
       const ban = await services.bans.ban(scope, identity, terms, { requestId });
       return { ...identity, ban, changed: ban?.changed ?? false };
     },

@@ -1,8 +1,7 @@
 import type { Services } from '../context.js';
 import { CHANGES_PAGE, type Change, changeCursor } from '../domain/changes.js';
 import { requirePermission } from '../domain/operators.js';
-import { parse } from '../domain/parse.js';
-import { badInput } from '../errors.js';
+import { parse, readNumber } from '../domain/parse.js';
 import { orNull, withDefault } from '../graphql/shared.js';
 import { builder, changeTypeEnum } from './builder.js';
 import { projectType } from './projects.js';
@@ -51,10 +50,9 @@ builder.objectField(projectType, 'changes', (t) =>
       first: t.arg.int(withDefault(CHANGES_PAGE.default, `How many, 1 to ${CHANGES_PAGE.max}.`)),
     },
     resolve: ({ scope }, { after, types, first }, { services }) => {
-      if (first < 1 || first > CHANGES_PAGE.max)
-        throw badInput('first', first, `a whole number from 1 to ${CHANGES_PAGE.max}`);
       const place = after == null ? null : parse(afterArgument, after);
-      return services.changes.listChanges(scope, { after: place, types: types ?? null, first });
+      const query = { after: place, types: types ?? null, first: readNumber('first', first, CHANGES_PAGE.max) };
+      return services.changes.listChanges(scope, query);
     },
   }),
 );

@@ -1,6 +1,6 @@
 import type { ObjectRef } from '@pothos/core';
 import { cursorOf } from '../domain/filters.js';
-import { badInput } from '../errors.js';
+import { readNumber } from '../domain/parse.js';
 import { builder } from './builder.js';
 
 /** The most items of one page. */
@@ -9,16 +9,9 @@ export const MAX_PAGE = 100;
 export const DEFAULT_PAGE = 25;
 
 /** A number of items, or BAD_USER_INPUT. */
-export function readLimit(name: string, value: number): number {
-  if (value >= 1 && value <= MAX_PAGE) return value;
-  throw badInput(name, value, `a whole number from 1 to ${MAX_PAGE}`);
-}
-
+export const readLimit = (name: string, value: number) => readNumber(name, value, MAX_PAGE);
 /** How many of the newest items, or BAD_USER_INPUT. */
-export function readNewest(value: number): number {
-  if (value >= 1) return value;
-  throw badInput('newest', value, 'a whole number from 1 on');
-}
+export const readNewest = (value: number) => readNumber('newest', value);
 
 /** An item with its place in a list, newest first. */
 type Listed = { readonly id: number } & ({ readonly createdAt: string } | { readonly at: string });

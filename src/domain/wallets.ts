@@ -105,7 +105,7 @@ function malformedReason(text: string): string {
 
 /** The fault of a text that must have one length and one alphabet. */
 function misfit(text: string, length: number, foreign: RegExp): string {
-  if (text.length !== length) return `here are ${text.length} characters`;
+  if (text.length !== length) return `this has ${text.length}`;
   return `${show(foreign.exec(text)?.[0])} is none of them`;
 }
 

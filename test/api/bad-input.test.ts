@@ -157,7 +157,7 @@ describe('every text has a maximum length, and one more character is 400', () =>
   });
 
   test('an address of more than 128 characters is refused for its length, without a detailed reason', async () => {
-    expect(expectError(await verify(project, { address: `G${a(127)}` }), 400)).toContain('here are 128 characters');
+    expect(expectError(await verify(project, { address: `G${a(127)}` }), 400)).toContain('this has 128');
     expect(expectError(await verify(project, { address: `G${a(128)}` }), 400)).toContain(
       'an address has at most 128 characters',
     );
@@ -275,7 +275,7 @@ describe('every text has a maximum length, and one more character is 400', () =>
       lengthOf('/server/users/count', 'get', 'login_method'),
       lengthOf('/server/users/search', 'get', 'email'),
       lengthOf('/server/users/search', 'get', 'address'),
-      lengthOf('/server/users/{user_id}', 'delete', 'idempotency-key'),
+      lengthOf('/server/users/{user_id}', 'delete', 'Idempotency-Key'),
     ]).toEqual([64, 64, 256, 320, 128, 255]);
     const body = paths['/server/wallets/verify'].post.requestBody.content['application/json'].schema;
     expect([body.additionalProperties, body.properties.address.maxLength]).toEqual([false, 128]);

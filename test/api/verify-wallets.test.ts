@@ -108,7 +108,7 @@ test('verdicts come in the order of the wallets, and a malformed wallet does not
     malformed('user_id: got 0, expected a whole number without quotes, 1 and up'),
     malformed('this looks like a secret seed (S…), which must never be sent anywhere'),
     NOT_OWNED,
-    malformed('an Ethereum address has 40 hex digits after 0x, and here are 2 characters'),
+    malformed('an Ethereum address has 40 hex digits after 0x, and this has 2'),
     verified(owner),
   ]);
 });

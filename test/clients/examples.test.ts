@@ -103,13 +103,12 @@ describe('the programs of docs/examples', () => {
     ]);
   });
 
-  test('the programs of docs/client.md and docs/graphql.md run', async () => {
-    const pages = await Promise.all(['docs/client.md', 'docs/graphql.md'].map(readPage));
-    const programs = pages.flatMap(({ examples }) => examples.filter(({ kind }) => kind === 'ts'));
+  test('the program of docs/client.md runs', async () => {
+    const { examples } = await readPage('docs/client.md');
+    const programs = examples.filter(({ kind }) => kind === 'ts');
     const sources = programs.map(({ file, code }) => [file, code.replace('http://127.0.0.1:4000', app.url)]);
-    const [backend, login] = await compileAndRun(Object.fromEntries(sources));
+    const [backend] = await compileAndRun(Object.fromEntries(sources));
     expect(backend).toContain('true');
-    expect(login).toMatch(/^\d+ true$/m);
   });
 
   test('backend.py does the same with nothing but Python', async () => {
