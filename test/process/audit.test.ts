@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { ethereumAddress } from '../support/addresses.js';
 import type { Json } from '../support/app.js';
-import { type Credentials, call, recordLogin, TIMESTAMP, useServer } from '../support/command.js';
+import { type Credentials, call, logIn, TIMESTAMP, useServer } from '../support/command.js';
 
 /** Every change is recorded in its own transaction. The audit trail contains no personal data. */
 
@@ -61,8 +61,7 @@ test('a removal is recorded for REST, GraphQL and the command, with the secret l
 
 test('a ban and an unban are recorded once each, with the user they affect', async () => {
   const project = await createProject();
-  const login = await recordLogin(url(), project, { authMethod: 'email', authValue: 'eve@example.com' });
-  const userId = Number(login.body.data.recordLogin.user.id);
+  const userId = await logIn(url(), project, { authMethod: 'email', authValue: 'eve@example.com' });
   const eve = ['--project', project.app_id, '--method', 'email', '--value', 'Eve@Example.com'];
   const nobody = ['--project', project.app_id, '--method', 'google', '--value', '1234567'];
   for (const command of ['ban', 'ban', 'unban', 'unban']) await runJson('user', command, ...eve);

@@ -1,20 +1,10 @@
 import { expect, test, vi } from 'vitest';
-import {
-  type Credentials,
-  call,
-  linesOf,
-  outcomeOf,
-  recordLogin,
-  spawnUserdir,
-  useServer,
-} from '../support/command.js';
+import { type Credentials, call, linesOf, logIn, outcomeOf, spawnUserdir, useServer } from '../support/command.js';
 
 const PATIENCE = { timeout: 60_000, interval: 50 };
 const { url, settings, run, createProject } = useServer();
-const login = async (project: Credentials, name: string) => {
-  const { body } = await recordLogin(url(), project, { authMethod: 'email', authValue: `${name}@example.com` });
-  return Number(body.data.recordLogin.user.id);
-};
+const login = (project: Credentials, name: string) =>
+  logIn(url(), project, { authMethod: 'email', authValue: `${name}@example.com` });
 
 test('the command writes the changes after a cursor, such as that of an export', async () => {
   const project = await createProject();

@@ -6,9 +6,9 @@ import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import {
   type Credentials,
   linesOf,
+  logIn,
   makeFolder,
   outcomeOf,
-  recordLogin,
   spawnUserdir,
   userdir,
   useServer,
@@ -26,11 +26,9 @@ let other: number;
 
 beforeAll(async () => {
   project = await server.createProject();
-  const login = async (input: Record<string, unknown>) =>
-    Number((await recordLogin(server.url(), project, input)).body.data.recordLogin.user.id);
   const accounts = [{ network: 'STELLAR', publicKey: MINE }];
-  owner = await login({ authMethod: 'google', authValue: 'owner', accounts });
-  other = await login({ authMethod: 'wallet', authValue: WALLET });
+  owner = await logIn(server.url(), project, { authMethod: 'google', authValue: 'owner', accounts });
+  other = await logIn(server.url(), project, { authMethod: 'wallet', authValue: WALLET });
 });
 
 const verify = (input: string | Buffer, ...options: string[]) =>

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import type { Json } from '../support/app.js';
-import { type Credentials, recordLogin, startServer, useDatabase, userdirJson, useServer } from '../support/command.js';
+import { type Credentials, logIn, startServer, useDatabase, userdirJson, useServer } from '../support/command.js';
 import { type Receiver, startReceiver } from '../support/receiver.js';
 
 const PATIENCE = { timeout: 60_000, interval: 100 };
@@ -14,10 +14,9 @@ beforeAll(async () => {
 afterAll(() => receiver.close());
 
 let serial = 0;
-async function login(project: Credentials, at = url()): Promise<number> {
+function login(project: Credentials, at = url()): Promise<number> {
   serial += 1;
-  const { body } = await recordLogin(at, project, { authMethod: 'email', authValue: `u${serial}@example.com` });
-  return Number(body.data.recordLogin.user.id);
+  return logIn(at, project, { authMethod: 'email', authValue: `u${serial}@example.com` });
 }
 
 test('what a command changes of a webhook, the running server does', async () => {

@@ -279,3 +279,8 @@ export function recordLogin(
   const body = JSON.stringify({ query: RECORD_LOGIN, variables: { input, key } });
   return call(url, credentials, '/graphql', { method: 'POST', body });
 }
+
+/** Records a login, and returns the ID of its user. */
+export async function logIn(url: string, credentials: Credentials, input: Record<string, unknown>): Promise<number> {
+  return Number((await recordLogin(url, credentials, input)).body.data.recordLogin.user.id);
+}
