@@ -39,7 +39,7 @@ export async function readPage(path: string): Promise<Page> {
     else if (previous !== undefined && info === 'json variables') previous.variables = JSON.parse(code);
     else if (previous !== undefined && (info === 'json' || info === 'text'))
       previous.answer = { kind: info, text: code };
-    else if (!['regexp', 'mermaid', 'tree', 'ini', 'nginx', 'js'].includes(info))
+    else if (!['regexp', 'mermaid', 'tree', 'ini', 'nginx'].includes(info))
       throw new Error(`${path}:${line} is a code block of the unknown kind "${info}".`);
   }
   return { path, text, examples };
