@@ -223,7 +223,7 @@ test('a refused secret leaves the cached credentials, so its next check is for a
 test('a wrong secret does not remove the right one from the cached credentials', async () => {
   const { projects } = slowProjects();
   await projects.authenticate(project);
-  await expect(projects.authenticate({ ...project, appSecret: 'wrong' })).rejects.toThrow('is invalid');
+  await expect(projects.authenticate({ ...project, appSecret: 'wrong' })).rejects.toThrow('do not belong together');
   expect(projects.cachedCredentials(project)).not.toBe('miss');
   await projects.flush();
 });
