@@ -4,7 +4,7 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chownSync, existsSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
-import { Agent, request } from 'node:http';
+import { Agent, createServer as createHttpServer, request } from 'node:http';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -22,16 +22,19 @@ const HELP = `npm run size -- [options]
   --logins LIST        prints what so many logins a second need, each with one wallet verification after it, such as 50,500,2000. Without it,
                        prints the bytes of rows, and what single requests cost
   --seconds N          for so long each rate is kept (20)
+  --with LIST          what the service uses besides, of tls (to PostgreSQL), redis (TEST_REDIS_URL) and traces (all are sent)
 `;
 const { values: given } = parseArgs({
   options: {
     users: { type: 'string', default: '100000' },
     logins: { type: 'string' },
     seconds: { type: 'string', default: '20' },
+    with: { type: 'string', default: '' },
     help: { type: 'boolean', default: false },
   },
 });
 const USERS = Number(given.users);
+const extras = given.with.split(',').filter(Boolean);
 const CLI = fileURLToPath(new URL('../../dist/cli.js', import.meta.url));
 const CLIENTS = 32;
 const SECONDS = 4;
@@ -118,7 +121,8 @@ async function measure() {
 
 /** One row for each rate. Cores are CPU time in a second, so that they hold on a busy machine too. */
 async function measureLogins(rates, seconds) {
-  const { url, postmaster, bin } = await startPostgres(['autovacuum=on']);
+  const { url, postmaster, bin, folder: data } = await startPostgres(['autovacuum=on']);
+  const env = await envOf(url);
   const client = new pg.Client(url);
   await client.connect();
   cleanup.push(() => client.end());
@@ -139,7 +143,7 @@ async function measureLogins(rates, seconds) {
     'SELECT public_key AS address FROM accounts ORDER BY id DESC LIMIT 100000',
   );
 
-  const server = await startService(url, 'info');
+  const server = await startService(url, { LOG_LEVEL: 'info', ...env });
   const headers = { 'service-app-id': appId, 'service-app-secret': appSecret, 'content-type': 'application/json' };
   const send = createSender(server.url, headers);
   const query =
@@ -152,7 +156,7 @@ async function measureLogins(rates, seconds) {
     await send('POST', '/server/wallets/verify', body);
   };
   print(
-    `${USERS} users, ${gib(size)} GiB, PostgreSQL ${(await row('SHOW server_version')).server_version}, Node ${process.version}\n`,
+    `${USERS} users, ${gib(size)} GiB${extras.length > 0 ? `, with ${extras.join(', ')}` : ''}, PostgreSQL ${(await row('SHOW server_version')).server_version}, Node ${process.version}\n`,
   );
   print(
     '| users | logins/s | reached | cores of Node.js | of PostgreSQL | memory of Node.js | WAL a day | log a day |',
@@ -163,6 +167,7 @@ async function measureLogins(rates, seconds) {
     await client.query('CHECKPOINT');
     const take = async () => ({
       ...(await sample(row, server.process.pid, postmaster.pid)),
+      ...(await row('SELECT pg_current_wal_insert_lsn()::text AS place')),
       log: statSync(server.log).size,
     });
     const before = await take();
@@ -174,9 +179,16 @@ async function measureLogins(rates, seconds) {
     const cores = (key) => ((each(key) * rate) / 1_000_000).toFixed(2);
     const aDay = (bytes) => `${gib(bytes * 86_400)} GiB`;
     // Each page is written whole once after a checkpoint: so many logins, of which each writes some pages, meet so many of all pages.
+    const args = ['-p', join(data, 'pg_wal'), '-s', before.place, '-e', after.place, '--stats'];
+    const total = execFileSync(join(bin, 'pg_waldump'), args, {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    const [records, pages] = [.../^Total +\d+ +(\d+) \[.*?\] +(\d+) /m.exec(total)].slice(1).map(Number);
+    const written = (after.pages - before.pages) / 8_192;
     const all = size / 8_192;
-    const met = all * (1 - Math.exp((-each('pages') / 8_192 / all) * rate * CHECKPOINT_SECONDS));
-    const wal = (each('wal') - each('pages')) * rate + (met * 8_192) / CHECKPOINT_SECONDS;
+    const met = all * (1 - Math.exp(((-written / reached.logins) * rate * CHECKPOINT_SECONDS) / all));
+    const wal = (records / reached.logins) * rate + (met * (pages / written)) / CHECKPOINT_SECONDS;
     const memory =
       Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${server.process.pid}/status`, 'utf8'))?.[1]) / 1_024;
     print(
@@ -191,6 +203,22 @@ async function measureLogins(rates, seconds) {
   const target = Object.assign(new URL(url), { pathname: '/restored' }).href;
   const restored = secondsOf(() => execFileSync(join(bin, 'pg_restore'), ['-j', '2', '-d', target, dump]));
   print(`\npg_dump ${dumped} s, ${gib(statSync(dump).size)} GiB; pg_restore -j 2 ${restored} s`);
+}
+
+/** The settings for what the service uses besides. */
+async function envOf(url) {
+  const env = {};
+  if (extras.includes('tls')) env.DATABASE_URL = `${url}?sslmode=no-verify`;
+  if (extras.includes('redis'))
+    Object.assign(env, { REDIS_URL: process.env.TEST_REDIS_URL ?? 'redis://127.0.0.1:6379', RATE_LIMIT: '100000000' });
+  if (extras.includes('traces')) {
+    const collector = createHttpServer((incoming, response) => incoming.resume().on('end', () => response.end('{}')));
+    collector.listen(0, '127.0.0.1');
+    await once(collector, 'listening');
+    cleanup.push(() => collector.close());
+    env.OTEL_EXPORTER_OTLP_ENDPOINT = `http://127.0.0.1:${collector.address().port}`;
+  }
+  return env;
 }
 
 function gib(bytes) {
@@ -298,8 +326,8 @@ function createSender(base, headers) {
     });
 }
 
-async function startService(url, level = 'warn') {
-  const env = { PATH: process.env.PATH, DATABASE_URL: url, PORT: '0', DEMO: 'off', LOG_LEVEL: level };
+async function startService(url, more = {}) {
+  const env = { PATH: process.env.PATH, DATABASE_URL: url, PORT: '0', DEMO: 'off', LOG_LEVEL: 'warn', ...more };
   const log = join(tmpdir(), `userdir-sizes-${process.pid}.log`);
   const logFile = openSync(log, 'w');
   cleanup.push(() => rmSync(log));
@@ -329,6 +357,11 @@ async function startPostgres(more = ['autovacuum=off']) {
     options,
   );
   const port = await freePort();
+  if (extras.includes('tls')) {
+    const files = ['-keyout', 'server.key', '-out', 'server.crt', '-days', '2', '-subj', '/CN=localhost'];
+    execFileSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', ...files], options);
+    more.push('ssl=on');
+  }
   const settings = ['max_wal_size=8GB', 'checkpoint_timeout=30min', 'shared_buffers=512MB', ...more];
   const args = ['-D', folder, '-p', port, '-k', folder, '-h', '127.0.0.1', ...settings.flatMap((each) => ['-c', each])];
   const postmaster = spawn(join(bin, 'postgres'), args.map(String), options);
@@ -344,7 +377,7 @@ async function startPostgres(more = ['autovacuum=off']) {
       () => false,
     );
     await client.end().catch(() => undefined);
-    if (isUp) return { url, postmaster, bin };
+    if (isUp) return { url, postmaster, bin, folder };
     if (postmaster.exitCode !== null) throw new Error('PostgreSQL did not start.');
     await sleep(100);
   }
