@@ -1,5 +1,6 @@
 import type { Services } from '../context.js';
 import {
+  ANY_STATE,
   cursor,
   encodeCursor,
   METHODS_BY_PREFIX,
@@ -131,7 +132,7 @@ const userConnectionType = connectionType('UserConnection', userType, {
 });
 
 const stateInput = builder.inputType('UserState', {
-  description: 'Selects users by what logins and bans change. A field that is absent or null is no condition.',
+  description: 'Selects users by what no index has. A field that is absent or null is no condition.',
   fields: (t) => ({
     lastLoginAfter: t.string({ description: 'Last logged in on or after this: a date or an RFC 3339 date-time.' }),
     lastLoginBefore: t.string({
@@ -139,6 +140,10 @@ const stateInput = builder.inputType('UserState', {
         'Last logged in before this: a date or an RFC 3339 date-time. A user who never logged in counts by the registration.',
     }),
     banned: t.boolean({ description: 'Whether the identity of the user is banned.' }),
+    authMethods: t.stringList({ description: 'With one of these methods, such as the name of a provider.' }),
+    contains: t.string({
+      description: 'With this text, in any case, in the login email, the primary identity or the external ID.',
+    }),
   }),
 });
 
@@ -254,16 +259,17 @@ builder.objectFields(projectType, (t) => ({
       after: t.arg.string({ description: 'A cursor: only those after it in this order.' }),
     },
     resolve: async (project, { filter, state: given, oldestFirst, first, after }, { services, isAwaited }) => {
-      const { state } = readFilter(given);
-      if (state === null) throw badInput('state', given, 'at least one condition');
+      if (Object.values(given).every((condition) => condition == null))
+        throw badInput('state', given, 'at least one condition');
+      // Some of the methods are kinds, which an index has.
+      const { counted: selected, state } = readFilter({ ...filter, ...given });
       const limit = readLimit('first', first);
-      const selected = readFilter(filter).counted;
       let end = after == null ? null : parse(cursors.after, after);
       const users: User[] = [];
       const endsAt = performance.now() + SCAN.ms;
       const goesOn = () => users.length < limit && performance.now() < endsAt && isAwaited();
       for (let windows = 0; windows < SCAN.windows && goesOn(); windows += 1) {
-        const found = await services.users.scanWindow(project.scope, selected, state, {
+        const found = await services.users.scanWindow(project.scope, selected, state ?? ANY_STATE, {
           ...(oldestFirst
             ? { after: null, before: end, from: 'oldest' }
             : { after: end, before: null, from: 'newest' }),

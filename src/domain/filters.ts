@@ -1,7 +1,8 @@
 import { crc32 } from 'node:zlib';
 import { z } from 'zod';
 import { AppError, badInput } from '../errors.js';
-import { requireMethodName } from './identities.js';
+import { foldCase } from './emails.js';
+import { requireAuthValue, requireMethodName } from './identities.js';
 import { INPUT_LIMITS, type InputKind, isTooLong } from './input-limits.js';
 import {
   dateForm,
@@ -29,13 +30,19 @@ export interface UserFilter {
   readonly loginMethods: readonly LoginMethod[] | null;
 }
 
-/** Selects users by what the tallies do not know: the last login (from `lastLoginAfter` to before `lastLoginBefore`), a ban, the exact method; null: any. */
+/** Selects users by what the tallies do not know: the last login (from `lastLoginAfter` to before `lastLoginBefore`), a ban, the exact method, a part of an email or ID; null: any. */
 export interface StateFilter {
   readonly authMethods: readonly string[] | null;
   readonly lastLoginBefore: Date | null;
   readonly lastLoginAfter: Date | null;
   readonly banned: boolean | null;
+  /** In the folded case. */
+  readonly contains: string | null;
 }
+
+export const ANY_STATE: StateFilter = {
+  ...{ authMethods: null, lastLoginBefore: null, lastLoginAfter: null, banned: null, contains: null },
+};
 
 /** A position in the list of users, newest first. It stays valid when its user is removed. */
 export interface Position {
@@ -156,6 +163,7 @@ export interface FilterInput {
   readonly lastLoginBefore?: string | null | undefined;
   readonly lastLoginAfter?: string | null | undefined;
   readonly banned?: boolean | null | undefined;
+  readonly contains?: string | null | undefined;
 }
 
 const KINDS: ReadonlyMap<string, LoginMethod> = new Map(LOGIN_METHODS.map((method) => [method, method]));
@@ -181,19 +189,20 @@ const lastLogin = {
 
 /** A filter in two parts: `counted` for the tallies, which know only the kind of a provider, and the rest, null where there is none. BAD_USER_INPUT. */
 export function readFilter(input: FilterInput | null | undefined): { counted: UserFilter; state: StateFilter | null } {
-  const { startDate: from, endDate: to, loginMethods: kinds, banned = null } = input ?? {};
+  const { startDate: from, endDate: to, loginMethods: kinds, banned = null, contains: part } = input ?? {};
   if (kinds?.length === 0) throw badInput('loginMethods', [], 'at least one login method, or null for all');
-  const [names, createdFrom, createdTo, lastLoginBefore = null, lastLoginAfter = null] = readAll(
+  const [names, createdFrom, createdTo, lastLoginBefore = null, lastLoginAfter = null, contains] = readAll(
     () => readAuthMethods(input),
     () => parse(startDate, from),
     () => parse(endDate, to),
     () => parse(lastLogin.before, input?.lastLoginBefore),
     () => parse(lastLogin.after, input?.lastLoginAfter),
+    () => (part == null ? null : foldCase(requireAuthValue('contains', part))),
   );
   const ofNames = names?.map(kindOf);
   const loginMethods = kinds && ofNames ? kinds.filter((kind) => ofNames.includes(kind)) : (kinds ?? ofNames);
   const authMethods = names?.some((name) => !KINDS.has(name)) ? names : null;
-  const state = { authMethods, lastLoginBefore, lastLoginAfter, banned };
+  const state = { authMethods, lastLoginBefore, lastLoginAfter, banned, contains };
   return {
     counted: userFilter({ createdFrom, createdTo, loginMethods }),
     state: Object.values(state).every((value) => value === null) ? null : state,

@@ -147,7 +147,7 @@ function requireStoredName(name: string, authMethod: string): string {
   throw badInput(name, authMethod, AUTH_METHOD_FORM);
 }
 
-function requireAuthValue(name: string, text: string): string {
+export function requireAuthValue(name: string, text: string): string {
   const authValue = composedText('authValue', text) ?? '';
   if (authValue !== '' && !/[\p{Cc}\p{Cs}]/u.test(authValue)) return authValue;
   throw badInput(name, text, AUTH_VALUE_FORM);

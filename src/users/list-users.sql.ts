@@ -297,11 +297,12 @@ export function scanUserWindows(db: Queryable, keys: readonly ScanKey[]): Promis
 }
 
 /** The conditions of a state on `u`, each with its AND. A user without a login counts from the registration on. */
-function stateIs({ authMethods, lastLoginBefore, lastLoginAfter, banned }: StateFilter): Prisma.Sql {
+function stateIs({ authMethods, lastLoginBefore, lastLoginAfter, banned, contains }: StateFilter): Prisma.Sql {
   const isBanned = Prisma.sql`EXISTS (${banOfUser(Prisma.sql`1`)})`;
   return Prisma.sql`
     ${authMethods === null ? Prisma.empty : Prisma.sql`AND u.auth_method = ANY(${authMethods}::text[])`}
     ${lastLoginBefore === null ? Prisma.empty : Prisma.sql`AND coalesce(u.last_login, u.created_at) < ${lastLoginBefore}::timestamptz`}
     ${lastLoginAfter === null ? Prisma.empty : Prisma.sql`AND u.last_login >= ${lastLoginAfter}::timestamptz`}
-    ${banned === null ? Prisma.empty : Prisma.sql`AND ${isBanned} = ${banned}::boolean`}`;
+    ${banned === null ? Prisma.empty : Prisma.sql`AND ${isBanned} = ${banned}::boolean`}
+    ${contains === null ? Prisma.empty : Prisma.sql`AND strpos(lower(concat_ws(chr(10), u.login_email, u.auth_value, u.external_id)), ${contains}::text) > 0`}`;
 }

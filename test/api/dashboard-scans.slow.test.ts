@@ -76,6 +76,30 @@ test('a page of users by their state looks at 5,000 users at most, and the next 
     await expect(ask(`state: ${state}`)).rejects.toThrow(/state|lastLoginAfter/);
 });
 
+test('users are found by a part of an email, an external ID or the primary identity, and by provider', async () => {
+  const created = await app.createProject();
+  const { appId } = created;
+  await created.addUsers(
+    { auth_method: 'email', auth_value: 'Ada@Mail.Acme.example', created_at: '2025-01-01' },
+    { auth_method: 'google', auth_value: 'g_%1', email: 'bo@other.example', created_at: '2025-01-02' },
+    { auth_method: 'github', auth_value: 'h1', external_id: 'CRM-7', created_at: '2025-01-03' },
+  );
+  const find = async (state: string) => {
+    const query = `query ($appId: ID!) { project(appId: $appId) { scanUsers(state: { ${state} }) { nodes { authValue } } } }`;
+    const { nodes } = (await viewer.ask(query, { appId })).project.scanUsers;
+    return nodes.map(({ authValue }: Json) => authValue.toLowerCase());
+  };
+  expect(await find('contains: "ACME"')).toEqual(['ada@mail.acme.example']);
+  expect(await find('contains: "@other."')).toEqual(['g_%1']);
+  expect(await find('contains: "crm-"')).toEqual(['h1']);
+  expect([await find('contains: "_%"'), await find('contains: "%"')]).toEqual([['g_%1'], ['g_%1']]);
+  expect(await find('contains: "example", authMethods: ["email"]')).toEqual(['ada@mail.acme.example']);
+  expect(await find('authMethods: ["email"]')).toEqual(['ada@mail.acme.example']);
+  expect(await find('authMethods: ["github", "email"]')).toEqual(['h1', 'ada@mail.acme.example']);
+  for (const part of ['', 'x'.repeat(1_000_000)])
+    await expect(find(`contains: "${part}"`)).rejects.toThrow(/contains|too large/);
+});
+
 test('a request that may look at too many users is refused before it looks at any', async () => {
   const ask = (scans: number) => {
     const fields = Array.from({ length: scans }, (_, n) => `s${n}: scanUsers(first: 1, ${BANNED}) { nodes { id } }`);

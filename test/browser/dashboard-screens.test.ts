@@ -379,6 +379,12 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     await using opened = await openDashboard(app, browser, 'admin');
     const { page } = opened;
     await visit(app, page, `/${project.appId}/users?q=0x1234`);
+    await page.getByRole('link', { name: 'Look inside of emails and IDs' }).click();
+    await page.getByText('All users were looked at: 0 users found.').waitFor();
+    await visit(app, page, `/${project.appId}/users?q=er42@`);
+    await page.getByRole('link', { name: 'Look inside of emails and IDs' }).click();
+    await page.getByRole('link', { name: 'user42@example.com' }).waitFor();
+    await visit(app, page, `/${project.appId}/users?q=0x1234`);
     await page.getByRole('link', { name: 'Look among removed users' }).click();
     await page.getByText('No removed user has this ID').waitFor();
     await page.getByRole('main').getByRole('link', { name: 'Show all users' }).click();

@@ -22,25 +22,38 @@ export function filterFrom(query: UrlState): UserFilter {
   };
 }
 
-/** States of a user by logins and bans, which no index has. */
+/** What no index has. */
 export interface UserState {
   readonly lastLoginAfter?: string;
   readonly lastLoginBefore?: string;
   readonly banned?: boolean;
+  readonly authMethods?: string[];
+  readonly contains?: string;
 }
 
-/** The state that the URL names, in `seen`, `unseen` and `banned`; null if it names none. */
-export function stateFrom({ seen, unseen, banned }: UrlState): UserState | null {
-  if (!seen && !unseen && !banned) return null;
+/** The state that the URL names, in `seen`, `unseen`, `banned`, `provider` and `part`; null if it names none. */
+export function stateFrom({ seen, unseen, banned, provider, part }: UrlState): UserState | null {
+  if (!seen && !unseen && !banned && !provider && !part) return null;
   return {
     ...(seen && { lastLoginAfter: seen }),
     ...(unseen && { lastLoginBefore: unseen }),
     ...(banned && { banned: banned === 'yes' }),
+    ...(provider && { authMethods: [provider] }),
+    ...(part && { contains: part }),
   };
 }
 
 /** Of the URL: what clears the whole filter. */
-export const NO_FILTER = { start: null, end: null, method: null, seen: null, unseen: null, banned: null };
+export const NO_FILTER = {
+  start: null,
+  end: null,
+  method: null,
+  seen: null,
+  unseen: null,
+  banned: null,
+  provider: null,
+  part: null,
+};
 
 const BANNED = [
   ['', 'banned or not'],
@@ -65,6 +78,8 @@ export function FilterBar() {
       names={Object.keys(NO_FILTER)}
       more={
         <>
+          <FilterInput label="Email, external ID or identity contains" name="part" />
+          <FilterInput label="Provider" name="provider" />
           <FilterInput label="Created from (UTC)" isDate name="start" />
           <FilterInput label="Created to (UTC)" isDate name="end" />
           <FilterInput label="Last login from (UTC)" isDate name="seen" />

@@ -4,13 +4,14 @@ import { command, type Recipe } from './recipes.js';
 import { parametersOf, stateFrom, type UserFilter } from './user-filter.js';
 
 /** The list of users by the project's API. */
-export function recipeFor(appId: string, query: UrlState, filter: UserFilter): Recipe {
+export function recipeFor(appId: string, query: UrlState, filter: UserFilter): Recipe | undefined {
   if (query['q']) return searchRecipe(appId, query['q'], query['removed'] === '1');
   if (query['removed'] === '1') return { userdir: command('user removed', { project: appId }) };
   const limit = Number(query['limit'] ?? 25);
   // The command exports all users, so it shows the same only without a filter.
   const userdir = Object.keys(filter).length === 0 && { userdir: command('user export', { project: appId }) };
   const state = stateFrom(query);
+  if (state?.contains !== undefined) return undefined;
   if (state) {
     const [first, after = null] = [limit, query['after']];
     const inOrder = query['order'] === 'oldest' ? { last: first, before: after } : { first, after };

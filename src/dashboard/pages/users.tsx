@@ -294,6 +294,7 @@ function NotFound({ all }: { all: string }) {
           : 'Nor does an email, an external ID or the ID at a provider begin with it. User IDs and addresses are found whole.'}
       </p>
       <p class="choices-line">
+        {!removed && <a href={href({ q: null, part: query['q'] ?? null })}>Look inside of emails and IDs</a>}
         {!removed && <a href={href({ removed: '1' })}>Look among removed users</a>}
         <a href={all}>Show all users</a>
       </p>
