@@ -104,18 +104,23 @@ test('the documents end: each has a maximal number of words, and all of them tog
   const mostOf = (path: string): number => {
     if (path === 'decisions/README.md') return 400;
     if (path.startsWith('decisions/')) return 300;
-    return { 'benchmarks.md': 3_500, 'operating.md': 5_200 }[path] ?? Number.POSITIVE_INFINITY;
+    return { 'benchmarks.md': 3_500, 'operating.md': 3_450 }[path] ?? Number.POSITIVE_INFINITY;
   };
   expect(pages.filter(({ path, words }) => words > mostOf(path))).toEqual([]);
   expect(pages.filter(({ path }) => mostOf(path) <= 300).length).toBeGreaterThan(30);
   // What is generated, and the contract, are to look up.
   const read = pages.filter(({ path }) => !['configuration.md', 'errors.md', 'spec.md'].includes(path));
   expect(read.length).toBe(pages.length - 3);
-  expect(read.reduce((sum, { words }) => sum + words, 0)).toBeLessThanOrEqual(35_800);
+  expect(read.reduce((sum, { words }) => sum + words, 0)).toBeLessThanOrEqual(34_800);
   const readme = readFileSync(join(ROOT, 'README.md'), 'utf8').trim().split(/\s+/).length;
-  const forCallers = ['README.md', 'rest.md', 'graphql.md', 'client.md', 'errors.md', 'changes.md'];
-  const ofCallers = pages.filter(({ path }) => forCallers.includes(path));
-  expect(ofCallers.reduce((sum, { words }) => sum + words, readme)).toBeLessThanOrEqual(7_900);
+  const wordsFor = (...paths: string[]) =>
+    pages.reduce((sum, { path, words }) => (paths.includes(path) ? sum + words : sum), readme);
+  expect(wordsFor('README.md', 'rest.md', 'graphql.md', 'client.md', 'errors.md', 'changes.md')).toBeLessThanOrEqual(
+    7_900,
+  );
+  // Of an operator, as docs/README.md says; the other pages of that row are to look up.
+  const ofOperators = ['guarantees', 'operating', 'disaster', 'dashboard', 'scaling', 'moving', 'deploy/README'];
+  expect(wordsFor(...ofOperators.map((name) => `${name}.md`))).toBeLessThanOrEqual(9_000);
 });
 
 test('every link to a heading of a page leads to one, also from the source and from errors', () => {
