@@ -127,20 +127,20 @@ export const DECLARATIONS = {
     ...url('postgres', 'postgresql'),
     default: null,
     absent: '`DATABASE_URL`',
-    does: 'The same database without the connection pooler that `DATABASE_URL` leads to. Commands, migrations, vacuuming, the feed of changes and notices of revoked secrets use it. Behind a pooler of transactions it must be set.',
+    does: 'The same database without the connection pooler that `DATABASE_URL` leads to. Commands and up to four connections of a process use it. Behind a pooler of transactions it must be set.',
     secret: true,
   },
   DATABASE_REPLICA_URL: {
     ...url('postgres', 'postgresql'),
     default: null,
     absent: 'lists are read at `DATABASE_URL`',
-    does: 'A standby of the same database. Lists, counts, exports, audit trails and pages of changes are read there while it answers and is not too far behind, and otherwise at `DATABASE_URL`.',
+    does: 'A standby of the same database. Lists, counts, exports, audit trails and pages of changes are read there while it keeps up.',
     secret: true,
   },
   DATABASE_REPLICA_MAX_LAG_MS: {
     ...wholeNumber(500, 300_000),
     default: '1000',
-    does: 'How far the standby may be behind, in milliseconds. A standby that is further behind is not used. At most half of `REQUEST_TIMEOUT_MS`.',
+    does: 'How far the standby may be behind, in milliseconds. Beyond that it is not used. At most half of `REQUEST_TIMEOUT_MS`.',
   },
   EMBEDDED: {
     ...switchValue,
@@ -156,7 +156,7 @@ export const DECLARATIONS = {
   DATABASE_POOL_SIZE: {
     ...wholeNumber(1, 1000),
     default: '10',
-    does: 'How many PostgreSQL connections a process has. They stay open. It also opens up to three connections to `DATABASE_DIRECT_URL`: one listens for revoked secrets, one publishes changes, and one sometimes vacuums. With `DATABASE_REPLICA_URL`, there is one more, and the same number plus one to the standby.',
+    does: 'How many PostgreSQL connections a process has. It opens up to three more to `DATABASE_DIRECT_URL`. With `DATABASE_REPLICA_URL`, there is one more, and the same number plus one to the standby.',
   },
   DATABASE_POOL_TIMEOUT_MS: {
     ...wholeNumber(100, 600_000),
