@@ -97,11 +97,6 @@ export function Audit({ appId }: { appId: string }) {
               Who did it is written as in the list: <code>operator:ada</code>, or the label of a secret.{' '}
             </>
           )}
-          {isFiltered && (
-            <a href={href({ ...FIRST_PAGE, actor: null, action: null, userId: null, since: null, until: null })}>
-              Show everything
-            </a>
-          )}
         </Empty>
       }
     />

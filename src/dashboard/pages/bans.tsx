@@ -2,7 +2,7 @@ import { useSignal } from '@preact/signals';
 import { type GivenTerms, givenTerms, TermsFields, Until, useTerms } from './ban-terms.js';
 import { FilterForm, FilterInput, FormDialog, IdentityFields } from './form.js';
 import { graphql, may, send, useQuery } from './graphql.js';
-import { FIRST_PAGE, paths, useUrlState } from './location.js';
+import { paths, useUrlState } from './location.js';
 import { Button, Empty, Time } from './parts.js';
 import { command } from './recipes.js';
 import { ListScreen } from './screen.js';
@@ -33,7 +33,7 @@ const UNBAN = graphql(`
 
 /** The identities whose logins are refused. */
 export function Bans({ appId }: { appId: string }) {
-  const { query: url, href } = useUrlState();
+  const url = useUrlState().query;
   const { search = null, after = null } = url;
   const query = useQuery(BANS, { appId, search, after });
   return (
@@ -87,9 +87,7 @@ export function Bans({ appId }: { appId: string }) {
       }
       empty={
         search ? (
-          <Empty title="No ban matches.">
-            <a href={href({ ...FIRST_PAGE, search: null })}>Show all bans</a>
-          </Empty>
+          <Empty title="No ban matches." />
         ) : (
           <Empty title="Nothing is banned.">Ban a user on its page, or an identity that has no user here.</Empty>
         )

@@ -147,7 +147,7 @@ export function FilterForm({ names, children, more }: FilterFormProps) {
         {counted('Filter')}
       </button>
       {children}
-      {more && <Menu name={counted('More filters')}>{more}</Menu>}
+      {more && <Menu name={counted('Filters')}>{more}</Menu>}
       {set.length > 0 && (
         <Button
           label="Clear"

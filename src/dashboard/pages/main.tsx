@@ -8,10 +8,9 @@ import { me } from './graphql.js';
 import { paths, ROUTED } from './location.js';
 import { Operators, Sessions } from './operators.js';
 import { Overview } from './overview.js';
-import { Empty } from './parts.js';
 import { Passkeys } from './passkeys.js';
 import { Projects } from './projects.js';
-import { Header, ProjectFrame } from './screen.js';
+import { Missing, ProjectFrame } from './screen.js';
 import { Secrets } from './secrets.js';
 import { Settings } from './settings.js';
 import { Shell } from './shell.js';
@@ -51,16 +50,11 @@ const SCREENS = {
   '/dashboard/:appId/settings': inProject(Settings),
 };
 
-function Unknown() {
-  return (
-    <>
-      <Header title="No such page" />
-      <Empty title="Nothing is at this address.">
-        <a href={paths.projects}>Go to the projects</a>
-      </Empty>
-    </>
-  );
-}
+const Unknown = () => (
+  <Missing title="No such page" says="Nothing is at this address.">
+    <a href={paths.projects}>Go to the projects</a>
+  </Missing>
+);
 
 /** The focus follows to the new screen, so that a screen reader goes on there; not while one types into the search. */
 function focusScreen(): void {

@@ -36,12 +36,9 @@ export function ProjectFrame({ appId, children }: { appId: string; children: Com
   if (!project && loading) return <Loading />;
   if (!project)
     return (
-      <>
-        <Header title="No such project" />
-        <Empty title="No project has this App ID.">
-          It may have been deleted, or you may not see it. <a href={paths.projects}>Go to the projects</a>
-        </Empty>
-      </>
+      <Missing title="No such project" says="No project has this App ID.">
+        It may have been deleted, or you may not see it. <a href={paths.projects}>Go to the projects</a>
+      </Missing>
     );
   return (
     <>
@@ -117,15 +114,26 @@ export function Header({ title, note, recipe, children, more }: HeaderProps) {
   );
 }
 
-/** Instead of a screen that another operator sees. */
-export function NotAllowed({ title, to }: { title: string; to: string }) {
+interface MissingProps {
+  readonly title: string;
+  readonly says: string;
+  readonly children?: ComponentChildren;
+}
+
+/** Instead of a screen: why there is none, and where to go. */
+export function Missing({ title, says, children }: MissingProps) {
   return (
     <>
       <Header title={title} />
-      <Empty title={`Only an ${to} of all projects sees the ${title.toLowerCase()}.`} />
+      <Empty title={says}>{children}</Empty>
     </>
   );
 }
+
+/** Instead of a screen that another operator sees. */
+export const NotAllowed = ({ title, to }: { title: string; to: string }) => (
+  <Missing title={title} says={`Only an ${to} of all projects sees the ${title.toLowerCase()}.`} />
+);
 
 interface ListScreenProps<Row> extends Omit<HeaderProps, 'title' | 'children'>, Omit<ListProps<Row>, 'caption'> {
   readonly title: string;

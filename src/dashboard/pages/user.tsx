@@ -7,9 +7,9 @@ import { Failure, graphql, may, type ResultOf, send, useQuery } from './graphql.
 import { Accounts, IDENTITIES, Identities } from './identities.js';
 import { paths } from './location.js';
 import { MergeUser } from './merge-users.js';
-import { Button, Copy, CopyValue, Empty, Fact, State, Swatch, Time, Value } from './parts.js';
+import { Button, Copy, CopyValue, Fact, State, Swatch, Time, Value } from './parts.js';
 import { command } from './recipes.js';
-import { Header, useTitle } from './screen.js';
+import { Header, Missing, useTitle } from './screen.js';
 import { Answer } from './table.js';
 import { type UserChanges, updateRecipe, userRecipe } from './user-recipes.js';
 import { namesOf } from './user-table.js';
@@ -53,24 +53,15 @@ export function User({ appId, id }: { appId: string; id: string }) {
             {known.user ? (
               <Known appId={appId} user={known.user} />
             ) : (
-              <Unknown appId={appId} id={id} trail={known.audit.nodes.length} />
+              <Missing title={`User ${id}`} says="This project has no user with this ID.">
+                {known.audit.nodes.length > 0 && 'It was erased; its audit trail remains. '}
+                <a href={paths.project(appId, 'users')}>Show all users</a>
+              </Missing>
             )}
             <Timeline appId={appId} id={id} known={known} />
           </>
         )}
       </Answer>
-    </>
-  );
-}
-
-function Unknown({ appId, id, trail }: { appId: string; id: string; trail: number }) {
-  return (
-    <>
-      <Header title={`User ${id}`} />
-      <Empty title="This project has no user with this ID.">
-        {trail > 0 && 'It was erased; its audit trail remains. '}
-        <a href={paths.project(appId, 'users')}>Show all users</a>
-      </Empty>
     </>
   );
 }

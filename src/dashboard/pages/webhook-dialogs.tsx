@@ -5,7 +5,7 @@ import { closeDialog, Dialog, openDialog } from './dialog.js';
 import { Choices, FormDialog, type FormProps, TextField } from './form.js';
 import { graphql, type ResultOf, send, type VariablesOf } from './graphql.js';
 import { paths } from './location.js';
-import { Badge, Button, CopyBlock, CopyCode, Value } from './parts.js';
+import { Badge, Button, CopyCode, Value } from './parts.js';
 import { command } from './recipes.js';
 import { useOverlap } from './secrets.js';
 
@@ -128,26 +128,10 @@ function WebhookFields({ url, description, types, setTypes }: Fields) {
       />
       <TextField label="Description" hint="For people." text={description} name="description" maxLength={200} />
       <Choices legend="It gets" options={TYPES} isCode chosen={types} onChange={setTypes} />
-      <OnYourMachine />
+      <a href="/docs/changes#webhooks" target="_blank" rel="noreferrer">
+        Try it on your own machine
+      </a>
     </>
-  );
-}
-
-/** Explains how to try a webhook without a public host. */
-function OnYourMachine() {
-  return (
-    <details>
-      <summary>Try it on your own machine</summary>
-      <p class="note">
-        Run the service there with <code>WEBHOOKS_ALLOW_PRIVATE=on</code>, without which it sends to public hosts only,
-        and over https. Start a receiver, and add <code>http://127.0.0.1:8080/</code>:
-      </p>
-      <CopyBlock
-        name="Receiver"
-        what="the command"
-        text="npm i standardwebhooks && WEBHOOK_SECRET=whsec_… PORT=8080 node docs/examples/receiver.mjs"
-      />
-    </details>
   );
 }
 

@@ -6,7 +6,7 @@ import { graphql, may, type ResultOf, refresh, useQuery } from './graphql.js';
 import { paths, useUrlState } from './location.js';
 import { Badge, Button, Copy, CopyBlock, CopyCode, Empty, Fact, Segments, Time, Value } from './parts.js';
 import { command } from './recipes.js';
-import { Header, useTitle } from './screen.js';
+import { Header, Missing, useTitle } from './screen.js';
 import { Answer, Table } from './table.js';
 import {
   EditWebhook,
@@ -53,19 +53,16 @@ export function Webhook({ appId, id }: { appId: string; id: string }) {
         <a href={paths.project(appId, 'webhooks')}>Webhooks</a> / #{id}
       </p>
       <Answer query={query} data={query.data?.project}>
-        {({ webhook }) => (webhook ? <Known appId={appId} webhook={webhook} /> : <Unknown appId={appId} id={id} />)}
+        {({ webhook }) =>
+          webhook ? (
+            <Known appId={appId} webhook={webhook} />
+          ) : (
+            <Missing title={`Webhook ${id}`} says="This project has no webhook with this ID.">
+              <a href={paths.project(appId, 'webhooks')}>Show all webhooks</a>
+            </Missing>
+          )
+        }
       </Answer>
-    </>
-  );
-}
-
-function Unknown({ appId, id }: { appId: string; id: string }) {
-  return (
-    <>
-      <Header title={`Webhook ${id}`} />
-      <Empty title="This project has no webhook with this ID.">
-        <a href={paths.project(appId, 'webhooks')}>Show all webhooks</a>
-      </Empty>
     </>
   );
 }
