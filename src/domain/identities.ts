@@ -197,7 +197,7 @@ const PARTS = {
   identity: parseIdentity,
   email: ({ email }: ProfileInput) => (email == null ? null : requireEmail('email', email)),
   address: ({ wallet }: ProfileInput) => (wallet == null ? null : requireAddress('wallet', wallet)),
-  metadata: ({ metadata }: ProfileInput) => parseMetadata('metadata', metadata),
+  metadata: ({ metadata }: ProfileInput) => (metadata == null ? null : parseMetadata('metadata', metadata)),
   externalId: ({ externalId }: ProfileInput, spelling: Spelling) =>
     externalId == null ? null : requireExternalId(spelling('external_id'), externalId),
   accounts: parseAccounts,
@@ -295,7 +295,7 @@ export function parseUserChanges(
   const [loginEmail, id, json] = readAll(
     () => (email == null ? email : requireEmail('email', email)),
     () => (externalId == null ? externalId : requireExternalId(spelling('external_id'), externalId)),
-    () => parseMetadata('metadata', metadata),
+    () => (metadata == null ? null : parseMetadata('metadata', metadata)),
   );
   return {
     ...(loginEmail !== undefined && { loginEmail }),
@@ -338,6 +338,7 @@ type GivenAddress = Address & Pick<AccountInput, 'walletType'>;
 
 function parseAccounts({ accounts }: ProfileInput, spelling: Spelling): GivenAddress[] {
   const inputs = accounts ?? [];
+  if (inputs.length === 0) return [];
   if (inputs.length > MAX_ACCOUNTS)
     throw new AppError('BAD_USER_INPUT', `accounts: got ${inputs.length}, expected at most ${MAX_ACCOUNTS}.`);
   const keys = new Map<string, number>();

@@ -5,9 +5,8 @@ import { atMost, isTooLong } from './input-limits.js';
 
 const FORM = `a JSON object of ${atMost('metadata')}`;
 
-/** Metadata as JSON text; null where there is none. BAD_USER_INPUT for another value, or what the database would not give back as it was. */
-export function parseMetadata(name: string, value: unknown): string | null {
-  if (value === null || value === undefined) return null;
+/** Metadata as JSON text. BAD_USER_INPUT for another value, or what the database would not give back as it was. */
+export function parseMetadata(name: string, value: unknown): string {
   if (typeof value !== 'object' || Array.isArray(value)) throw badInput(name, value, FORM);
   const text = JSON.stringify(value, (key, item) => {
     if (!isKept(key) || !isKept(item))
