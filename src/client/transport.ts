@@ -91,6 +91,8 @@ export function createTransport(options: ClientOptions) {
 export function documentOf<Name extends keyof Operations>(name: Name, given: Operations[Name]['given']): string {
   const { kind, path, given: types, fields } = OPERATIONS[name];
   const names = Object.entries(given).flatMap(([argument, value]) => (value === undefined ? [] : [argument]));
+  const unknown = names.find((argument) => !(argument in types));
+  if (unknown !== undefined) throw badInput(unknown, `one of ${Object.keys(types).join(', ')}`);
   if (names.length === 0) return `${kind}{${path}${fields}}`;
   const variables = names.map((argument) => `$${argument}:${types[argument]}`).join();
   return `${kind}(${variables}){${path}(${names.map((argument) => `${argument}:$${argument}`).join()})${fields}}`;

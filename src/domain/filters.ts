@@ -137,6 +137,10 @@ export const userIds = (name: string) =>
     .meta({
       description: `At most ${MAX_IDS} user IDs, separated by commas; the parameter may also be repeated.`,
       maxLength: INPUT_LIMITS.ids.max,
+      anyOf: [
+        { type: 'array', items: { type: 'integer', minimum: 1 } },
+        { type: 'string', pattern: '^\\d+(,\\d+)*$' },
+      ],
       example: '42,43',
     });
 

@@ -132,8 +132,8 @@ export function readableText<Value>(
 const USER_ID = /^0*[1-9][0-9]*$/;
 
 /** A user id as digits. A number larger than any id finds no user; its first digits are enough to see that it is too large. */
-export function userId(name: string) {
-  const error = says(name, 'decimal digits, 1 and up');
+export function userId(name: string, form = 'decimal digits, 1 and up') {
+  const error = says(name, form);
   return z
     .string({ error })
     .regex(USER_ID, { error })

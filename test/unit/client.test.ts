@@ -315,6 +315,7 @@ describe('what was lost is refused, and not sent', () => {
     ['userId', () => client.wallets.verifyMany([{ address: '0x', userId: lost }]).next()],
     ['after', () => client.changes.follow({ after: lost, handle: () => 0, save: () => 0 })],
     ['after', () => client.changes.copy({ after: '' } as never)],
+    ['pag', () => client.users.page({ pag: 3 } as never)],
   ])('%s', async (argument, work) => {
     const error = await Promise.resolve(work()).catch((failure) => failure);
     expect(error).toMatchObject({ code: 'BAD_USER_INPUT', argument });

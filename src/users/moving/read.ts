@@ -191,7 +191,7 @@ function readCsv(text: string, texts: AsyncGenerator<string>, encoding: string, 
     throw wrongFile(`This is no JSON, and no CSV of at most ${MAX_COLUMNS} columns. ${expected(system)}`);
   const isTitled = system.columns === undefined && !isOfUser(cells);
   if (!isTitled && system.columns === undefined)
-    throw wrongFile('The first line of this CSV is of a person: it needs a line of titles before it.');
+    throw wrongFile('The first line of this CSV has values: it needs a line of titles before it.');
   const named = isTitled ? cells.map(fieldNamed) : (system.columns ?? []);
   const titles = cells.map((_, place) => named[place] || `column ${place + 1}`);
   if (isTitled) system.checkTitles?.(titles);
