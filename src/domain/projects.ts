@@ -203,7 +203,7 @@ export interface AuditFilter {
 /** Each action as a reader has it: someone … */
 export const AUDIT_WORDS: Readonly<Record<AuditAction, string>> = {
   remove: 'removed a user',
-  ban: 'banned an identity',
+  ban: 'banned a user or an identity',
   unban: 'ended a ban',
   import: 'imported users',
   purge: 'purged removed users',

@@ -172,7 +172,7 @@ describe.skipIf(!hasBrowser)('on the page of a user', () => {
         (words) => !words.startsWith('logged in last by email ada'),
       );
     const links = ['logged in last by google g-1', 'linked an identity', 'registered'];
-    const bans = ['restored a user', 'removed a user', 'ended a ban', 'banned an identity'];
+    const bans = ['restored a user', 'removed a user', 'ended a ban', 'banned a user or an identity'];
     expect(await shown()).toEqual(['merged two users', 'logged in: the last of 4 logins', ...bans, ...links]);
     await visit(app, page, `/${project.appId}/users/${other}`);
     expect(await shown()).toEqual([`was merged into user ${id}`, 'registered']);

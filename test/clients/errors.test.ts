@@ -97,7 +97,7 @@ describe('rest.py of docs/errors.md', () => {
 
   test('does not repeat a change without a key', async () => {
     const code = await readFile(join(folder, 'rest.py'), 'utf8');
-    await writeFile(join(folder, 'keyless.py'), code.replace(/\{"idempotency-key": .*?\}/, '{}'));
+    await writeFile(join(folder, 'keyless.py'), code.replace(/\{"Idempotency-Key": .*?\}/, '{}'));
     for (const mishap of [0, 500]) {
       mishaps = [[mishap]];
       expect((await runProgram('keyless.py')).stderr).toMatch(/Remote end closed|RuntimeError/);
