@@ -16,8 +16,8 @@ import { builder, networkEnum, SURCHARGES, walletTypeEnum } from './builder.js';
 import { orNull, required, valuesOf } from './shared.js';
 
 // As in REST, null is an error and never "not pinned": it is what a caller sends who has lost the id.
-const requiredUserId = userId('userId', 'decimal digits, 1 and up, or to be left out for any user');
-const pinnedUserId = requiredUserId.optional();
+const requiredUserId = userId('userId');
+const pinnedUserId = userId('userId', 'decimal digits, 1 and up, or to be left out for any user').optional();
 
 /** The fields of the owner of an address; `isOfVerdict`: they say that they are null unless the wallet is verified. */
 function ownerFields(

