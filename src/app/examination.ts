@@ -66,9 +66,9 @@ async function checkRestores({ changes }: Services): Promise<Outcome> {
 /** What an operator has to look through: nothing tells what was done in the time that is lost. */
 function describeRevived(revived: Awaited<ReturnType<Services['changes']['findRevived']>>): string {
   const { lastAct, secrets, secretNames, operators, operatorNames, bans } = revived;
-  const named = (count: number, noun: string, names: string | null) => {
-    const more = count > (names?.split(', ').length ?? 0) ? ', …' : '';
-    return `${counted(count, noun)}${names === null ? '' : ` (${names}${more})`}`;
+  const named = (count: number, noun: string, names: readonly string[]) => {
+    const shown = [...names, ...(count > names.length ? ['…'] : [])].join(', ');
+    return `${counted(count, noun)}${shown && ` (${shown})`}`;
   };
   const last = lastAct === null ? 'it knows no act from before' : `the last act that it knows is ${lastAct}`;
   return `${last}. What was ended later is valid again, what was added later is gone: look through ${named(secrets, 'secret', secretNames)}, ${named(operators, 'operator', operatorNames)} and ${counted(bans, 'ban')}`;

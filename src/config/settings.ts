@@ -318,7 +318,7 @@ export const DECLARATIONS = {
     ...text('a hostname or IP address'),
     default: null,
     absent: '`HOST`',
-    does: 'The address on which the metrics listen, so that `HOST` can be loopback behind a proxy while Prometheus is on another machine. Whoever reaches it sees App IDs, and no user.',
+    does: 'The address that serves the metrics, such as one that only Prometheus can reach. Metrics name App IDs, and no user.',
   },
   OTEL_EXPORTER_OTLP_ENDPOINT: {
     ...url('http', 'https'),

@@ -260,9 +260,9 @@ export interface Revived {
   /** The last act of an operator or of a backend that the database knows from before, as a sentence's end. Null if there is none. */
   readonly lastAct: string | null;
   readonly secrets: number;
-  readonly secretNames: string | null;
+  readonly secretNames: readonly string[];
   readonly operators: number;
-  readonly operatorNames: string | null;
+  readonly operatorNames: readonly string[];
   readonly bans: number;
 }
 
@@ -292,9 +292,9 @@ export async function findRevived(db: Queryable): Promise<Revived> {
     SELECT
       (SELECT format('%s by %s%s at %s', action, actor, place, to_char(at, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) FROM acts ORDER BY at DESC LIMIT 1) AS "lastAct",
       (SELECT count(*)::int FROM secrets) AS secrets,
-      (SELECT string_agg(name, ', ') FROM (SELECT name FROM secrets ORDER BY created_at DESC LIMIT ${NAMED}::int) s) AS "secretNames",
+      ARRAY(SELECT name FROM secrets ORDER BY created_at DESC LIMIT ${NAMED}::int) AS "secretNames",
       (SELECT count(*)::int FROM people) AS operators,
-      (SELECT string_agg(name, ', ') FROM (SELECT name FROM people ORDER BY created_at DESC LIMIT ${NAMED}::int) o) AS "operatorNames",
+      ARRAY(SELECT name FROM people ORDER BY created_at DESC LIMIT ${NAMED}::int) AS "operatorNames",
       (SELECT count(*)::int FROM restore JOIN bans b ON b.created_at <= restore.at) AS bans`);
   return row as Revived;
 }

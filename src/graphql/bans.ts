@@ -1,3 +1,4 @@
+import type { z } from 'zod';
 import type { Services } from '../context.js';
 import { type Ban, type ListedBan, parseBanTerms } from '../domain/bans.js';
 import { banCursor, banCursorOf, cursorForm, PAGE_SIZE, type Position } from '../domain/filters.js';
@@ -65,13 +66,17 @@ const banConnectionType = connectionType<ShownBan>(banType, (ban) => banCursorOf
 
 const afterCursor = banCursor('after');
 
-/** The place that a cursor names. One that does not name its list may be of users: then it is refused. BAD_USER_INPUT. */
-async function readPlace(after: string, scope: ProjectScope, { users }: Pick<Services, 'users'>): Promise<Position> {
-  const { list, ...place } = parse(afterCursor, after);
+/** The place that a cursor, read from `text`, names. One that does not name its list may be of users: then it is refused. BAD_USER_INPUT. */
+async function readPlace(
+  { list, ...place }: z.output<typeof afterCursor>,
+  text: unknown,
+  scope: ProjectScope,
+  { users }: Pick<Services, 'users'>,
+): Promise<Position> {
   if (list !== null) return place;
   const user = await users.findUser(scope, BigInt(place.id), { withAccounts: false });
   if (user === null || Date.parse(user.createdAt) !== place.createdAt.getTime()) return place;
-  throw badInput('after', after, cursorForm('bans'));
+  throw badInput('after', text, cursorForm('bans'));
 }
 
 builder.queryField('bans', (t) =>
@@ -88,11 +93,11 @@ builder.queryField('bans', (t) =>
       rows: { of: ['first'], otherwise: PAGE_SIZE.default, atMost: PAGE_SIZE.max },
     }),
     resolve: async (_root, { first, after }, { scope, services }, info) => {
-      const [limit] = readAll(
+      const [limit, cursor] = readAll(
         () => readNumber('first', first, PAGE_SIZE.max),
-        () => after != null && parse(afterCursor, after),
+        () => (after == null ? null : parse(afterCursor, after)),
       );
-      const place = after == null ? null : await readPlace(after, scope, services);
+      const place = cursor && (await readPlace(cursor, after, scope, services));
       const { bans, hasMore } = await services.bans.readBans(scope, { after: place, limit });
       const page = { nodes: bans, hasNextPage: hasMore, hasPreviousPage: after != null };
       if (!selects(info, 'Ban.user')) return page;

@@ -227,11 +227,11 @@ builder.queryFields((t) => ({
       rows: { of: ['first'], otherwise: PAGE_SIZE.default, atMost: MOST_BY_PREFIX },
     }),
     resolve: (_root, { prefix, first }, { scope, services }, info) => {
-      const [limit] = readAll(
+      const [limit, beginning] = readAll(
         () => readNumber('first', first, MOST_BY_PREFIX),
         () => parsePrefix('prefix', prefix),
       );
-      return services.users.findPrefix(scope, prefix, { limit, ...partsOf(info) });
+      return services.users.findPrefix(scope, beginning, { limit, ...partsOf(info) });
     },
   }),
   findUser: t.field({

@@ -3,7 +3,7 @@ import type { Database } from '../db/database.js';
 import { oneAtATime } from '../db/one-at-a-time.js';
 import { foldEmail } from '../domain/emails.js';
 import { cursor, cursorOf, MOST_BY_PREFIX } from '../domain/filters.js';
-import { type Identity, isExternalId, parsePrefix, parseValueKey } from '../domain/identities.js';
+import { type Identity, isExternalId, type Prefix, parsePrefix, parseValueKey } from '../domain/identities.js';
 import { isTooLong, LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
 import { parse, parseUserId } from '../domain/parse.js';
 import type { ProjectScope } from '../domain/projects.js';
@@ -217,16 +217,16 @@ export function createLookups(db: Database, { byId, byEmail, byAddress, byIdenti
     },
 
     /**
-     * At most `limit` current users whose login email, identity or external id begins with a text, in alphabetical order. BAD_USER_INPUT.
+     * At most `limit` current users whose login email, identity or external id begins with a text, in alphabetical order.
      * Emails and addresses of Ethereum begin so in any case, other values exactly. Identities of at most METHODS_BY_PREFIX login methods.
      */
     async findPrefix(
       scope: ProjectScope,
-      text: string,
+      prefix: Prefix,
       { limit, withAccounts }: Wanted & { readonly limit: number },
     ): Promise<Beginning<User>> {
       const projectId = scope.projectIdFor('read');
-      return byPrefix({ projectId, ...parsePrefix('prefix', text), limit, withAccounts });
+      return byPrefix({ projectId, ...prefix, limit, withAccounts });
     },
 
     /** These users with all that is known of them. */

@@ -77,15 +77,15 @@ describe('usersByPrefix', () => {
     expect(data.found.users).toMatchObject([{ accounts: [{ network: 'STELLAR' }] }]);
   });
 
-  test('answers many prefixes by one statement', async () => {
+  // On a busy machine, the time of a turn may be over between two fields: the next turn has a batch of its own (engine/compiled.ts).
+  test('answers many prefixes by one statement', { retry: 3 }, async () => {
     const fields = Array.from(
       { length: 10 },
       (_, n) => `u${n}: usersByPrefix(prefix: "user${n}", first: 2) { users { id } }`,
     );
     const { data } = await project.graphql(`{ ${fields.join(' ')} }`);
     expect([data.u4.users.length, data.u5.users.length]).toEqual([2, 0]);
-    // On a busy machine, a document may be executed in two turns.
-    expect([1, 2]).toContain(app.statements.filter((sql) => sql.includes('methods')).length);
+    expect(app.statements.filter((sql) => sql.includes('methods'))).toHaveLength(1);
   });
 
   test('looks at IDs of the first 10 login methods, and says that there may be more', async () => {

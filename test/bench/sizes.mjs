@@ -15,6 +15,7 @@ import pg from 'pg';
 import { parseConfig } from '../../dist/config/config.js';
 import { createContext } from '../../dist/context.js';
 import { syntheticUsers } from '../../dist/users/synthetic-users.js';
+import { rssMiB } from './processes.mjs';
 
 const HELP = `npm run size -- [options]
 
@@ -189,8 +190,7 @@ async function measureLogins(rates, seconds) {
     const all = size / 8_192;
     const met = all * (1 - Math.exp(((-written / reached.logins) * rate * CHECKPOINT_SECONDS) / all));
     const wal = (records / reached.logins) * rate + (met * (pages / written)) / CHECKPOINT_SECONDS;
-    const memory =
-      Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${server.process.pid}/status`, 'utf8'))?.[1]) / 1_024;
+    const memory = rssMiB(server.process.pid);
     print(
       `| ${[USERS, rate, reached.rate.toFixed(0), cores('node'), cores('postgres'), `${memory.toFixed(0)} MiB`, aDay(wal), aDay(each('log') * rate)].join(' | ')} |`,
     );

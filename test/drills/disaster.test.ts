@@ -4,7 +4,7 @@ import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type pg from 'pg';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { Json } from '../support/app.js';
 import { ROOT } from '../support/checkout.js';
 import { type Cluster, createCluster, freePort, hasPostgres, unprivilegedUser } from '../support/cluster.js';
@@ -105,6 +105,7 @@ describe.skipIf(!hasPostgres || !hasProgram(PGBACKREST))('a database that is res
     pgbackrest('check', 'check');
 
     const server = await startServer(settings);
+    onTestFinished(async () => void (await server.stop()));
     await ofProject('webhook', 'add', '--url', receiver.url('/hook'));
     const { id: leaked } = await ofProject('project', 'add-secret', '--label', 'leaked');
     await run('operator', 'add', 'mallory', '--role', 'support');
@@ -135,6 +136,7 @@ describe.skipIf(!hasPostgres || !hasProgram(PGBACKREST))('a database that is res
     await vi.waitUntil(isOver, PATIENCE);
     const sent = receiver.received.length;
     const restored = await startServer(settings);
+    onTestFinished(async () => void (await restored.stop()));
     times['until it answers'] = Math.round((performance.now() - started) / 100) / 10;
     process.stdout.write(`${JSON.stringify({ users: Number(RECOVERY_USERS), seconds: times })}\n`);
 
