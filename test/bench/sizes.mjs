@@ -1,7 +1,7 @@
 /**
  * `npm run size`: the figures that docs/scaling.md reckons with. It starts a PostgreSQL of its own, so that nothing else writes to its log.
  */
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { chownSync, existsSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { Agent, createServer as createHttpServer, request } from 'node:http';
@@ -41,6 +41,8 @@ const CLIENTS = 32;
 const SECONDS = 4;
 /** The default of PostgreSQL. */
 const CHECKPOINT_SECONDS = 300;
+/** What has to stay in memory for a login and a verification to be fast. */
+const LOGIN_INDEXES = ['users_pkey', 'users_identity_key', 'accounts_address_idx', 'accounts_user_address_key'];
 /** The unit of times in /proc. */
 const TICK_MS = 10;
 
@@ -137,6 +139,9 @@ async function measureLogins(rates, seconds) {
   userdir('seed', '--project', appId, '--users', String(USERS));
   await client.query('VACUUM (ANALYZE)');
   const { size } = await row('SELECT pg_database_size(current_database())::float8 AS size');
+  const { hot } = await row(
+    `SELECT sum(pg_relation_size(indexrelid))::float8 AS hot FROM pg_stat_user_indexes WHERE indexrelname IN (${LOGIN_INDEXES.map((name) => `'${name}'`)})`,
+  );
   const { rows: known } = await client.query(
     'SELECT auth_method AS "authMethod", auth_value AS "authValue" FROM users ORDER BY id DESC LIMIT 100000',
   );
@@ -157,12 +162,12 @@ async function measureLogins(rates, seconds) {
     await send('POST', '/server/wallets/verify', body);
   };
   print(
-    `${USERS} users, ${gib(size)} GiB${extras.length > 0 ? `, with ${extras.join(', ')}` : ''}, PostgreSQL ${(await row('SHOW server_version')).server_version}, Node ${process.version}\n`,
+    `${USERS} users, ${gib(size)} GiB, ${gib(hot)} of them indexes that a login reads${extras.length > 0 ? `, with ${extras.join(', ')}` : ''}, PostgreSQL ${(await row('SHOW server_version')).server_version}, Node ${process.version}\n`,
   );
   print(
-    '| users | logins/s | reached | cores of Node.js | of PostgreSQL | memory of Node.js | WAL a day | log a day |',
+    '| users | logins/s | reached | cores of Node.js | of PostgreSQL | memory of Node.js | of PostgreSQL | disk of PostgreSQL | WAL a day | log a day |',
   );
-  print('|---:|---:|---:|---:|---:|---:|---:|---:|');
+  print('|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|');
   for (const rate of rates) {
     await keepRate(login, rate, 3);
     await client.query('CHECKPOINT');
@@ -181,18 +186,18 @@ async function measureLogins(rates, seconds) {
     const aDay = (bytes) => `${gib(bytes * 86_400)} GiB`;
     // Each page is written whole once after a checkpoint: so many logins, of which each writes some pages, meet so many of all pages.
     const args = ['-p', join(data, 'pg_wal'), '-s', before.place, '-e', after.place, '--stats'];
-    const total = execFileSync(join(bin, 'pg_waldump'), args, {
-      encoding: 'utf8',
-      stdio: ['ignore', 'pipe', 'ignore'],
-    });
+    // It fails where the last record is not whole yet; it has counted all before.
+    const total = spawnSync(join(bin, 'pg_waldump'), args, { encoding: 'utf8' }).stdout;
     const [records, pages] = [.../^Total +\d+ +(\d+) \[.*?\] +(\d+) /m.exec(total)].slice(1).map(Number);
     const written = (after.pages - before.pages) / 8_192;
     const all = size / 8_192;
     const met = all * (1 - Math.exp(((-written / reached.logins) * rate * CHECKPOINT_SECONDS) / all));
     const wal = (records / reached.logins) * rate + (met * (pages / written)) / CHECKPOINT_SECONDS;
-    const memory = rssMiB(server.process.pid);
+    const memory = [rssMiB(server.process.pid), pssMiB(postmaster.pid)].map((mib) => `${mib.toFixed(0)} MiB`);
+    // PostgreSQL keeps the WAL of two checkpoints.
+    const disk = `${gib(size + 2 * CHECKPOINT_SECONDS * wal)} GiB`;
     print(
-      `| ${[USERS, rate, reached.rate.toFixed(0), cores('node'), cores('postgres'), `${memory.toFixed(0)} MiB`, aDay(wal), aDay(each('log') * rate)].join(' | ')} |`,
+      `| ${[USERS, rate, reached.rate.toFixed(0), cores('node'), cores('postgres'), ...memory, disk, aDay(wal), aDay(each('log') * rate)].join(' | ')} |`,
     );
   }
   const folder = mkdtempSync(join(tmpdir(), 'userdir-dump-'));
@@ -275,14 +280,23 @@ async function printSizes(row, counts, state) {
 /** CPU in microseconds and WAL in bytes, since the start. */
 async function sample(row, nodePid, postmasterPid) {
   const { wal, fpi } = await row('SELECT wal_bytes::float8 AS wal, wal_fpi::float8 AS fpi FROM pg_stat_wal');
+  return { wal, pages: fpi * 8_192, node: cpuOf(nodePid), postgres: sumOf(postmasterPid, cpuOf) };
+}
+
+/** The sum over the processes of PostgreSQL. */
+function sumOf(postmasterPid, ofProcess) {
   const children = execFileSync('ps', ['-o', 'pid=', '--ppid', String(postmasterPid)], { encoding: 'utf8' });
-  const pids = children.trim().split(/\s+/).map(Number);
-  return {
-    wal,
-    pages: fpi * 8_192,
-    node: cpuOf(nodePid),
-    postgres: pids.reduce((sum, pid) => sum + cpuOf(pid), cpuOf(postmasterPid)),
-  };
+  const pids = [postmasterPid, ...children.trim().split(/\s+/).map(Number)];
+  return pids.reduce((sum, pid) => sum + ofProcess(pid), 0);
+}
+
+/** The memory of PostgreSQL. What its processes share counts once. */
+function pssMiB(postmasterPid) {
+  return sumOf(postmasterPid, (pid) => {
+    // A process may have ended since it was listed.
+    if (!existsSync(`/proc/${pid}/smaps_rollup`)) return 0;
+    return Number(/^Pss: +(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8'))[1]) / 1_024;
+  });
 }
 
 function cpuOf(pid) {
