@@ -59,6 +59,12 @@ export class ProjectOption extends Option {
 export const projectOption = () => new ProjectOption('the App ID of the project', true);
 export const projectOrAllOption = (description: string) => new ProjectOption(description, false);
 
+/** An identity. Without --method there is none. */
+export const identityOptions = () => [
+  option('--method <METHOD>', 'with --value: email, passkey, wallet, or the name of a social provider'),
+  option('--value <VALUE>', 'the login email, the address, or the ID at the provider or of the passkey'),
+];
+
 /** How long an old secret is good beside its successor. */
 export const overlapOption = (description: string, withoutOverlap: string) =>
   option('--overlap <TIME>', description, parseDuration).default(0, withoutOverlap);

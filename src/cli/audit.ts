@@ -27,15 +27,11 @@ export function addAuditCommand(program: Command, { rows }: CommandContext): voi
       user_id: user_id === null ? null : Number(user_id),
       details: JSON.parse(details),
     }),
-    head: ['At', 'Actor', 'Action', 'User', 'Details', 'Request'],
-    cells: ({ at, actor, action, user_id, details, request_id }) => [
-      at,
-      actor,
-      action,
-      user_id ?? '',
-      JSON.stringify(details),
-      request_id ?? '',
-    ],
+    columns: {
+      ...({ At: 'at', Actor: 'actor', Action: 'action', User: 'user_id' } as const),
+      Details: ({ details }) => JSON.stringify(details),
+      Request: 'request_id',
+    },
     none: 'The audit trail has no entries.',
   });
 }

@@ -1,15 +1,14 @@
 import type { Command } from 'commander';
 import { graphql } from '../dashboard/documents.js';
 import { AppError, type ErrorCode } from '../errors.js';
-import { option, pageOptions, projectOption, userIdArgument } from './arguments.js';
+import { identityOptions, option, pageOptions, projectOption, userIdArgument } from './arguments.js';
 import type { CommandContext } from './rows.js';
 import { tellState } from './terminal.js';
 
 const whom = [
   userIdArgument('a user, with all identities: those of now, and those that are linked later', '[USER_ID]'),
   projectOption(),
-  option('--method <METHOD>', 'with --value, one identity: email, passkey, wallet, or the name of a social provider'),
-  option('--value <VALUE>', 'the login email, the address, or the ID at the provider'),
+  ...identityOptions(),
 ];
 
 /** Whom to ban: a user, or an identity. */
@@ -105,14 +104,8 @@ export function addBanCommands(user: Command, { row, rows }: CommandContext): vo
         }
       }
     }`),
-    row: (ban) => ban,
     things: 'bans',
-    head: ['Method', 'Value', 'Since', 'Until', 'Reason'],
-    cells: ({ auth_method, auth_value, created_at, expires_at, reason }) => [
-      ...[auth_method, auth_value, created_at],
-      expires_at ?? '',
-      reason ?? '',
-    ],
+    columns: { Method: 'auth_method', Value: 'auth_value', Since: 'created_at', Until: 'expires_at', Reason: 'reason' },
     none: 'No identity is banned.',
   });
 }

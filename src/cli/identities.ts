@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { graphql, type ResultOf, type VariablesOf } from '../dashboard/documents.js';
-import { option, projectOption, required, userIdArgument } from './arguments.js';
+import { identityOptions, option, projectOption, userIdArgument } from './arguments.js';
 import type { CommandContext, Tools } from './rows.js';
 import { canAsk, confirm, fields } from './terminal.js';
 
@@ -24,9 +24,6 @@ const linked = ({ id, ...user }: ResultOf<typeof LINKED>) => ({ id: Number(id), 
 const linkedText = ({ id, identities }: ReturnType<typeof linked>) =>
   `User ${id} logs in by ${identities.map(identityText).join(' and by ')}.`;
 
-const METHOD = 'email, passkey, wallet, or the name of a social provider';
-const VALUE = 'the login email, the address, or the ID at the provider or of the passkey';
-
 /** Adds the commands that link identities to users, unlink them, and merge users. */
 export function addIdentityCommands(user: Command, { row, act }: CommandContext): void {
   row(user, {
@@ -39,8 +36,7 @@ export function addIdentityCommands(user: Command, { row, act }: CommandContext)
     takes: [
       userIdArgument(),
       projectOption(),
-      required('--method <METHOD>', METHOD),
-      required('--value <VALUE>', VALUE),
+      ...identityOptions().map((each) => each.makeOptionMandatory()),
       option('--email <EMAIL>', 'the email that the provider reported'),
       option('--email-verified', 'the email was verified'),
       option('--primary', 'make it the primary identity, also one that the user has'),
@@ -69,8 +65,7 @@ export function addIdentityCommands(user: Command, { row, act }: CommandContext)
     takes: [
       userIdArgument(),
       projectOption(),
-      option('--method <METHOD>', METHOD),
-      option('--value <VALUE>', VALUE),
+      ...identityOptions(),
       option('--address <ADDRESS>', 'an account instead, with the identity that logs in by it'),
     ],
     variables(userId, { project, method, value, address }, command) {

@@ -5,7 +5,6 @@ import { OPERATOR_ROLES, type OperatorRole } from '../domain/operators.js';
 import { COMMAND } from '../errors.js';
 import { newestOption, numberArgument, option, required, requireOneOf } from './arguments.js';
 import type { CommandContext, Tools } from './rows.js';
-import { listTable } from './terminal.js';
 
 const OPERATOR = graphql(`fragment OperatorRow on Operator { name role projects { appId } }`);
 
@@ -60,7 +59,7 @@ async function warnWithoutAdmin({ ask, notice }: Tools): Promise<void> {
 }
 
 export function addOperatorCommands(program: Command, context: CommandContext): void {
-  const { row, rows, act } = context;
+  const { row, table, rows, act } = context;
   const parent = program.command('operator').description('say who may use the dashboard, and see what they did there');
   row(parent, {
     name: 'operator add',
@@ -107,7 +106,7 @@ export function addOperatorCommands(program: Command, context: CommandContext): 
     },
     print: ({ name, role, projects }) => `${name} is ${role} ${inWords(projects)}.`,
   });
-  row(parent, {
+  table(parent, {
     name: 'operator list',
     description: 'list the people who may use the dashboard',
     examples: ['operator list', 'operator list --json'],
@@ -116,26 +115,14 @@ export function addOperatorCommands(program: Command, context: CommandContext): 
       `query ListOperators { operators { ...OperatorRow source created_at: createdAt last_seen_at: lastSeenAt } }`,
       [OPERATOR],
     ),
-    pick: (operators) =>
-      operators.map(({ source, created_at, last_seen_at, ...each }) => ({
-        ...operatorJson(each),
-        source,
-        created_at,
-        last_seen_at,
-      })),
-    print: (operators) =>
-      listTable(operators, {
-        head: ['Name', 'Role', 'Projects', 'Source', 'Created', 'Last seen'],
-        cells: ({ name, role, projects, source, ...at }) => [
-          name,
-          role,
-          projects === null ? 'all' : projects.join(', ') || 'none',
-          source,
-          at.created_at,
-          at.last_seen_at ?? 'never',
-        ],
-        none: `There is no operator yet. Add one: ${COMMAND} operator add NAME --role admin`,
-      }),
+    pick: (operators) => operators.map((operator) => ({ ...operator, ...operatorJson(operator) })),
+    columns: {
+      ...({ Name: 'name', Role: 'role' } as const),
+      Projects: ({ projects }) => (projects === null ? 'all' : projects.join(', ') || 'none'),
+      ...({ Source: 'source', Created: 'created_at' } as const),
+      'Last seen': (operator) => operator.last_seen_at ?? 'never',
+    },
+    none: `There is no operator yet. Add one: ${COMMAND} operator add NAME --role admin`,
   });
   act(parent, {
     name: 'operator remove',
@@ -162,14 +149,13 @@ export function addOperatorCommands(program: Command, context: CommandContext): 
       }
     }`),
     row: (entry) => ({ ...entry, id: Number(entry.id), details: JSON.parse(entry.details) }),
-    head: ['At', 'Actor', 'Action', 'Details'],
-    cells: ({ at, actor, action, details }) => [at, actor, action, JSON.stringify(details)],
+    columns: { At: 'at', Actor: 'actor', Action: 'action', Details: ({ details }) => JSON.stringify(details) },
     none: 'The log of the operators has no entries.',
   });
 }
 
-function addPasskeyCommands(parent: Command, { row }: CommandContext): void {
-  row(parent, {
+function addPasskeyCommands(parent: Command, { row, table }: CommandContext): void {
+  table(parent, {
     name: 'operator passkeys',
     description: 'list the passkeys with which operators sign in, of one or of all, the newest first',
     examples: ['operator passkeys', 'operator passkeys ada --json'],
@@ -178,19 +164,11 @@ function addPasskeyCommands(parent: Command, { row }: CommandContext): void {
       passkeys(operator: $name) { id operator name host created_at: createdAt last_used_at: lastUsedAt }
     }`),
     pick: (passkeys) => passkeys.map((passkey) => ({ ...passkey, id: Number(passkey.id) })),
-    print: (passkeys) =>
-      listTable(passkeys, {
-        head: ['ID', 'Operator', 'Name', 'Works at', 'Created', 'Last used'],
-        cells: (each) => [
-          String(each.id),
-          each.operator,
-          each.name,
-          each.host,
-          each.created_at,
-          each.last_used_at ?? 'never',
-        ],
-        none: 'There is no passkey. Operators add theirs in the dashboard.',
-      }),
+    columns: {
+      ...({ ID: 'id', Operator: 'operator', Name: 'name', 'Works at': 'host', Created: 'created_at' } as const),
+      'Last used': (passkey) => passkey.last_used_at ?? 'never',
+    },
+    none: 'There is no passkey. Operators add theirs in the dashboard.',
   });
   row(parent, {
     name: 'operator remove-passkey',
@@ -214,7 +192,6 @@ export function addDashboardCommand(program: Command, { row }: CommandContext): 
     document: graphql(`mutation CreateLink($operator: String) {
       createLoginLink(operator: $operator) { url expires_at: expiresAt }
     }`),
-    pick: (link) => link,
     print: ({ url, expires_at }) => `${url}\n\nIt works once, until ${expires_at}.${hintOf(url)}`,
   });
 }

@@ -13,7 +13,7 @@ import {
   required,
 } from './arguments.js';
 import type { CommandContext, Tools } from './rows.js';
-import { ask, canAsk, confirmNoOverlap, fields, listTable, progressOf, tellState } from './terminal.js';
+import { ask, canAsk, confirmNoOverlap, fields, progressOf, tellState } from './terminal.js';
 
 const PROJECT = graphql(`fragment ProjectRow on Project {
   id name app_id: appId created_at: createdAt disabled_at: disabledAt requests_per_minute: requestsPerMinute total_user: userCount
@@ -56,9 +56,7 @@ export function addProjectCommands(program: Command, context: CommandContext): v
       }`,
       [PROJECT],
     ),
-    row: (shown) => shown,
-    head: ['ID', 'Name', 'App ID', 'Created', 'Users', 'State'],
-    cells: (each) => [each.id, each.name, each.app_id, each.created_at, each.total_user, stateOf(each)],
+    columns: { ID: 'id', Name: 'name', 'App ID': 'app_id', Created: 'created_at', Users: 'total_user', State: stateOf },
     none: `There is no project yet. Create one: ${COMMAND} project create --name NAME`,
   });
   row(project, {
@@ -190,7 +188,7 @@ function projectFields(project: ShownProject): string {
     ['Created', project.created_at],
     ['State', project.disabled_at === null ? 'enabled' : `disabled since ${project.disabled_at}`],
     ['Rate limit', rateOf(project)],
-    ['Users', String(project.total_user)],
+    ['Users', project.total_user],
   ]);
 }
 
@@ -208,8 +206,8 @@ const parseRate = (text: string) => (text === 'default' ? text : parseWholeNumbe
 
 const KEEP_SECRET = 'The App Secret is shown only once. Store it where only your backend can read it.';
 
-function addSecretCommands(project: Command, { row }: CommandContext): void {
-  row(project, {
+function addSecretCommands(project: Command, { row, table }: CommandContext): void {
+  table(project, {
     name: 'project secrets',
     description: 'list the secrets of a project, without their values',
     examples: ['project secrets --project app_1'],
@@ -220,19 +218,13 @@ function addSecretCommands(project: Command, { row }: CommandContext): void {
       }
     }`),
     pick: (secrets) => secrets.map(secretJson),
-    print: (secrets) =>
-      listTable(secrets, {
-        head: ['ID', 'Label', 'Scopes', 'Created', 'Last used', 'Expires'],
-        cells: ({ id, label, scopes, created_at, last_used_at, live, expires_at }) => [
-          id,
-          label,
-          scopes.join(', '),
-          created_at,
-          last_used_at ?? 'never',
-          live ? (expires_at ?? 'never') : `expired ${expires_at}`,
-        ],
-        none: '',
-      }),
+    columns: {
+      ...({ ID: 'id', Label: 'label' } as const),
+      Scopes: ({ scopes }) => scopes.join(', '),
+      Created: 'created_at',
+      'Last used': (secret) => secret.last_used_at ?? 'never',
+      Expires: ({ live, expires_at }) => (live ? (expires_at ?? 'never') : `expired ${expires_at}`),
+    },
   });
   row(project, {
     name: 'project add-secret',

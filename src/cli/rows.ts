@@ -16,7 +16,7 @@ import { type Operator, operatorName, operatorNameOf, THE_OPERATOR } from '../do
 import { AppError, COMMAND } from '../errors.js';
 import { addCommand, type CommandHelp, ProjectOption } from './arguments.js';
 import { type Ask, createDoor, type Door, type Result as ResultOf } from './door.js';
-import { type ListForm, listPrinter, type Progress, writeNotice } from './terminal.js';
+import { type ListForm, listPrinter, type Progress, tableOf, writeNotice } from './terminal.js';
 
 /*
  * A command is a row: its words, how its arguments and options become the variables of a document of the operators' schema, and how the result
@@ -36,10 +36,10 @@ interface RowHelp<Variables, Result> extends CommandHelp {
   readonly isFailure?: (result: Result, variables: Variables) => boolean;
 }
 
-/** A command that asks one document. `pick` makes the result of what that gives. */
+/** A command that asks one document. `pick` makes the result of what that gives, where that is not the result. */
 interface Row<Data, Variables, Result> extends RowHelp<Variables, Result> {
   readonly document: Document<Data, Variables>;
-  readonly pick: (answer: ResultOf<Data>, variables: Variables) => Result;
+  readonly pick?: (answer: ResultOf<Data>, variables: Variables) => Result;
 }
 
 /** A command that asks more than one, or for a stream. */
@@ -62,11 +62,11 @@ export interface Tools extends Pick<Door, 'ask' | 'reach'> {
   readonly signal: AbortSignal;
 }
 
-/** A page of a list, as the operators' schema has it. */
-interface Page<Node> {
-  readonly nodes: readonly Node[];
-  readonly pageInfo: { readonly endCursor: string | null; readonly hasNextPage: boolean };
-}
+/** A page of a list, as the operators' schema has it; of a scan, which ends where it has no cursor. */
+type Page<Node> = { readonly nodes: readonly Node[] } & (
+  | { readonly pageInfo: { readonly endCursor: string | null; readonly hasNextPage: boolean } }
+  | { readonly endCursor: string | null }
+);
 
 /** The variables of a document that asks for a page. */
 interface Paging {
@@ -76,11 +76,17 @@ interface Paging {
 
 type NodeOf<Data> = ResultOf<Data> extends Page<infer Node> ? Node : never;
 
+/** A command that lists rows of a single page. */
+interface Table<Data, Variables, Listed> extends CommandHelp, ListForm<Listed> {
+  readonly document: Document<Data, Variables>;
+  readonly pick: (answer: ResultOf<Data>, variables: Variables) => readonly Listed[];
+}
+
 /** A command that lists rows. Rows are printed before more are read, so that memory does not grow with the list. */
 interface List<Data, Variables extends Paging, Listed> extends CommandHelp, ListForm<Listed> {
   readonly document: Document<Data, Variables>;
   readonly variables?: (...given: Given) => Omit<Variables, 'first'>;
-  readonly row: (node: NodeOf<Data>) => Listed;
+  readonly row?: (node: NodeOf<Data>) => Listed;
   /** What to call the rows in the sentence that says where the next page begins. */
   readonly things?: string;
 }
@@ -124,16 +130,29 @@ export function createCommandContext(env: Environment) {
     });
   }
 
+  function row<Data, Variables, Result = ResultOf<Data>>(
+    parent: Command,
+    { document, pick = (answer) => answer as Result, ...help }: Row<Data, Variables, Result>,
+  ): void {
+    act(parent, {
+      ...help,
+      act: async ({ ask }, variables: Variables) => pick(await ask(document, variables), variables),
+    });
+  }
+
   return {
     env,
     act,
+    row,
 
-    row<Data, Variables, Result>(parent: Command, { document, pick, ...help }: Row<Data, Variables, Result>): void {
-      const asked = async ({ ask }: Tools, variables: Variables) => pick(await ask(document, variables), variables);
-      act(parent, { ...help, act: asked });
+    table<Data, Variables, Listed>(parent: Command, table: Table<Data, Variables, Listed>): void {
+      row<Data, Variables, readonly Listed[]>(parent, { ...table, print: tableOf(table) });
     },
 
-    rows<Data, Variables extends Paging, Listed>(parent: Command, list: List<Data, Variables, Listed>): void {
+    rows<Data, Variables extends Paging, Listed = NodeOf<Data>>(
+      parent: Command,
+      list: List<Data, Variables, Listed>,
+    ): void {
       act<Omit<Variables, 'first'>, undefined>(parent, {
         ...list,
         interrupted: 'Interrupted. The list is incomplete.',
@@ -219,21 +238,22 @@ export function operatorOf({ operator }: Config): Operator {
 
 const OPERATOR_SETTING = operatorName('OPERATOR');
 
-/** The rows of a list, page by page. Returns where the last one ends. */
+/** The rows of a list, page by page. Returns where the next page begins, if there are more. */
 async function* readPages<Data, Variables extends Paging>(
   document: Document<Data, Variables>,
   ask: Ask,
   variables: Omit<Variables, 'first'>,
   limit = Number.POSITIVE_INFINITY,
-): AsyncGenerator<readonly NodeOf<Data>[], Page<unknown>['pageInfo']> {
+): AsyncGenerator<readonly NodeOf<Data>[], string | null> {
   let asked = variables as Variables;
   for (let left = limit; ; ) {
     asked = { ...asked, first: Math.min(left, MAX_PAGE) };
-    const { nodes, pageInfo } = (await ask(document, asked)) as Page<NodeOf<Data>>;
-    yield nodes;
-    left -= nodes.length;
-    if (!pageInfo.hasNextPage || left <= 0) return pageInfo;
-    asked = { ...asked, after: pageInfo.endCursor };
+    const page = (await ask(document, asked)) as Page<NodeOf<Data>>;
+    const after = 'endCursor' in page ? page.endCursor : page.pageInfo.hasNextPage ? page.pageInfo.endCursor : null;
+    yield page.nodes;
+    left -= page.nodes.length;
+    if (after === null || left <= 0) return after;
+    asked = { ...asked, after };
   }
 }
 
@@ -249,7 +269,7 @@ async function printList<Data, Variables extends Paging, Listed>(
   for (;;) {
     const { done, value } = await pages.next();
     signal.throwIfAborted();
-    if (!done) rows.push(...value.map(list.row));
+    if (!done) rows.push(...value.map(list.row ?? ((node) => node as Listed)));
     // As many as say how wide the columns are.
     if (rows.length > 0 && (done || rows.length >= PAGE_ROWS)) {
       await printer.write(rows);
@@ -257,8 +277,7 @@ async function printList<Data, Variables extends Paging, Listed>(
     }
     if (!done) continue;
     await printer.end();
-    const { endCursor, hasNextPage } = value;
-    if (list.things && hasNextPage) notice(`There are more ${list.things}. The next page: --after ${endCursor}`);
+    if (list.things && value !== null) notice(`There are more ${list.things}. The next page: --after ${value}`);
     return undefined;
   }
 }

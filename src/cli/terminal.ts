@@ -67,66 +67,68 @@ export function tellState({ changed }: { readonly changed: boolean }, sentence: 
 
 type Cell = string | number;
 
-/** A list that is a single page. */
-export function listTable<Row>(rows: readonly Row[], { head, cells, none }: ListForm<Row>): string {
-  return rows.length === 0 ? none : startTable(head)(rows.map(cells));
+/** How a list is printed. */
+export interface ListForm<Row> {
+  /** The columns by their titles: the name of a field, or what makes the cell of a row. Null is an empty cell. */
+  readonly columns: Readonly<Record<string, (keyof Row & string) | ((row: Row) => Cell | null)>>;
+  /** What to say if there is no row. */
+  readonly none?: string;
 }
+
+/** Prints a list that is a single page. */
+export const tableOf =
+  <Row>(form: ListForm<Row>) =>
+  (rows: readonly Row[]): string =>
+    rows.length === 0 ? (form.none ?? '') : startTable(form)(rows);
 
 /**
  * A table with one line per row, whose rows come in pages. If it is wider than the terminal, each row becomes a list of its fields. The first page says how wide the columns are; a longer value later moves the rest of its line. Last
  * columns in which it has nothing have no title.
  */
-function startTable(head: readonly string[]): (page: Cell[][]) => string {
-  const titles = head.map((title) => paint('bold', title));
+function startTable<Row>({ columns }: ListForm<Row>): (page: readonly Row[]) => string {
+  const titles = Object.keys(columns).map((title) => paint('bold', title));
+  const cellsOf = (row: Row) =>
+    Object.values(columns).map((cell) => ((typeof cell === 'string' ? row[cell] : cell(row)) as Cell | null) ?? '');
   let format: ((page: Cell[][]) => string) | undefined;
-  return (page) => {
+  return (rows) => {
+    const page = rows.map(cellsOf);
     if (format !== undefined) return format(page);
     const shown = titles.slice(0, titles.findLastIndex((_, index) => page.some((row) => row[index] !== '')) + 1);
-    const align = columns([shown, ...page]);
-    format = (rows) => rows.map(align).join('\n');
+    const align = aligned([shown, ...page]);
+    format = (cells) => cells.map(align).join('\n');
     const lines = format([shown, ...page]);
     if (Math.max(...lines.split('\n').map(width)) <= terminalWidth()) return lines;
-    const listFields = (row: Cell[]) =>
-      fields(
-        titles.map((title, index): [string, string] => [title, String(row[index])]).filter(([, value]) => value !== ''),
-      );
-    format = (rows) => rows.map((row) => `\n${listFields(row)}`).join('\n');
+    const listFields = (row: Cell[]) => fields(titles.map((title, index) => [title, row[index] ?? '']));
+    format = (cells) => cells.map((row) => `\n${listFields(row)}`).join('\n');
     return format(page).slice(1);
   };
 }
 
-/** How a list is printed. */
-export interface ListForm<Row> {
-  readonly head: readonly string[];
-  readonly cells: (row: Row) => Cell[];
-  /** What to say if there is no row. */
-  readonly none: string;
-}
-
 /** Prints the pages of a list: as one JSON array or as a table. */
-export function listPrinter<Row>({ head, cells, none }: ListForm<Row>, json: boolean) {
-  const format = startTable(head);
+export function listPrinter<Row>(form: ListForm<Row>, json: boolean) {
+  const format = startTable(form);
   let isFirst = true;
   return {
     async write(rows: readonly Row[]): Promise<void> {
       const start = isFirst ? '[' : ',';
       isFirst = false;
-      await writeToStdout(json ? start + JSON.stringify(rows).slice(1, -1) : `${format(rows.map(cells))}\n`);
+      await writeToStdout(json ? start + JSON.stringify(rows).slice(1, -1) : `${format(rows)}\n`);
     },
     async end(): Promise<void> {
       if (json) await writeToStdout(isFirst ? '[]\n' : ']\n');
-      else if (isFirst && none !== '') await writeToStdout(`${none}\n`);
+      else if (isFirst && form.none) await writeToStdout(`${form.none}\n`);
     },
   };
 }
 
-/** One line per field: its name and its value. */
-export function fields(rows: [name: string, value: string][]): string {
-  return rows.map(columns(rows)).join('\n');
+/** One line for each field that is not empty: its name and its value. */
+export function fields(values: readonly (readonly [name: string, value: Cell])[]): string {
+  const rows = values.filter(([, value]) => value !== '').map(([name, value]) => [name, String(value)]);
+  return rows.map(aligned(rows)).join('\n');
 }
 
 /** Aligns rows in columns as wide as those of `rows`, so that lines can be copied and searched. Numbers are aligned right. */
-function columns(rows: Cell[][]): (row: Cell[]) => string {
+function aligned(rows: Cell[][]): (row: Cell[]) => string {
   const widths = (rows[0] ?? []).map((_, index) => Math.max(...rows.map((row) => width(row[index] ?? ''))));
   const isNumeric = widths.map((_, index) => rows.some((row) => typeof row[index] === 'number'));
   return (row) =>

@@ -1,23 +1,27 @@
-import { Argument, type Command } from 'commander';
+import { Argument, type Command, InvalidArgumentError } from 'commander';
 import { graphql, type ResultOf, type VariablesOf } from '../dashboard/documents.js';
 import { METHODS_BY_PREFIX, MOST_BY_PREFIX } from '../domain/filters.js';
 import { noUser } from '../domain/users.js';
 import { AppError, type ErrorCode } from '../errors.js';
 import {
   type CommandHelp,
+  identityOptions,
   option,
   pageOptions,
   parseJson,
+  parseSince,
   projectOption,
+  required,
   requireOneOf,
   userIdArgument,
   userIdsArgument,
 } from './arguments.js';
 import { addBanCommands } from './bans.js';
 import { addIdentityCommands, IDENTITY, identityText } from './identities.js';
+import { addImportCommand } from './import.js';
 import type { CommandContext, Tools } from './rows.js';
-import { fields, listTable } from './terminal.js';
-import { addTransferCommands } from './transfers.js';
+import { fields, tableOf } from './terminal.js';
+import { addExportCommand } from './transfers.js';
 import { addPurgeCommand } from './upkeep.js';
 
 export function addUserCommands(program: Command, context: CommandContext): void {
@@ -25,7 +29,8 @@ export function addUserCommands(program: Command, context: CommandContext): void
     .command('user')
     .description('find, import, export, change, link, merge, remove, restore, purge and ban users');
   addFindCommands(user, context);
-  addTransferCommands(user, context);
+  addImportCommand(user, context);
+  addExportCommand(user, context);
   addChangeCommands(user, context);
   addPurgeCommand(user, context);
   addIdentityCommands(user, context);
@@ -40,6 +45,8 @@ const USER = graphql(
 }`,
   [IDENTITY],
 );
+
+const COLUMNS = { ID: 'id', Method: 'auth_method', Value: 'auth_value', Email: 'email' } as const;
 
 function addFindCommands(user: Command, { row, rows, act }: CommandContext): void {
   row(user, {
@@ -70,8 +77,7 @@ function addFindCommands(user: Command, { row, rows, act }: CommandContext): voi
     takes: [
       new Argument('[ANY]', 'a user ID, an external ID, an email, an address, or the value of an identity'),
       projectOption(),
-      option('--method <METHOD>', 'with --value: email, passkey, wallet, or the name of a social provider'),
-      option('--value <VALUE>', 'the login email, the address, or the ID at the provider or of the passkey'),
+      ...identityOptions(),
       option(
         '--prefix <TEXT>',
         `users whose email, ID at a provider or external ID begins with this, the first ${MOST_BY_PREFIX} in alphabetical order; of IDs, under the first ${METHODS_BY_PREFIX} methods`,
@@ -87,11 +93,10 @@ function addFindCommands(user: Command, { row, rows, act }: CommandContext): voi
     },
     act: searchUsers,
     print: (users, { prefix, removed }) =>
-      listTable(users, {
-        head: ['ID', 'Method', 'Value', 'Email', 'Created', 'State'],
-        cells: (each) => [each.id, each.auth_method, each.auth_value, each.email ?? '', each.created_at, stateOf(each)],
+      tableOf<ShownUser>({
+        columns: { ...COLUMNS, Created: 'created_at', State: stateOf },
         none: `No user matches.${prefix === undefined && !removed ? ' For the beginning of an email or an ID, use --prefix.' : ''}`,
-      }),
+      })(users),
     isFailure: (users) => users.length === 0,
   });
   rows(user, {
@@ -109,10 +114,42 @@ function addFindCommands(user: Command, { row, rows, act }: CommandContext): voi
     ),
     row: toJson,
     things: 'removed users',
-    head: ['ID', 'Method', 'Value', 'Email', 'Removed'],
-    cells: (each) => [each.id, each.auth_method, each.auth_value, each.email ?? '', each.removed_at ?? ''],
+    columns: { ...COLUMNS, Removed: 'removed_at' },
     none: 'No user is removed.',
   });
+  rows(user, {
+    name: 'user inactive',
+    description:
+      'list users who have not logged in for some time, the newest first; who never did, counts by the registration',
+    examples: ['user inactive --project app_1 --since 90d', 'user inactive --project app_1 --since 2026-01-31 --json'],
+    takes: [
+      projectOption(),
+      required('--since <TIME>', 'without a login since: a time such as 90d, or a date', parsePast),
+      ...pageOptions(),
+    ],
+    document: graphql(`query InactiveUsers($project: ID!, $since: String!, $first: Int!, $after: String) {
+      project(appId: $project) {
+        scanUsers(state: { lastLoginBefore: $since }, first: $first, after: $after) {
+          nodes {
+            id auth_method: authMethod auth_value: authValue email external_id: externalId
+            created_at: createdAt last_login: lastLogin login_count: loginCount
+          }
+          endCursor
+        }
+      }
+    }`),
+    row: ({ id, ...user }) => ({ id: Number(id), ...user }),
+    things: 'inactive users',
+    columns: { ...COLUMNS, Created: 'created_at', 'Last login': (found) => found.last_login ?? 'never' },
+    none: 'No user is inactive.',
+  });
+}
+
+/** Since an instant that is to come, all users would be inactive. */
+function parsePast(text: string): string {
+  const since = parseSince(text);
+  if (Date.parse(since) <= Date.now()) return since;
+  throw new InvalidArgumentError('Expected a time that is past.');
 }
 
 const SEARCH = graphql(
@@ -171,9 +208,12 @@ function stateOf({ banned_at, banned_until, ban_reason, removed_at, merged_into 
   return states.length === 0 ? 'current' : states.join(', ');
 }
 
+const accountText = ({ network, public_key, wallet_type }: ShownUser['accounts'][number]) =>
+  `${network} ${public_key} (${wallet_type})`;
+
 function userFields(user: ShownUser): string {
   return fields([
-    ['ID', String(user.id)],
+    ['ID', user.id],
     ['Method', user.auth_method],
     ['Value', user.auth_value],
     ['Email', user.email ?? 'none'],
@@ -181,23 +221,20 @@ function userFields(user: ShownUser): string {
     ['External ID', user.external_id ?? 'none'],
     ['Created', user.created_at],
     ['Last login', user.last_login ?? 'never'],
-    ['Logins', String(user.login_count)],
+    ['Logins', user.login_count],
     ['State', stateOf(user)],
     ['Metadata', user.metadata ? JSON.stringify(user.metadata) : 'none'],
-    ...user.identities.map((identity): [string, string] => ['Identity', identityText(identity)]),
-    ...user.accounts.map(({ network, public_key, wallet_type }): [string, string] => [
-      'Account',
-      `${network} ${public_key} (${wallet_type})`,
-    ]),
+    ...user.identities.map((identity) => ['Identity', identityText(identity)] as const),
+    ...user.accounts.map((account) => ['Account', accountText(account)] as const),
   ]);
 }
 
 const REMOVE = graphql(`mutation RemoveUsers($project: ID!, $ids: [ID!]!) {
-  results: removeUsers(appId: $project, ids: $ids) { code message }
+  results: removeUsers(appId: $project, ids: $ids) { id code message }
 }`);
 
 const RESTORE: typeof REMOVE = graphql(`mutation RestoreUsers($project: ID!, $ids: [ID!]!) {
-  results: restoreUsers(appId: $project, ids: $ids) { code message }
+  results: restoreUsers(appId: $project, ids: $ids) { id code message }
 }`);
 
 /** Adds the commands that change users, remove them, restore them, and erase them. */
@@ -206,7 +243,7 @@ function addChangeCommands(user: Command, { row, act }: CommandContext): void {
   function actOnEach(document: typeof REMOVE, done: string, help: CommandHelp): void {
     act(user, {
       ...help,
-      act: (tools, users: UsersParams) => changeEach(tools, document, users),
+      act: (tools, users: Parameters<typeof changeEach>[2]) => changeEach(tools, document, users),
       print: (results) =>
         [results]
           .flat()
@@ -265,32 +302,30 @@ function addChangeCommands(user: Command, { row, act }: CommandContext): void {
   });
 }
 
-interface UsersParams {
-  readonly project: string;
-  readonly userId: readonly string[];
-}
-
-/** What became of one of several users. */
 interface UserResult {
   readonly id: number;
   readonly code?: string;
   readonly message?: string;
 }
 
-/** Does something to each user in turn; a failure of one does not undo the others. A single one fails as the command does. */
+/** The most users of one request. */
+const MOST_AT_ONCE = 100;
+
+/** What became of each user, or of the only one. A failure of one does not undo the others; a single one fails as the command does. */
 async function changeEach(
   { ask, signal }: Tools,
   document: typeof REMOVE,
-  { project, userId }: UsersParams,
+  { project, userId }: { readonly project: string; readonly userId: readonly string[] },
 ): Promise<UserResult | UserResult[]> {
   const results: UserResult[] = [];
-  for (const id of userId) {
+  while (results.length < userId.length) {
     signal.throwIfAborted();
-    const [{ code = null, message = null } = {}] = await ask(document, { project, ids: [id] });
-    const failure = code !== null && message !== null && { code, message };
-    if (failure && (userId.length === 1 || !['NOT_FOUND', 'CONFLICT'].includes(failure.code)))
-      throw new AppError(failure.code as ErrorCode, failure.message);
-    results.push({ id: Number(id), ...failure });
+    const ids = userId.slice(results.length, results.length + MOST_AT_ONCE);
+    for (const { code, message, id } of await ask(document, { project, ids })) {
+      if (code !== null && (userId.length === 1 || !['NOT_FOUND', 'CONFLICT'].includes(code)))
+        throw new AppError(code as ErrorCode, message ?? '');
+      results.push({ id: Number(id), ...(code !== null && { code, message: message ?? '' }) });
+    }
   }
   return userId.length === 1 ? (results[0] as UserResult) : results;
 }

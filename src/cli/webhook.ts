@@ -6,7 +6,7 @@ import { numberArgument, option, overlapOption, projectOption, required, require
 import { namesOfTypes, typeOfName } from './changes.js';
 import type { Result } from './door.js';
 import type { CommandContext } from './rows.js';
-import { confirmNoOverlap, fields, listTable, tellState } from './terminal.js';
+import { confirmNoOverlap, fields, tellState } from './terminal.js';
 
 const KEEP_SECRET = 'The secret is shown only once. The receiver needs it to verify what is sent.';
 const ALL = 'all';
@@ -28,7 +28,7 @@ export function addWebhookCommands(program: Command, context: CommandContext): v
 }
 
 /** Adds the commands of webhooks as they are kept. */
-function addChangingCommands(webhooks: Command, { row }: CommandContext): void {
+function addChangingCommands(webhooks: Command, { row, table }: CommandContext): void {
   row(webhooks, {
     name: 'webhook add',
     description: 'add a webhook that gets the changes from now on, and show its secret, only once',
@@ -55,28 +55,22 @@ function addChangingCommands(webhooks: Command, { row }: CommandContext): void {
     pick: (webhook) => withNumber(webhook),
     print: (added) => `${credentials(added)}\n\n${KEEP_SECRET}`,
   });
-  row(webhooks, {
+  table(webhooks, {
     name: 'webhook list',
     description: 'list the webhooks of a project and how they are doing',
     examples: ['webhook list --project app_1'],
     takes,
     document: LIST,
     pick: (webhooks) => webhooks.map(webhookJson),
-    print: (listed) =>
-      listTable(listed, {
-        head: ['ID', 'URL', 'Description', 'Types', 'State', 'Waiting since', 'Last delivery', 'Last attempt'],
-        cells: ({ attempts: [last], ...webhook }) => [
-          webhook.id,
-          webhook.url,
-          webhook.description,
-          webhook.types.length === 0 ? 'all' : webhook.types.join(', '),
-          webhook.reason === null ? stateOf(webhook) : `${webhook.status}: ${webhook.reason}`,
-          webhook.pending_since ?? '',
-          webhook.last_delivered_at ?? 'never',
-          last === undefined ? '' : (last.error ?? `answered ${last.status}`),
-        ],
-        none: `The project has no webhook. Add one: ${COMMAND} webhook add --project APP_ID --url URL`,
-      }),
+    columns: {
+      ...({ ID: 'id', URL: 'url', Description: 'description' } as const),
+      Types: ({ types }) => types.join(', ') || 'all',
+      State: stateOf,
+      'Waiting since': 'pending_since',
+      'Last delivery': (webhook) => webhook.last_delivered_at ?? 'never',
+      'Last attempt': ({ attempts: [last] }) => last?.error ?? (last ? `answered ${last.status}` : ''),
+    },
+    none: `The project has no webhook. Add one: ${COMMAND} webhook add --project APP_ID --url URL`,
   });
   row(webhooks, {
     name: 'webhook remove',
@@ -168,8 +162,8 @@ function addChangingCommands(webhooks: Command, { row }: CommandContext): void {
 }
 
 /** Adds the commands of what is sent to webhooks. */
-function addSendingCommands(webhooks: Command, { row }: CommandContext): void {
-  row(webhooks, {
+function addSendingCommands(webhooks: Command, { row, table }: CommandContext): void {
+  table(webhooks, {
     name: 'webhook attempts',
     description: 'list what was sent to a webhook and how it ended, the newest first',
     examples: ['webhook attempts --project app_1 7'],
@@ -183,34 +177,15 @@ function addSendingCommands(webhooks: Command, { row }: CommandContext): void {
       if (webhook === null) throw noWebhook(Number(webhookId));
       return webhook.attempts;
     },
-    print: (attempts) =>
-      listTable(attempts, {
-        head: ['At', 'Outcome', 'Took', 'Message', 'Sent'],
-        cells: ({ at, ok, status, error, ms, id, body, resent }) => [
-          at,
-          `${ok ? `accepted ${status}` : error}${resent ? ', sent again by hand' : ''}`,
-          `${ms} ms`,
-          id,
-          body ?? 'no longer kept',
-        ],
-        none: 'Nothing has been sent yet.',
-      }),
-  });
-  row(webhooks, {
-    name: 'webhook samples',
-    description: 'show an example of what is sent, for each type of change',
-    examples: ['webhook samples'],
-    // Unused: the same as of the other commands of webhooks.
-    takes: [option('--project <APP_ID>', 'any App ID: the examples are the same for every project')],
-    variables: () => ({}),
-    document: graphql(`query Samples { webhookSamples { type meaning body } }`),
-    pick: (samples) => samples.map((sample) => ({ ...sample, type: typeOfName(sample.type) })),
-    print: (samples) =>
-      listTable(samples, {
-        head: ['Type', 'Meaning', 'Body'],
-        cells: ({ type, meaning, body }) => [type, meaning, body],
-        none: '',
-      }),
+    columns: {
+      At: 'at',
+      Outcome: (sent) =>
+        `${sent.ok ? `accepted ${sent.status}` : sent.error}${sent.resent ? ', sent again by hand' : ''}`,
+      Took: ({ ms }) => `${ms} ms`,
+      Message: 'id',
+      Sent: ({ body }) => body ?? 'no longer kept',
+    },
+    none: 'Nothing has been sent yet.',
   });
   row(webhooks, {
     name: 'webhook test',
@@ -221,7 +196,6 @@ function addSendingCommands(webhooks: Command, { row }: CommandContext): void {
       `mutation TestWebhook($project: ID!, $webhookId: ID!) { testWebhook(appId: $project, id: $webhookId) { ...Sent } }`,
       [SENT],
     ),
-    pick: (sent) => sent,
     print: outcomeOf,
     isFailure: ({ ok }) => !ok,
   });
@@ -236,7 +210,6 @@ function addSendingCommands(webhooks: Command, { row }: CommandContext): void {
       }`,
       [SENT],
     ),
-    pick: (sent) => sent,
     print: outcomeOf,
     isFailure: ({ ok }) => !ok,
   });
@@ -282,17 +255,10 @@ const outcomeOf = ({ ok, status, ms, error }: TestResult) =>
   ok ? `Accepted with ${status} after ${ms} ms.` : `Failed after ${ms} ms: ${error}.`;
 
 function credentials({ id, url, secret }: { readonly id: number; readonly url: string; readonly secret: string }) {
-  return fields([
-    ['ID', String(id)],
-    ['URL', url],
-    ['Secret', secret],
-  ]);
+  return fields(Object.entries({ ID: id, URL: url, Secret: secret }));
 }
 
-function stateOf({
-  status,
-  failures,
-  next_attempt_at: next,
-}: Pick<ReturnType<typeof webhookJson>, 'status' | 'failures' | 'next_attempt_at'>): string {
+function stateOf({ status, reason, failures, next_attempt_at: next }: ReturnType<typeof webhookJson>): string {
+  if (reason !== null) return `${status}: ${reason}`;
   return failures === 0 ? status : `${failures} failed, next attempt ${next}`;
 }

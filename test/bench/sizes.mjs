@@ -204,6 +204,10 @@ async function measureLogins(rates, seconds) {
   cleanup.push(() => rmSync(folder, { recursive: true, force: true }));
   const dump = join(folder, 'dump');
   const dumped = secondsOf(() => execFileSync(join(bin, 'pg_dump'), ['-Fc', '-f', dump, url]));
+  // Twice it may be too large for the disk.
+  await server.stop();
+  await client.query('DROP SCHEMA public CASCADE');
+  await client.query('CHECKPOINT');
   await client.query('CREATE DATABASE restored');
   const target = Object.assign(new URL(url), { pathname: '/restored' }).href;
   const restored = secondsOf(() => execFileSync(join(bin, 'pg_restore'), ['-j', '2', '-d', target, dump]));
@@ -346,12 +350,13 @@ async function startService(url, more = {}) {
   const logFile = openSync(log, 'w');
   cleanup.push(() => rmSync(log));
   const child = spawn(process.execPath, [CLI, 'serve', '--json'], { env, stdio: ['ignore', 'pipe', logFile] });
-  cleanup.push(async () => {
+  const stop = async () => {
     child.kill();
     if (child.exitCode === null) await once(child, 'exit');
-  });
+  };
+  cleanup.push(stop);
   const [line] = await once(child.stdout, 'data');
-  return { process: child, log, url: JSON.parse(String(line)).url };
+  return { process: child, log, stop, url: JSON.parse(String(line)).url };
 }
 
 async function startPostgres(more = ['autovacuum=off']) {
