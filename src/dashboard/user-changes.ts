@@ -1,9 +1,9 @@
 import type { Services } from '../context.js';
 import { parseBanTerms } from '../domain/bans.js';
-import { parseUserChanges } from '../domain/identities.js';
 import { atMost } from '../domain/input-limits.js';
 import { parse, userId } from '../domain/parse.js';
 import type { Permission, ProjectScope } from '../domain/projects.js';
+import { parseUserChanges } from '../domain/user-changes.js';
 import { AppError, fromUnknown } from '../errors.js';
 import { orNull, required, withDefault } from '../graphql/shared.js';
 import { BAN_TERMS } from './bans.js';

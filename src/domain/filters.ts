@@ -1,8 +1,7 @@
 import { crc32 } from 'node:zlib';
 import { z } from 'zod';
 import { AppError, badInput } from '../errors.js';
-import { foldCase } from './emails.js';
-import { requireAuthValue, requireMethodName } from './identities.js';
+import { foldCase, requireAuthValue, requireMethodName } from './identities.js';
 import { INPUT_LIMITS, type InputKind, isTooLong } from './input-limits.js';
 import {
   dateForm,

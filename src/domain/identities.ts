@@ -1,9 +1,9 @@
+import { toUnicode } from 'tr46';
 import { AppError, badInput, show } from '../errors.js';
 import { methodMeant } from './auth-methods.js';
-import { foldCase, foldDomain, foldEmail, INVISIBLE, requireEmail } from './emails.js';
-import { composedText, INPUT_LIMITS, isTooLong } from './input-limits.js';
+import { atMost, composedText, INPUT_LIMITS, isTooLong } from './input-limits.js';
 import { parseMetadata } from './metadata.js';
-import { allFaults, readAll, readItems } from './parse.js';
+import { allFaults, readItems } from './parse.js';
 import type { HistoryFields, LoginFields, Network, WalletType } from './users.js';
 import { ADDRESS_FORM, type Address, requireAddress } from './wallets.js';
 
@@ -82,6 +82,15 @@ export const camelCase: Spelling = (field) => {
 /** Every login asks for some. Fields are named by this program only, so there are few. */
 const camelCased = new Map<string, string>();
 
+const EMAIL_FORM = 'an email address';
+/** The most characters of a mailbox that `EMAIL` accepts. */
+const MAX_MAILBOX = 64;
+// Letters of any script; no white space, quotes or control characters, no empty domain label.
+const EMAIL = /^[^\s@"\p{Cc}\p{Cs}]{1,64}@[^\s@".\p{Cc}\p{Cs}]+(\.[^\s@".\p{Cc}\p{Cs}]+)*$/u;
+
+/** With invisible characters two identities could look like one, which would be a way around a ban. */
+const INVISIBLE = /[\p{Cf}\p{Default_Ignorable_Code_Point}]/u;
+
 const AUTH_METHOD = /^[a-z0-9][a-z0-9._-]{0,63}$/;
 const AUTH_METHOD_FORM =
   'email, passkey, wallet or the name of a social provider in lower-case letters, digits, "." "_" "-"';
@@ -156,6 +165,47 @@ export function requireAuthValue(name: string, text: string): string {
 /** The value of an identity of a social provider or a passkey, in the form in which it is compared. BAD_USER_INPUT. */
 export function parseValueKey(name: string, text: string): string {
   return foldAuthValue('passkey', requireAuthValue(name, text), name);
+}
+
+/** An email as it is compared: trimmed, mailbox in NFC and lower case, domain in Unicode by IDNA. Null for no email, or invisible characters. */
+export function foldEmail(text: string): string | null {
+  const whole = composedText('email', text) ?? '';
+  const at = whole.lastIndexOf('@');
+  if (at === -1) return null;
+  const mailbox = foldCase(whole.slice(0, at));
+  const { domain, isValid } = foldDomain(whole.slice(at + 1));
+  const folded = `${mailbox}@${domain}`;
+  return isValid && EMAIL.test(folded) && !isTooLong('email', folded) && !INVISIBLE.test(mailbox) ? folded : null;
+}
+
+/** Letter by letter, so that the fold of a text begins with the fold of its beginning: a sigma is one letter, also at the end of a word. */
+export function foldCase(text: string): string {
+  return text.normalize('NFC').toLowerCase().replaceAll('ς', 'σ').normalize('NFC');
+}
+
+/**
+ * `Bücher.example`, `xn--bcher-kva.example` and `bücher。example` are one domain (IDNA, UTS 46). In a domain, ς and σ are two letters.
+ * Folded emails are stored, so a library folds them: each release of Node.js has other tables.
+ */
+function foldDomain(text: string): { readonly domain: string; readonly isValid: boolean } {
+  const composed = text.normalize('NFC');
+  if (/^[!-~]*$/.test(composed) && !/xn--/i.test(composed)) return { domain: composed.toLowerCase(), isValid: true };
+  const { domain, error } = toUnicode(composed, { checkJoiners: true });
+  return { domain, isValid: !error && !/[^\w.\x80-\u{10ffff}-]/u.test(domain) };
+}
+
+/** The folded email, or BAD_USER_INPUT. `aboutBlanks` is what else an error says of them. */
+export function requireEmail(name: string, text: string, aboutBlanks = ''): string {
+  const folded = foldEmail(text);
+  if (folded !== null) return folded;
+  throw badInput(name, text, EMAIL_FORM + emailHint(text, aboutBlanks));
+}
+
+/** The probable fault of a text that is no email. */
+function emailHint(text: string, aboutBlanks: string): string {
+  if (composedText('email', text) === null) return ` of ${atMost('email')}`;
+  if (text.trim().indexOf('@') > MAX_MAILBOX) return ` with at most ${MAX_MAILBOX} characters before the @`;
+  return text.trim().includes(' ') ? ` without blanks${aboutBlanks}` : '';
 }
 
 /** The beginning of a login email, of the value of an identity or of an external id. */
@@ -275,41 +325,6 @@ export function tooManyIdentities(count: number): AppError {
 }
 
 const userOr = (id: number | null) => (id === null ? 'Another user' : `User ${id}`);
-
-/** Changes of a user: an absent field stays, and null takes it away. */
-export interface UserChanges {
-  readonly loginEmail?: string | null;
-  readonly externalId?: string | null;
-  /** As JSON text. */
-  readonly metadata?: string | null;
-}
-
-/** Changes as they arrive. BAD_USER_INPUT names the field of the caller. */
-export function parseUserChanges(
-  input: Pick<ProfileInput, 'email' | 'externalId' | 'metadata'>,
-  spelling: Spelling,
-): UserChanges {
-  const { email, externalId, metadata } = input;
-  if (email === undefined && externalId === undefined && metadata === undefined)
-    throw new AppError('BAD_USER_INPUT', `Nothing to change: expected email, ${spelling('external_id')} or metadata.`);
-  const [loginEmail, id, json] = readAll(
-    () => (email == null ? email : requireEmail('email', email)),
-    () => (externalId == null ? externalId : requireExternalId(spelling('external_id'), externalId)),
-    () => (metadata == null ? null : parseMetadata('metadata', metadata)),
-  );
-  return {
-    ...(loginEmail !== undefined && { loginEmail }),
-    ...(id !== undefined && { externalId: id }),
-    ...(metadata !== undefined && { metadata: json }),
-  };
-}
-
-export function emailIsIdentity(): AppError {
-  return new AppError(
-    'BAD_USER_INPUT',
-    'email: this user logs in by email, so it can be changed, but not taken away. Unlink the identity, or remove the user.',
-  );
-}
 
 export function externalIdKept(): AppError {
   return new AppError('CONFLICT', 'This user has another external ID.', { subject: { names: ['externalId'] } });

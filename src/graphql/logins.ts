@@ -1,6 +1,7 @@
-import { camelCase, parseProfile, parseUserChanges } from '../domain/identities.js';
+import { camelCase, parseProfile } from '../domain/identities.js';
 import { INPUT_LIMITS, requireKey } from '../domain/input-limits.js';
 import { parse, readAll, userId } from '../domain/parse.js';
+import { parseUserChanges } from '../domain/user-changes.js';
 import type { User } from '../domain/users.js';
 import { costs } from '../engine/cost.js';
 import { builder, KEY_DESCRIPTION, networkEnum, SURCHARGES } from './builder.js';

@@ -1,7 +1,13 @@
 import type { GraphQLResolveInfo } from 'graphql';
-import { requireEmail } from '../domain/emails.js';
 import { MAX_IDS, METHODS_BY_PREFIX, MOST_BY_PREFIX, PAGE_SIZE, readEach } from '../domain/filters.js';
-import { camelCase, MAX_ACCOUNTS, parseIdentity, parsePrefix, requireExternalId } from '../domain/identities.js';
+import {
+  camelCase,
+  MAX_ACCOUNTS,
+  parseIdentity,
+  parsePrefix,
+  requireEmail,
+  requireExternalId,
+} from '../domain/identities.js';
 import { parse, parseEachId, readAll, readNumber, userId } from '../domain/parse.js';
 import type { Beginning, User } from '../domain/users.js';
 import { requireAddress } from '../domain/wallets.js';

@@ -1,8 +1,8 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import type { Services } from '../context.js';
-import { requireEmail } from '../domain/emails.js';
 import { dateBound, limit, loginMethods, PAGE_SIZE, page, userFilter } from '../domain/filters.js';
+import { requireEmail } from '../domain/identities.js';
 import { INPUT_LIMITS, requireKey } from '../domain/input-limits.js';
 import { says, userId } from '../domain/parse.js';
 import type { User } from '../domain/users.js';

@@ -4,16 +4,10 @@ import type { Database } from '../db/database.js';
 import { isUniqueViolation } from '../db/failures.js';
 import type { KeyedRead, Queryable } from '../db/statements.js';
 import type { StateFilter, UserFilter } from '../domain/filters.js';
-import {
-  emailIsIdentity,
-  externalIdTaken,
-  type Identity,
-  identityBanned,
-  identityTaken,
-  type UserChanges,
-} from '../domain/identities.js';
+import { externalIdTaken, type Identity, identityBanned, identityTaken } from '../domain/identities.js';
 import { LARGEST_ID } from '../domain/parse.js';
 import type { ProjectScope } from '../domain/projects.js';
+import { emailIsIdentity, type UserChanges } from '../domain/user-changes.js';
 import { type Account, noUser, type User, userWeight } from '../domain/users.js';
 import type { Address } from '../domain/wallets.js';
 import { deleteOldKeys, repeatAnswer, retryOf } from '../projects/idempotency.js';

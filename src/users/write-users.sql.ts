@@ -1,7 +1,8 @@
 import { isUniqueViolation } from '../db/failures.js';
 import { keyedWrite, Prisma, type Queryable, THIS_INSTANT } from '../db/statements.js';
-import { externalIdKept, externalIdTaken, type UserChanges } from '../domain/identities.js';
+import { externalIdKept, externalIdTaken } from '../domain/identities.js';
 import type { Actor } from '../domain/projects.js';
+import type { UserChanges } from '../domain/user-changes.js';
 import type { User } from '../domain/users.js';
 import { insertAuditEntries } from '../projects/audit.sql.js';
 import { EARLIER, type Earlier, KEY_COLUMNS, type MaybeRetried, storeAnswers } from '../projects/idempotency.sql.js';

@@ -3,9 +3,9 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { AUTH_METHODS, methodMeant } from '#dist/domain/auth-methods.js';
 import { parseBanReason } from '#dist/domain/bans.js';
-import { foldEmail } from '#dist/domain/emails.js';
 import {
   camelCase,
+  foldEmail,
   type Identity,
   type ProfileInput,
   parseIdentity,

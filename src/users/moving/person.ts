@@ -1,5 +1,5 @@
 import { methodNamed, PHONE_NUMBER } from '../../domain/auth-methods.js';
-import { foldEmail } from '../../domain/emails.js';
+import { foldEmail } from '../../domain/identities.js';
 import { isTooLong } from '../../domain/input-limits.js';
 import { parseAddress } from '../../domain/wallets.js';
 import { AppError } from '../../errors.js';
