@@ -85,14 +85,25 @@ async function startAndWait(options: ServeOptions, ends: Ends, closers: Closer[]
   await context.lockDataDirectory();
   // That of a server that was killed.
   await door?.hide();
+  const drained = untilStopped(ends.outdated.signal).then(() => drain(server, config));
+  const stopped = Promise.race([drained, untilAborted(ends.lost.signal)]);
+  const stopping = new AbortController();
+  const stop = () => stopping.abort();
+  // Awaited below; until then a rejection must not count as unhandled.
+  stopped.then(stop, stop);
+  closers.push(stop);
+  let onWaiting = () => {};
+  const waits = new Promise<void>((resolve) => {
+    onWaiting = resolve;
+  });
+  const opened = openWhenReachable(context, log, stopping.signal, onWaiting);
+  // A proxy that does not ask /readyz sends a request to another process as long as this one takes no connection.
+  await Promise.race([opened, waits, sleep(LISTENS_AFTER_MS, undefined, { ref: false })]);
   // Fastify hands them on to Node.js, and its types do not know the last one.
   const address = { host: config.host, port: config.port, reusePort: config.reusePort };
   const url = await server.listen(address);
-  const drained = untilStopped(ends.outdated.signal).then(() => drain(server, config));
-  const stopped = Promise.race([drained, untilAborted(ends.lost.signal)]);
-  // Awaited below; until then a rejection must not count as unhandled.
-  stopped.catch(() => undefined);
-  if (await openWhenReachable(context, log, url, stopped)) {
+  if (!context.isOpen) log.info(`Listening at ${url}, and not ready.`);
+  if (await opened) {
     await logStart(context, log, url);
     // Another process may have the data directory by then, with a file of its own.
     closers.push(() => (context.isOpen ? door?.hide() : undefined));
@@ -197,17 +208,19 @@ function limitClosing({ requestTimeoutMs }: Config, log: Logger): Closer {
 const RETRY_MS = 500;
 const TRIES_PER_LOG_LINE = 20;
 
-/** Opens the database, and waits while it cannot be reached, or lacks migrations that others have to apply. Returns false if a signal arrived first. */
+/** After so long a server listens while its database is still being opened or migrated: supervisors ask /livez. */
+const LISTENS_AFTER_MS = 5_000;
+
+/**
+ * Opens the database, and waits while it cannot be reached, or lacks migrations that others have to apply. Calls `onWaiting` then.
+ * Returns false if the signal aborts first.
+ */
 async function openWhenReachable(
   context: Context,
   log: Logger,
-  url: string,
-  stopped: Promise<unknown>,
+  signal: AbortSignal,
+  onWaiting: () => void,
 ): Promise<boolean> {
-  const stopping = new AbortController();
-  const { signal } = stopping;
-  const stop = () => stopping.abort();
-  stopped.then(stop, stop);
   for (let tries = 0; ; tries += 1) {
     try {
       await context.open({ signal });
@@ -219,7 +232,8 @@ async function openWhenReachable(
       const { code, message } = error as NodeJS.ErrnoException;
       const reason = message || code;
       const what = isWaiting ? 'lacks migrations. Until they are applied' : 'cannot be reached. Until it can be';
-      if (tries % TRIES_PER_LOG_LINE === 0) log.warn({ reason }, `The database ${what}, ${url} answers 503.`);
+      if (tries % TRIES_PER_LOG_LINE === 0) log.warn({ reason }, `The database ${what}, requests are answered by 503.`);
+      onWaiting();
     }
     await sleep(RETRY_MS, undefined, { signal }).catch(() => undefined);
     if (signal.aborted) return false;

@@ -19,9 +19,13 @@ import { rssMiB } from './processes.mjs';
 
 const HELP = `npm run size -- [options]
 
-  --users N            users of one project (100000)
+Measures this checkout on this machine, with a PostgreSQL of its own in a temporary folder: it uses no database of yours. It needs the programs of
+PostgreSQL in /usr/lib/postgresql, 1.4 GiB of disk and two minutes for a million users.
+
+  --users N            users of one project (100000); those above a million are copies
   --logins LIST        prints what so many logins a second need, each with one wallet verification after it, such as 50,500,2000. Without it,
-                       prints the bytes of rows, and what single requests cost
+                       prints the bytes of rows, and what single requests cost. Cores are processor time in a second, a day is 24 hours
+                       at this rate, and disk is the database and the WAL of two checkpoints
   --seconds N          for so long each rate is kept (20)
   --with LIST          what the service uses besides, of tls (to PostgreSQL), redis (TEST_REDIS_URL) and traces (all are sent)
 `;

@@ -6,13 +6,14 @@ import https from 'node:https';
 import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test, vi } from 'vitest';
 import { TIMEOUTS } from '#dist/app/app.js';
 import { parseConfig } from '#dist/config/config.js';
 import { THE_OPERATOR } from '#dist/domain/operators.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 import { ROOT } from '../support/checkout.js';
 import { freePort } from '../support/cluster.js';
+import { startServer, useDatabase, userdirJson } from '../support/command.js';
 import { hasProgram } from '../support/programs.js';
 import { makeCertificate } from '../support/tls-proxy.js';
 
@@ -98,7 +99,8 @@ async function start(program: string, args: string[], url: string, folder: strin
   };
 }
 
-async function startNginx(service: string): Promise<Proxy> {
+/** In front of one process, or of two. */
+async function startNginx(service: string, other = service): Promise<Proxy> {
   const folder = await mkdtemp(join(tmpdir(), 'userdir-nginx-'));
   const port = await freePort();
   const { key, cert } = makeCertificate('users.example.com');
@@ -106,6 +108,7 @@ async function startNginx(service: string): Promise<Proxy> {
   await writeFile(join(folder, 'tls.pem'), cert);
   const site = sooner(printedNginx)
     .replace('127.0.0.1:4000', new URL(service).host)
+    .replace('127.0.0.1:4001', new URL(other).host)
     .replace('listen 443 ssl', `listen ${port} ssl`)
     .replaceAll('/etc/userdir/', `${folder}/`);
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
@@ -121,11 +124,12 @@ async function startNginx(service: string): Promise<Proxy> {
   return start(NGINX, ['-c', join(folder, 'nginx.conf'), '-p', folder], `https://${outer}:${port}`, folder);
 }
 
-async function startHaproxy(service: string): Promise<Proxy> {
+async function startHaproxy(service: string, other = service): Promise<Proxy> {
   const folder = await mkdtemp(join(tmpdir(), 'userdir-haproxy-'));
   const port = await freePort();
   const text = sooner(await read('docs/deploy/haproxy.cfg'))
-    .replaceAll(/userdir-[ab]:4000/g, new URL(service).host)
+    .replace('userdir-a:4000', new URL(service).host)
+    .replace('userdir-b:4000', new URL(other).host)
     .replace('bind :8080', `bind :${port}`)
     // The machine may be busy for long.
     .replace('fall 2 ', 'fall 60 ');
@@ -251,5 +255,54 @@ describe.runIf(inject('engine') === 'embedded' && outer !== undefined).concurren
     const [refused, unknown] = await Promise.all([post(project.credentials), post({})]);
     expect([refused.status, unknown.status]).toEqual([413, 401]);
     for (const { body } of [refused, unknown]) expect(JSON.parse(body.toString()).errors).toHaveLength(1);
+  });
+});
+
+describe.runIf(inject('engine') === 'postgres' && outer !== undefined).each([
+  ['nginx of operating.md', NGINX, startNginx],
+  ['HAProxy of deploy/haproxy.cfg', HAPROXY, startHaproxy],
+] as const)('two processes behind the %s', (_name, program, startProxy) => {
+  const database = useDatabase();
+
+  test.runIf(hasProgram(program))('are restarted one after the other, and no login fails', async () => {
+    const env = {
+      ...database.env,
+      DEMO: 'off',
+      LOG_LEVEL: 'warn',
+      TRUST_PROXY: '127.0.0.1',
+      SHUTDOWN_DELAY_MS: '3000',
+    };
+    const settings = await Promise.all([0, 1].map(async () => ({ ...env, PORT: String(await freePort()) })));
+    const project = await userdirJson(env, ['project', 'create', '--name', 'Rolling']);
+    const servers = await Promise.all(settings.map((each) => startServer(each)));
+    onTestFinished(async () => void (await Promise.all(servers.map((server) => server.stop()))));
+    const [first, second] = servers.map(({ url }) => url) as [string, string];
+    const proxy = await startProxy(first, second);
+    onTestFinished(() => proxy.stop());
+
+    const headers = {
+      ...{ 'service-app-id': project.app_id, 'service-app-secret': project.app_secret },
+      'content-type': 'application/json',
+    };
+    const body = JSON.stringify({
+      query: 'mutation { recordLogin(input: { authMethod: "passkey", authValue: "rolling" }) { created } }',
+    });
+    const answers: string[] = [];
+    let isOver = false;
+    const logIn = async () => {
+      while (!isOver) {
+        const answer = await ask(`${proxy.url}/graphql`, { method: 'POST', headers }, body);
+        answers.push(`${answer.status} ${answer.body.toString().replace(/true|false/, 'yes or no')}`);
+      }
+    };
+    const callers = [logIn(), logIn(), logIn()];
+    for (const [place, own] of settings.entries()) {
+      await servers[place]?.stop();
+      servers[place] = await startServer(own);
+    }
+    isOver = true;
+    await Promise.all(callers);
+    expect(answers.length).toBeGreaterThan(100);
+    expect(new Set(answers)).toEqual(new Set(['200 {"data":{"recordLogin":{"created":yes or no}}}']));
   });
 });
