@@ -68,10 +68,10 @@ function describeRevived(revived: Awaited<ReturnType<Services['changes']['findRe
   const { lastAct, secrets, secretNames, operators, operatorNames, bans } = revived;
   const named = (count: number, noun: string, names: readonly string[]) => {
     const shown = [...names, ...(count > names.length ? ['…'] : [])].join(', ');
-    return `${counted(count, noun)}${shown && ` (${shown})`}`;
+    return `${counted(count, noun)}${shown && `: ${shown}`}`;
   };
   const last = lastAct === null ? 'it knows no act from before' : `the last act that it knows is ${lastAct}`;
-  return `${last}. What was ended later is valid again, what was added later is gone: look through ${named(secrets, 'secret', secretNames)}, ${named(operators, 'operator', operatorNames)} and ${counted(bans, 'ban')}`;
+  return `${last}. What was ended later is valid again, what was added later is gone: look through ${named(secrets, 'secret', secretNames)}; ${named(operators, 'operator', operatorNames)}; and ${counted(bans, 'ban')}`;
 }
 
 /** A younger transaction is nothing unusual. */
@@ -112,14 +112,17 @@ function describeLeader({ pid, role, address, seconds, silentSeconds }: Leader):
   return `process ${pid} of role ${role}${address === null ? '' : ` at ${address}`} leads it${age}${silence}`;
 }
 
-/** Names webhooks that nothing is sent to. */
+/** Names webhooks that nothing is sent to, and those whose deliveries fail. */
 async function checkWebhooks({ webhooks }: Services): Promise<Outcome> {
-  const { enabled, paused, disabled } = await webhooks.findFigures();
-  if (paused + disabled === 0) return passed(enabled === 0 ? 'there is none' : `${enabled} enabled`);
-  const named = (await webhooks.findStopped()).map(({ appId, id, status }) => `${id} of ${appId} is ${status}`);
-  const more = paused + disabled - named.length;
+  const { enabled, failing, paused, disabled } = await webhooks.findFigures();
+  if (failing + paused + disabled === 0) return passed(enabled === 0 ? 'there is none' : `${enabled} enabled`);
+  const named = (await webhooks.findTroubled()).map(({ appId, id, status, failingSince }) => {
+    const isFailing = status === 'enabled';
+    return `${id} of ${appId} ${isFailing ? `has failed since ${failingSince?.toISOString()}` : `is ${status}`}`;
+  });
+  const more = failing + paused + disabled - named.length;
   return warning(
-    `${named.join(', ')}${more > 0 ? `, and ${more} more are not enabled` : ''}`,
+    `${named.join(', ')}${more > 0 ? `, and ${more} more` : ''}${failing > 0 ? `; ${failing} of ${enabled} enabled waiting for a retry` : ''}`,
     `${COMMAND} webhook list says why. Resume it, or remove it.`,
   );
 }

@@ -259,6 +259,7 @@ function credentials({ id, url, secret }: { readonly id: number; readonly url: s
 }
 
 function stateOf({ status, reason, failures, next_attempt_at: next }: ReturnType<typeof webhookJson>): string {
-  if (reason !== null) return `${status}: ${reason}`;
+  // The first sentence says why; the others, which --json has too, make the table too wide.
+  if (reason !== null) return `${status}: ${reason.split(/(?<=\.) /)[0]}`;
   return failures === 0 ? status : `${failures} failed, next attempt ${next}`;
 }

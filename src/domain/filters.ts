@@ -7,6 +7,7 @@ import {
   dateForm,
   decimal,
   EARLIEST,
+  ID_META,
   integerMeta,
   LATEST,
   parse,
@@ -137,7 +138,7 @@ export const userIds = (name: string) =>
       description: `At most ${MAX_IDS} user IDs, separated by commas; the parameter may also be repeated.`,
       maxLength: INPUT_LIMITS.ids.max,
       anyOf: [
-        { type: 'array', items: { type: 'integer', minimum: 1 } },
+        { type: 'array', items: ID_META },
         { type: 'string', pattern: '^\\d+(,\\d+)*$' },
       ],
       example: '42,43',

@@ -5,7 +5,7 @@ import crc16 from 'crc/calculators/crc16xmodem';
 import { z } from 'zod';
 import { AppError, show } from '../errors.js';
 import { atMost, INPUT_LIMITS, isTooLong } from './input-limits.js';
-import { objectError, says, saysWhere } from './parse.js';
+import { ID_META, objectError, says, saysWhere } from './parse.js';
 import type { Network, WalletOwner } from './users.js';
 
 /** A well-formed public address. */
@@ -162,11 +162,13 @@ export const walletObject = z.strictObject(
       maxLength: INPUT_LIMITS.address.max,
     }),
     // Checked by readWallet: a malformed one is a verdict, and must not fail the others.
-    user_id: z.unknown().optional().meta({
-      type: 'integer',
-      minimum: 1,
-      description: 'When present, the address must belong to this user.',
-    }),
+    user_id: z
+      .unknown()
+      .optional()
+      .meta({
+        ...ID_META,
+        description: 'When present, the address must belong to this user.',
+      }),
   },
   { error: objectError('wallet', 'an object with an address', 'address and user_id') },
 );

@@ -283,7 +283,7 @@ export async function findRevived(db: Queryable): Promise<Revived> {
         SELECT at, actor, action FROM operator_log WHERE at <= restore.at ORDER BY at DESC, id DESC LIMIT 1
       ) l
     ), secrets AS (
-      SELECT s.label || ' of ' || p.app_id AS name, s.created_at
+      SELECT format('%s (%s) of %s', s.id, s.label, p.app_id) AS name, s.created_at
       FROM restore CROSS JOIN app_secrets s JOIN projects p ON p.id = s.project_id
       WHERE s.created_at <= restore.at AND coalesce(s.expires_at > now(), true)
     ), people AS (

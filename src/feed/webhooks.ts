@@ -39,7 +39,7 @@ import * as sql from './webhooks.sql.js';
 
 export type Webhooks = ReturnType<typeof createWebhooks>;
 
-const MAX_STOPPED_NAMED = 5;
+const MAX_TROUBLED_NAMED = 5;
 /** The next attempt of an endpoint that is not to wait, whatever the clock of this process says. */
 const AT_ONCE = new Date(0);
 
@@ -370,17 +370,17 @@ export function createWebhooks(
     start: delivery.start,
     countOutcomes: delivery.countOutcomes,
     findFigures: () => sql.findWebhookFigures(db),
-    /** Some endpoints that are paused or disabled. */
-    async findStopped() {
-      const stopped = await db.models(({ webhook }) =>
+    /** Some endpoints that are paused or disabled, or whose deliveries fail. */
+    async findTroubled() {
+      const troubled = await db.models(({ webhook }) =>
         webhook.findMany({
-          where: { status: { not: 'enabled' } },
-          select: { id: true, status: true, reason: true, project: { select: { appId: true } } },
+          where: { OR: [{ status: { not: 'enabled' } }, { failures: { gt: 0 } }] },
+          select: { id: true, status: true, reason: true, failingSince: true, project: { select: { appId: true } } },
           orderBy: [{ projectId: 'asc' }, { id: 'asc' }],
-          take: MAX_STOPPED_NAMED,
+          take: MAX_TROUBLED_NAMED,
         }),
       );
-      return stopped.map(({ project, ...webhook }) => ({ appId: project.appId, ...webhook }));
+      return troubled.map(({ project, ...webhook }) => ({ appId: project.appId, ...webhook }));
     },
 
     async close(): Promise<void> {

@@ -12,7 +12,7 @@ import {
   type FollowedChanges,
   formatChange,
 } from '../domain/changes.js';
-import { parse } from '../domain/parse.js';
+import { ID_META, parse } from '../domain/parse.js';
 import { AppError } from '../errors.js';
 import { type Authenticate, stillAuthenticated } from '../http/authentication.js';
 import { namesIgnoredParameters, refuseMalformedUrl } from '../http/failures.js';
@@ -54,15 +54,20 @@ const changeObject = z
     id: z.string().meta({ description: 'The place of the change in the feed: a cursor. Opaque.' }),
     type: z.enum(CHANGE_TYPES).meta({ description: 'What has changed.' }),
     at: z.iso.datetime().meta({ description: 'When the transaction of the change began, in UTC.' }),
-    user_id: z.int().min(1).nullable().meta({
+    user_id: z.int().min(1).meta(ID_META).nullable().meta({
       description: 'The user; null for a ban of an identity that no current user has.',
     }),
     fields: z.array(z.string()).optional().meta({
       description: 'Of `user.updated`: which fields, by their names in the import format, `accounts` and `identities`.',
     }),
-    merged_into: z.int().min(1).optional().meta({
-      description: 'Of `user.merged`: the user who has taken over what this one had.',
-    }),
+    merged_into: z
+      .int()
+      .min(1)
+      .optional()
+      .meta({
+        ...ID_META,
+        description: 'Of `user.merged`: the user who has taken over what this one had.',
+      }),
   })
   .meta({ id: 'Change', description: 'A change of a user, an account or a ban. It has no personal data.' });
 

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { ID_META } from '../domain/parse.js';
 import { Network, WalletType } from '../domain/users.js';
 
 /* The bodies of the REST answers (spec, "Resources and their fields"). Those with an `id` are components of the OpenAPI document, each with one example. */
@@ -11,7 +12,7 @@ const id = (of: string) =>
   z
     .int()
     .min(1)
-    .meta({ description: `${of} ID.` });
+    .meta({ ...ID_META, description: `${of} ID.` });
 const network = () => z.enum(Network).meta({ description: 'The network of the address.' });
 const authMethod = () =>
   z

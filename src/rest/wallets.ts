@@ -3,7 +3,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import type { Services } from '../context.js';
 import { INPUT_LIMITS } from '../domain/input-limits.js';
-import { objectError, parse, says } from '../domain/parse.js';
+import { ID_META, objectError, parse, says } from '../domain/parse.js';
 import {
   ADDRESS_FORMS,
   formatVerdict,
@@ -43,8 +43,7 @@ const verifyBody = z.strictObject(
       .refine((value) => Number.isInteger(value) && value >= 1, userIdError)
       .optional()
       .meta({
-        type: 'integer',
-        minimum: 1,
+        ...ID_META,
         description: 'When present, the address must belong to this user.',
       }),
   },

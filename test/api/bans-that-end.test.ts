@@ -238,6 +238,11 @@ test('the dashboard bans with reason and end, one identity or many, and refuses 
     users: { nodes: [{ banned: true, ban: { reason: 'spam' } }] },
     bans: { nodes: [{ reason: 'spam', expiresAt: aDay }] },
   });
+  const AUDIT =
+    'query ($appId: ID!) { project(appId: $appId) { audit(action: "ban", first: 1) { nodes { details } } } }';
+  const [entry] = (await ask(AUDIT, { appId })).project.audit.nodes;
+  // The reason is with the ban: it may name a person, and the trail outlives them.
+  expect(JSON.parse(entry.details)).toEqual({ user: true, until: expect.any(String) });
   const BAN = `mutation ($appId: ID!, $reason: String, $expiresAt: String) {
     banIdentity(appId: $appId, authMethod: "email", authValue: "ada@example.com", reason: $reason, expiresAt: $expiresAt) { ban { reason expiresAt } }
   }`;

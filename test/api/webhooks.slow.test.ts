@@ -279,8 +279,8 @@ test('an endpoint that stays dead is paused and says why', async () => {
   const { reason, failures } = await hook.until(({ status }) => status === 'paused');
   expect(reason).toMatch(/^Every attempt of \S+ days failed; the last one: answered 503\.$/);
   expect(failures).toBeGreaterThan(1);
-  const stopped = await webhooks().findStopped();
-  expect(stopped).toEqual([{ appId: project.appId, id: hook.id, status: 'paused', reason }]);
+  const troubled = await webhooks().findTroubled();
+  expect(troubled).toMatchObject([{ appId: project.appId, id: hook.id, status: 'paused', reason }]);
 });
 
 test('Retry-After is handed to the rule of the delays', async () => {

@@ -21,6 +21,8 @@ const OUTSIDE = `(async () => {
     if (wide > 0) faults.push('the page is ' + wide + ' pixels too wide');
     for (const table of (dialog ?? document).querySelectorAll('.table'))
       if (table.scrollWidth > table.clientWidth + 1) faults.push(table.ariaLabel + ' is ' + (table.scrollWidth - table.clientWidth) + ' pixels too wide');
+    for (const cell of document.querySelectorAll('td[data-title="Who"]'))
+      if (cell.scrollWidth > cell.clientWidth) faults.push(cell.innerText + ' is cut off');
     for (const action of (dialog ?? document).querySelectorAll('a[href], button, input, select, summary, textarea')) {
       if (!action.checkVisibility({ opacityProperty: true, visibilityProperty: true }) || action.closest('.skip, .hidden')) continue;
       const { left, right } = action.getBoundingClientRect();

@@ -101,6 +101,20 @@ describe('/openapi.json', () => {
     expect(schemaOf('GET /changes', 'limit').default).toBe(100);
   });
 
+  test('says of every ID that is a number that it has 64 bits, because IDs after a restore do not fit into 32', () => {
+    const found: unknown[] = [];
+    const look = (value: Json, name: string) => {
+      if (typeof value !== 'object' || value === null) return;
+      if (value.type === 'integer' && /^(?:.*_)?ids?$|^merged_into$/.test(name)) found.push([name, value.format]);
+      const parts = ['anyOf', 'items', 'schema'];
+      for (const [key, part] of Object.entries<Json>(value))
+        look(part, value.name ?? (parts.includes(key) || /^\d+$/.test(key) ? name : key));
+    };
+    look(document, '');
+    const names = ['id', 'ids', 'merged_into', 'user_id'];
+    expect([...new Set(found.map(String))].sort()).toEqual(names.map((name) => `${name},int64`));
+  });
+
   test('only the single-user routes have a 404', () => {
     const having404 = operations().filter(({ operation }) => '404' in operation.responses);
     expect(having404.map(({ name }) => name.split(' ')[1])).toEqual(Array(2).fill('/server/users/{user_id}'));

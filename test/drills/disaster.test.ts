@@ -156,8 +156,8 @@ describe.skipIf(!hasPostgres || !hasProgram(PGBACKREST))('a database that is res
     const finding = findings.find(({ id }: Json) => id === 'restores');
     expect(finding).toMatchObject({ status: 'warning', advice: expect.stringContaining('docs/disaster.md') });
     expect(finding.found).toMatch(/the last act that it knows is add_operator by \S+ at \d{4}-/);
-    const secrets = `2 secrets (leaked of ${project.app_id}, main of ${project.app_id})`;
-    expect(finding.found).toContain(`look through ${secrets}, 1 operator (mallory) and 0 bans`);
+    const secrets = `2 secrets: ${leaked} (leaked) of ${project.app_id}, 1 (main) of ${project.app_id}`;
+    expect(finding.found).toContain(`look through ${secrets}; 1 operator: mallory; and 0 bans`);
     await restored.stop();
   });
 

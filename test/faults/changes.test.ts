@@ -8,7 +8,14 @@ import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
 import { parseConfig } from '#dist/config/config.js';
 import { createContext } from '#dist/context.js';
 import { BIN, type Cluster, createCluster, hasPostgres } from '../support/cluster.js';
-import { type Credentials, type RunningServer, recordLogin, startServer, userdirJson } from '../support/command.js';
+import {
+  type Credentials,
+  type RunningServer,
+  recordLogin,
+  startServer,
+  userdir,
+  userdirJson,
+} from '../support/command.js';
 import { copyTemplate, queryPostgres, type TestDatabase } from '../support/engines.js';
 
 /**
@@ -240,12 +247,17 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('on PostgreSQL', 
     expect(Math.min(...early.seen.slice(1).map(idOf))).toBeGreaterThan(10_000_000_000);
     expect(
       await userdirJson({ ...settings, DATABASE_URL: url }, ['webhook', 'list', '--project', own.app_id]),
-    ).toMatchObject([{ id: webhook.id, status: 'paused', reason: expect.stringContaining('restored from a backup') }]);
+    ).toMatchObject([{ id: webhook.id, status: 'paused', reason: expect.stringContaining('then replay from now') }]);
+    // People read a table, which has the first sentence alone.
+    const table = await userdir({ ...settings, DATABASE_URL: url }, ['webhook', 'list', '--project', own.app_id]);
+    expect(table.stdout).toMatch(/paused: The database was restored from a backup\. {2}/);
     const doctor = await userdirJson({ ...settings, DATABASE_URL: url }, ['doctor', '--no-totals']);
     expect(doctor.findings).toContainEqual(
       expect.objectContaining({
         id: 'restores',
         status: 'warning',
+        // With the ID, which `project revoke` takes.
+        found: expect.stringMatching(`[1-9]\\d* \\(main\\) of ${own.app_id}`),
         advice: expect.stringContaining('After a restore'),
       }),
     );

@@ -82,18 +82,30 @@ test('a server that is told to stop ends in order, though a receiver hangs', asy
   receiver.answer('/hangs', null);
 });
 
-test('doctor names webhooks that nothing is sent to', async () => {
+test('doctor names webhooks that fail, and those that nothing is sent to', async () => {
   const project = await createProject();
   const { id } = await runJson('webhook', 'add', project.app_id, '--url', receiver.url('/gone'));
-  receiver.answer('/gone', (response) => response.writeHead(410).end());
+  const findingWith = (text: string): Promise<Json> =>
+    vi.waitUntil(
+      async () => {
+        const { findings } = await runJson('doctor', '--no-totals');
+        const found = findings.find((each: Json) => each.id === 'webhooks');
+        return found.found.includes(text) && found;
+      },
+      { timeout: 60_000, interval: 500 },
+    );
+  receiver.answer('/gone', (response) => response.writeHead(503).end());
   await login(project);
-  const finding = await vi.waitUntil(
-    async () => {
-      const { findings } = await runJson('doctor', '--no-totals');
-      const found = findings.find((each: Json) => each.id === 'webhooks');
-      return found.status === 'warning' && found;
-    },
-    { timeout: 60_000, interval: 500 },
+  const { status, found, advice } = await findingWith('failed');
+  expect(status).toBe('warning');
+  expect(found).toMatch(
+    new RegExp(`^${id} of ${project.app_id} has failed since 20\\S+Z; 1 of 1 enabled waiting for a retry$`),
   );
-  expect(finding.found).toBe(`${id} of ${project.app_id} is disabled`);
+  expect(advice).toContain('webhook list');
+  receiver.answer('/gone', (response) => response.writeHead(410).end());
+  await runJson('webhook', 'resume', project.app_id, String(id));
+  expect(await findingWith('disabled')).toMatchObject({
+    status: 'warning',
+    found: `${id} of ${project.app_id} is disabled`,
+  });
 });

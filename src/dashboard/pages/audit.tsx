@@ -111,7 +111,7 @@ const isUndoable = ({ action, details }: AnyEntry) =>
   may('operate') && action === 'import' && /"imported": ?[1-9]/.test(details);
 
 const WHEN = { title: 'When', class: 'nowrap', cell: ({ at }: Entry) => <Time at={at} isExact /> };
-const WHO = { title: 'Who', class: 'method', cell: ({ actor }: Entry) => <bdi>{actor}</bdi> };
+const WHO = { title: 'Who', class: 'who', cell: ({ actor }: Entry) => <bdi>{actor}</bdi> };
 const WHAT = { title: 'What', class: 'nowrap', cell: ({ words }: Entry) => words };
 export const DETAILS = {
   title: 'Details',
