@@ -136,6 +136,11 @@ describe.runIf(inject('engine') === 'embedded')('the systemd unit', () => {
     expect(names.filter((name) => !SETTINGS.includes(name))).toEqual([]);
   });
 
+  // What goes to stderr follows stdout where nothing is said of it.
+  test('keeps the log, and not what is printed for people', () => {
+    expect(unit).toMatch(/^StandardOutput=null\nStandardError=journal$/m);
+  });
+
   test.runIf(existsSync(SYSTEMD))('is accepted by systemd, which finds it confined', async () => {
     const file = join(await makeFolder(), 'userdir@4000.service');
     await writeFile(
