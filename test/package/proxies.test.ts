@@ -6,7 +6,7 @@ import https from 'node:https';
 import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
-import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { TIMEOUTS } from '#dist/app/app.js';
 import { parseConfig } from '#dist/config/config.js';
 import { THE_OPERATOR } from '#dist/domain/operators.js';
@@ -258,51 +258,54 @@ describe.runIf(inject('engine') === 'embedded' && outer !== undefined).concurren
   });
 });
 
-describe.runIf(inject('engine') === 'postgres' && outer !== undefined).each([
+describe.runIf(inject('engine') === 'postgres' && outer !== undefined).concurrent.each([
   ['nginx of operating.md', NGINX, startNginx],
   ['HAProxy of deploy/haproxy.cfg', HAPROXY, startHaproxy],
 ] as const)('two processes behind the %s', (_name, program, startProxy) => {
   const database = useDatabase();
 
-  test.runIf(hasProgram(program))('are restarted one after the other, and no login fails', async () => {
-    const env = {
-      ...database.env,
-      DEMO: 'off',
-      LOG_LEVEL: 'warn',
-      TRUST_PROXY: '127.0.0.1',
-      SHUTDOWN_DELAY_MS: '3000',
-    };
-    const settings = await Promise.all([0, 1].map(async () => ({ ...env, PORT: String(await freePort()) })));
-    const project = await userdirJson(env, ['project', 'create', '--name', 'Rolling']);
-    const servers = await Promise.all(settings.map((each) => startServer(each)));
-    onTestFinished(async () => void (await Promise.all(servers.map((server) => server.stop()))));
-    const [first, second] = servers.map(({ url }) => url) as [string, string];
-    const proxy = await startProxy(first, second);
-    onTestFinished(() => proxy.stop());
+  test.runIf(hasProgram(program))(
+    'are restarted one after the other, and no login fails',
+    async ({ onTestFinished }) => {
+      const env = {
+        ...database.env,
+        DEMO: 'off',
+        LOG_LEVEL: 'warn',
+        TRUST_PROXY: '127.0.0.1',
+        SHUTDOWN_DELAY_MS: '1000',
+      };
+      const settings = await Promise.all([0, 1].map(async () => ({ ...env, PORT: String(await freePort()) })));
+      const project = await userdirJson(env, ['project', 'create', '--name', 'Rolling']);
+      const servers = await Promise.all(settings.map((each) => startServer(each)));
+      onTestFinished(async () => void (await Promise.all(servers.map((server) => server.stop()))));
+      const [first, second] = servers.map(({ url }) => url) as [string, string];
+      const proxy = await startProxy(first, second);
+      onTestFinished(() => proxy.stop());
 
-    const headers = {
-      ...{ 'service-app-id': project.app_id, 'service-app-secret': project.app_secret },
-      'content-type': 'application/json',
-    };
-    const body = JSON.stringify({
-      query: 'mutation { recordLogin(input: { authMethod: "passkey", authValue: "rolling" }) { created } }',
-    });
-    const answers: string[] = [];
-    let isOver = false;
-    const logIn = async () => {
-      while (!isOver) {
-        const answer = await ask(`${proxy.url}/graphql`, { method: 'POST', headers }, body);
-        answers.push(`${answer.status} ${answer.body.toString().replace(/true|false/, 'yes or no')}`);
+      const headers = {
+        ...{ 'service-app-id': project.app_id, 'service-app-secret': project.app_secret },
+        'content-type': 'application/json',
+      };
+      const body = JSON.stringify({
+        query: 'mutation { recordLogin(input: { authMethod: "passkey", authValue: "rolling" }) { created } }',
+      });
+      const answers: string[] = [];
+      let isOver = false;
+      const logIn = async () => {
+        while (!isOver) {
+          const answer = await ask(`${proxy.url}/graphql`, { method: 'POST', headers }, body);
+          answers.push(`${answer.status} ${answer.body.toString().replace(/true|false/, 'yes or no')}`);
+        }
+      };
+      const callers = [logIn(), logIn(), logIn()];
+      for (const [place, own] of settings.entries()) {
+        await servers[place]?.stop();
+        servers[place] = await startServer(own);
       }
-    };
-    const callers = [logIn(), logIn(), logIn()];
-    for (const [place, own] of settings.entries()) {
-      await servers[place]?.stop();
-      servers[place] = await startServer(own);
-    }
-    isOver = true;
-    await Promise.all(callers);
-    expect(answers.length).toBeGreaterThan(100);
-    expect(new Set(answers)).toEqual(new Set(['200 {"data":{"recordLogin":{"created":yes or no}}}']));
-  });
+      isOver = true;
+      await Promise.all(callers);
+      expect(answers.length).toBeGreaterThan(100);
+      expect(new Set(answers)).toEqual(new Set(['200 {"data":{"recordLogin":{"created":yes or no}}}']));
+    },
+  );
 });
