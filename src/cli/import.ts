@@ -143,7 +143,7 @@ async function readMap(text: string): Promise<string> {
   return text.trimStart().startsWith('{') ? text : readFile(text, 'utf8');
 }
 
-const COUNT = graphql(`query CountUsers($project: ID!) { project(appId: $project) { userCount } }`);
+export const COUNT = graphql(`query CountUsers($project: ID!) { project(appId: $project) { userCount } }`);
 
 async function undoImport({ ask, progress, signal }: Tools, project: string, undo: string): Promise<Undone> {
   const result = { undone: 0, kept: 0 };

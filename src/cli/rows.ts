@@ -16,7 +16,7 @@ import { type Operator, operatorName, operatorNameOf, THE_OPERATOR } from '../do
 import { AppError, COMMAND } from '../errors.js';
 import { addCommand, type CommandHelp, ProjectOption } from './arguments.js';
 import { type Ask, createDoor, type Door, type Result as ResultOf } from './door.js';
-import { type ListForm, listPrinter, type Progress, tableOf, writeNotice } from './terminal.js';
+import { type ListForm, listPrinter, listTable, type Progress, writeNotice } from './terminal.js';
 
 /*
  * A command is a row: its words, how its arguments and options become the variables of a document of the operators' schema, and how the result
@@ -91,8 +91,8 @@ interface List<Data, Variables extends Paging, Listed> extends CommandHelp, List
   readonly things?: string;
 }
 
-/** The most rows of a page of the operators' schema. */
-const MAX_PAGE = 100;
+/** The most rows of a page of the operators' schema, and the most users of one request. */
+export const MAX_PAGE = 100;
 /** How many rows a list prints at a time. */
 const PAGE_ROWS = 1_000;
 
@@ -146,7 +146,7 @@ export function createCommandContext(env: Environment) {
     row,
 
     table<Data, Variables, Listed>(parent: Command, table: Table<Data, Variables, Listed>): void {
-      row<Data, Variables, readonly Listed[]>(parent, { ...table, print: tableOf(table) });
+      row<Data, Variables, readonly Listed[]>(parent, { ...table, print: (rows) => listTable(rows, table) });
     },
 
     rows<Data, Variables extends Paging, Listed = NodeOf<Data>>(

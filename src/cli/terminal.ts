@@ -75,11 +75,10 @@ export interface ListForm<Row> {
   readonly none?: string;
 }
 
-/** Prints a list that is a single page. */
-export const tableOf =
-  <Row>(form: ListForm<Row>) =>
-  (rows: readonly Row[]): string =>
-    rows.length === 0 ? (form.none ?? '') : startTable(form)(rows);
+/** A list that is a single page. */
+export function listTable<Row>(rows: readonly Row[], form: ListForm<Row>): string {
+  return rows.length === 0 ? (form.none ?? '') : startTable(form)(rows);
+}
 
 /**
  * A table with one line per row, whose rows come in pages. If it is wider than the terminal, each row becomes a list of its fields. The first page says how wide the columns are; a longer value later moves the rest of its line. Last

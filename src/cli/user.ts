@@ -17,11 +17,11 @@ import {
   userIdsArgument,
 } from './arguments.js';
 import { addBanCommands } from './bans.js';
+import { addExportCommand } from './export.js';
 import { addIdentityCommands, IDENTITY, identityText } from './identities.js';
 import { addImportCommand } from './import.js';
-import type { CommandContext, Tools } from './rows.js';
-import { fields, tableOf } from './terminal.js';
-import { addExportCommand } from './transfers.js';
+import { type CommandContext, MAX_PAGE, type Tools } from './rows.js';
+import { fields, listTable } from './terminal.js';
 import { addPurgeCommand } from './upkeep.js';
 
 export function addUserCommands(program: Command, context: CommandContext): void {
@@ -93,10 +93,10 @@ function addFindCommands(user: Command, { row, rows, act }: CommandContext): voi
     },
     act: searchUsers,
     print: (users, { prefix, removed }) =>
-      tableOf<ShownUser>({
+      listTable(users, {
         columns: { ...COLUMNS, Created: 'created_at', State: stateOf },
         none: `No user matches.${prefix === undefined && !removed ? ' For the beginning of an email or an ID, use --prefix.' : ''}`,
-      })(users),
+      }),
     isFailure: (users) => users.length === 0,
   });
   rows(user, {
@@ -308,9 +308,6 @@ interface UserResult {
   readonly message?: string;
 }
 
-/** The most users of one request. */
-const MOST_AT_ONCE = 100;
-
 /** What became of each user, or of the only one. A failure of one does not undo the others; a single one fails as the command does. */
 async function changeEach(
   { ask, signal }: Tools,
@@ -320,7 +317,7 @@ async function changeEach(
   const results: UserResult[] = [];
   while (results.length < userId.length) {
     signal.throwIfAborted();
-    const ids = userId.slice(results.length, results.length + MOST_AT_ONCE);
+    const ids = userId.slice(results.length, results.length + MAX_PAGE);
     for (const { code, message, id } of await ask(document, { project, ids })) {
       if (code !== null && (userId.length === 1 || !['NOT_FOUND', 'CONFLICT'].includes(code)))
         throw new AppError(code as ErrorCode, message ?? '');

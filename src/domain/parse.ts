@@ -110,7 +110,7 @@ export function decimal(name: string, min: number, max: number) {
 }
 
 /** What the OpenAPI document says of an ID that is a number. After a restore IDs need more than 32 bits, which generated clients take otherwise. */
-export const ID_META = { type: 'integer', format: 'int64', minimum: 1 } as const;
+export const ID_META = { ...integerMeta(1), format: 'int64' } as const;
 
 /** The OpenAPI document shows a text of digits as an integer. */
 export function integerMeta(minimum: number, maximum?: number) {
@@ -141,7 +141,7 @@ export function userId(name: string, form = 'decimal digits, 1 and up') {
     .string({ error })
     .regex(USER_ID, { error })
     .transform((digits) => BigInt(digits.replace(/^0+/, '').slice(0, INPUT_LIMITS.id.max)))
-    .meta({ ...ID_META, pattern: undefined, description: 'User ID: decimal digits, 1 and up.', example: 42 });
+    .meta({ ...ID_META, description: 'User ID: decimal digits, 1 and up.', example: 42 });
 }
 
 const wellFormedId = userId('id');

@@ -1,10 +1,10 @@
 import type { Command } from 'commander';
 import type { Services } from '../context.js';
-import { graphql } from '../dashboard/documents.js';
 import { EXPORT_TARGETS, type UserFormat } from '../domain/import-format.js';
 import { COMMAND, counted } from '../errors.js';
 import { option, projectOption } from './arguments.js';
 import { textOf } from './door.js';
+import { COUNT } from './import.js';
 import type { CommandContext, Tools } from './rows.js';
 import { progressOf, writeToStdout } from './terminal.js';
 
@@ -30,8 +30,6 @@ export function addExportCommand(user: Command, { act }: CommandContext): void {
     tellsOnStderr: true,
   });
 }
-
-const COUNT = graphql(`query CountUsers($project: ID!) { project(appId: $project) { userCount } }`);
 
 async function exportUsers(
   tools: Tools,
