@@ -100,6 +100,8 @@ export default defineConfig({
         maxWorkers: 3,
         testTimeout: 60_000,
         hookTimeout: 60_000,
+        // A second is too little for a machine that runs other tests.
+        expect: { poll: { timeout: 30_000 } },
         // What runs alone runs after all others.
         sequence: { groupOrder: project.maxWorkers === undefined ? 0 : index },
         ...project,

@@ -7,7 +7,7 @@ import { findFaults, hasBrowser, launchBrowser } from '../support/browser.js';
 import { ROOT } from '../support/checkout.js';
 import { openDashboard, visit } from '../support/dashboard-page.js';
 
-const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 30_000 });
+const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 60_000 });
 
 /** These tests need Chromium. */
 describe.skipIf(!hasBrowser)('the dialog of an import', () => {

@@ -8,7 +8,7 @@ import { hasBrowser, launchBrowser } from '../support/browser.js';
 import { chooseAction, openDashboard, settle, visit } from '../support/dashboard-page.js';
 
 const runInShell = async (command: string) => (await promisify(execFile)('sh', ['-c', command])).stdout;
-const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 30_000 });
+const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 60_000 });
 
 /** What each role does with the dashboard, from its first link on. These tests need Chromium. */
 describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {

@@ -5,7 +5,7 @@ import { findFaults, hasBrowser, launchBrowser } from '../support/browser.js';
 import { chooseAction, createLink, settle } from '../support/dashboard-page.js';
 import { startTlsProxy } from '../support/tls-proxy.js';
 
-const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 30_000 });
+const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 60_000 });
 const NAME = 'users.example.com';
 
 /** Passkeys in Chromium, whose virtual authenticator makes and uses them as a device does. */

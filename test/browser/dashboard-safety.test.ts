@@ -6,7 +6,7 @@ import { type TestProject, useTestApp } from '../support/app.js';
 import { hasBrowser, launchBrowser } from '../support/browser.js';
 import { chooseAction, createLink, openDashboard, visit } from '../support/dashboard-page.js';
 
-const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 30_000 });
+const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 60_000 });
 
 /** What other pages, other people and hostile values may not do. These tests need Chromium. */
 describe.skipIf(!hasBrowser)('the dashboard is safe against', () => {

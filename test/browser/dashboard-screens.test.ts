@@ -7,7 +7,7 @@ import { findFaults, hasBrowser, launchBrowser } from '../support/browser.js';
 import { chooseAction, openDashboard, settle, visit } from '../support/dashboard-page.js';
 
 const identityOf = (email: string) => parseIdentity({ authMethod: 'email', authValue: email }, snakeCase);
-const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 30_000 });
+const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 60_000 });
 
 /** How the screens behave for everyone: by link, by keyboard, on a phone, in both themes. These tests need Chromium. */
 describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {

@@ -5,7 +5,7 @@ import { findFaults, hasBrowser, launchBrowser } from '../support/browser.js';
 import { chooseAction, openDashboard, settle, visit } from '../support/dashboard-page.js';
 import { type Receiver, startReceiver } from '../support/receiver.js';
 
-const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 30_000 });
+const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 60_000 });
 const button = (where: Page | Locator, name: string | RegExp) => where.getByRole('button', { name, exact: true });
 
 /** Webhooks, as people look after them. These tests need Chromium. */

@@ -5,7 +5,7 @@ import { THE_OPERATOR } from '#dist/domain/operators.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 import { findFaults, hasBrowser, launchBrowser } from '../support/browser.js';
-import { chooseAction, openDashboard, settle, visit } from '../support/dashboard-page.js';
+import { chooseAction, type DashboardPage, openDashboard, settle, visit } from '../support/dashboard-page.js';
 
 /** What lies outside of what can be seen without scrolling to the side, also in menus and folded filters, and disabled buttons that are hard to read, a line each. Evaluated in the page. */
 const OUTSIDE = `(async () => {
@@ -63,6 +63,7 @@ describe.skipIf(!hasBrowser)('at each width, no screen of the dashboard hides an
   const app = useTestApp();
   let project: TestProject;
   let browser: Browser;
+  let opened: DashboardPage;
   let userId: string;
   let webhookId: string;
   beforeAll(async () => {
@@ -104,42 +105,50 @@ describe.skipIf(!hasBrowser)('at each width, no screen of the dashboard hides an
        FROM operators WHERE name = $1`,
       [LONG],
     );
+    opened = await openDashboard(app, browser, 'admin', { viewport: { width: 1440, height: 800 } });
   });
   afterAll(() => browser?.close());
 
-  const screens = () => [
+  // In a path, PROJECT, USER and WEBHOOK are IDs.
+  const SCREENS = [
     '',
-    `/${project.appId}`,
-    `/${project.appId}/users`,
-    `/${project.appId}/users?q=nobody@example.com`,
-    `/${project.appId}/users?removed=1`,
-    `/${project.appId}/users/${userId}`,
-    `/${project.appId}/secrets`,
-    `/${project.appId}/bans`,
-    `/${project.appId}/webhooks`,
-    `/${project.appId}/webhooks/${webhookId}`,
-    `/${project.appId}/audit`,
-    `/${project.appId}/settings`,
+    '/PROJECT',
+    '/PROJECT/users',
+    '/PROJECT/users?q=nobody@example.com',
+    '/PROJECT/users?removed=1',
+    '/PROJECT/users/USER',
+    '/PROJECT/secrets',
+    '/PROJECT/bans',
+    '/PROJECT/webhooks',
+    '/PROJECT/webhooks/WEBHOOK',
+    '/PROJECT/audit',
+    '/PROJECT/settings',
     '/operators',
     '/sessions',
     '/passkeys',
     '/status',
-    `/${project.appId}/users/999999`,
+    '/PROJECT/users/999999',
     '/app_unknown/users',
   ];
-  const dialogs = (): [string, string][] => [
+  const DIALOGS: [path: string, button: string][] = [
     ['', 'Create project'],
-    [`/${project.appId}`, 'API'],
-    [`/${project.appId}/users`, 'Import'],
-    [`/${project.appId}/users/${userId}`, 'Remove…'],
-    [`/${project.appId}/users/${userId}`, 'Edit…'],
-    [`/${project.appId}/secrets`, 'Add secret'],
-    [`/${project.appId}/secrets`, 'Rotate…'],
-    [`/${project.appId}/bans`, 'Ban an identity'],
-    [`/${project.appId}/webhooks`, 'Add webhook'],
-    [`/${project.appId}/settings`, 'Delete the project…'],
+    ['/PROJECT', 'API'],
+    ['/PROJECT/users', 'Import'],
+    ['/PROJECT/users/USER', 'Remove…'],
+    ['/PROJECT/users/USER', 'Edit…'],
+    ['/PROJECT/secrets', 'Add secret'],
+    ['/PROJECT/secrets', 'Rotate…'],
+    ['/PROJECT/bans', 'Ban an identity'],
+    ['/PROJECT/webhooks', 'Add webhook'],
+    ['/PROJECT/settings', 'Delete the project…'],
     ['/operators', 'Add operator'],
   ];
+  const open = (path: string) =>
+    visit(
+      app,
+      opened.page,
+      path.replace('PROJECT', project.appId).replace('USER', userId).replace('WEBHOOK', webhookId),
+    );
 
   /** Looks at what is open at each width, one after the other: a page that was loaded adapts. */
   async function look(page: Page, name: string): Promise<string[]> {
@@ -161,28 +170,28 @@ describe.skipIf(!hasBrowser)('at each width, no screen of the dashboard hides an
     return faults;
   }
 
-  test('neither a screen nor a dialog', async () => {
-    await using opened = await openDashboard(app, browser, 'admin', { viewport: { width: 1440, height: 800 } });
+  test.each(SCREENS)('the screen "%s"', async (path) => {
+    await open(path).catch(() => settle(opened.page));
+    expect(await look(opened.page, path)).toEqual([]);
+  });
+
+  test.each(DIALOGS)('on "%s", the dialog "%s"', async (path, button) => {
     const { page } = opened;
-    const faults: string[] = [];
-    for (const path of screens()) {
-      await visit(app, page, path).catch(() => settle(page));
-      faults.push(...(await look(page, path.replace(project.appId, 'app'))));
-    }
-    for (const [path, button] of dialogs()) {
-      await visit(app, page, path);
-      await chooseAction(page, button);
-      await page.getByRole('dialog').waitFor();
-      faults.push(...(await look(page, `${path.replace(project.appId, 'app')} ${button}`)));
-    }
+    await open(path);
+    await chooseAction(page, button);
+    await page.getByRole('dialog').waitFor();
+    expect(await look(page, `${path} ${button}`)).toEqual([]);
+    if (button !== 'Add operator') return;
     await page.getByRole('dialog').getByLabel('only some').check();
     await page.getByRole('checkbox', { name: project.appId }).waitFor();
-    faults.push(...(await look(page, 'the choice of projects')));
-    expect(faults).toEqual([]);
+    expect(await look(page, 'the choice of projects')).toEqual([]);
+  });
+
+  test('none of them asked another machine, or complained', () => {
     expect([opened.strangers(), opened.complaints]).toEqual([[], []]);
   });
 
-  test('nor the sign-in', async () => {
+  test('the sign-in', async () => {
     const page = await browser.newPage();
     await page.goto(`${app.url}/dashboard`);
     await page.getByRole('heading', { name: 'Sign in to userdir' }).waitFor();

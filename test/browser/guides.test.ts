@@ -10,7 +10,7 @@ const PATHS = [
   '',
   ...'/graphql /client /rest /changes /examples /errors /limits /spec /compatibility /glossary'.split(' '),
 ];
-const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 30_000 });
+const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 60_000 });
 
 /** The documentation below /docs as a reader meets it. These tests need Chromium. */
 describe.skipIf(!hasBrowser)('the documentation in a browser', () => {

@@ -140,7 +140,7 @@ describe.runIf(inject('engine') === 'embedded')('the lock of the data directory'
       const path = lockFile();
       await change(path);
       const left = existsSync(path) ? await readFile(path, 'utf8') : null;
-      await vi.waitFor(() => expect(lost).toHaveLength(1), { timeout: 30_000 });
+      await vi.waitFor(() => expect(lost).toHaveLength(1), { timeout: 60_000 });
       await lock.release();
       expect(lost.map(({ message }) => message)).toEqual([expect.stringContaining(`${path} is gone or was changed`)]);
       expect(existsSync(path) ? await readFile(path, 'utf8') : null).toBe(left);

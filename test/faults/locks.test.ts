@@ -105,7 +105,7 @@ describe.runIf(inject('engine') === 'postgres')(
       const note = (name: string) => () => void ended.push(name);
       const held = login('held').then(note('held'));
       await vi.waitUntil(async () => (await other.query('SELECT FROM pg_locks WHERE NOT granted')).rows.length > 0, {
-        timeout: 20_000,
+        timeout: 60_000,
       });
       await login('after').then(note('after'));
       await held;
@@ -141,7 +141,7 @@ describe.runIf(inject('engine') === 'postgres')(
       await other.query('UPDATE users SET deleted_at = now() WHERE id = $1', [id]);
       const again = login('leaving');
       await vi.waitUntil(async () => (await other.query('SELECT FROM pg_locks WHERE NOT granted')).rows.length > 0, {
-        timeout: 20_000,
+        timeout: 60_000,
       });
       await other.query('COMMIT');
       const { status, body } = await again;

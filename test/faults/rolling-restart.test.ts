@@ -47,7 +47,7 @@ async function startBalancer() {
   });
   balancer.listen(0, '127.0.0.1');
   await once(balancer, 'listening');
-  await vi.waitUntil(() => ready.length === servers.length, { timeout: 10_000 });
+  await vi.waitUntil(() => ready.length === servers.length, { timeout: 60_000 });
   return {
     url: `http://127.0.0.1:${(balancer.address() as AddressInfo).port}`,
     async close() {

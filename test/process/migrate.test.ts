@@ -159,7 +159,8 @@ testOnPostgres('a server that waits for a moment to migrate says so at /readyz, 
   const server = spawnUserdir({ ...settings, PORT: String(port) }, ['serve', '--json'], newer.command);
   const outcome = outcomeOf(server);
   let log = '';
-  while (!log.includes('waits for other transactions')) log += (await once(server.stderr, 'data'))[0];
+  for (const line of ['waits for other transactions', 'Listening at'])
+    while (!log.includes(line)) log += (await once(server.stderr, 'data'))[0];
   const answer = await fetch(`http://127.0.0.1:${port}/readyz`);
   expect({ status: answer.status, body: await answer.json() }).toEqual({
     status: 503,

@@ -65,7 +65,7 @@ describe.runIf(inject('engine') === 'postgres')('the roles', () => {
       child.stderr.on('data', (text) => {
         log += text;
       });
-      const limit = { timeout: 30_000 };
+      const limit = { timeout: 60_000 };
       const url = await vi.waitUntil(() => /http:\/\/127\.0\.0\.1:\d+/.exec(log)?.[0], limit);
       await vi.waitUntil(() => log.includes('The database lacks migrations.'), limit);
       expect(log).toContain(`The role ${name} may not apply the migration`);
@@ -108,7 +108,7 @@ describe.runIf(inject('engine') === 'postgres')('the roles', () => {
       expect((await call(running.url, project, '/server/users/count')).body.result.total_user).toBe(2_501);
       // Also what is done in the background, such as to publish changes.
       const changes = () => fetch(`${running.url}/changes?limit=1`, { headers: headersOf(project) });
-      await vi.waitUntil(async () => (await (await changes()).text()).includes('"user.created"'), { timeout: 30_000 });
+      await vi.waitUntil(async () => (await (await changes()).text()).includes('"user.created"'), { timeout: 60_000 });
       expect(await running.stop()).toMatchObject({
         code: 0,
         stderr: expect.stringContaining('Server listening at http://'),

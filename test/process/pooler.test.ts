@@ -55,7 +55,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPgBouncer())('behind PgBoun
           () => true,
           () => false,
         ),
-      { timeout: 30_000, interval: 100 },
+      { timeout: 60_000, interval: 100 },
     );
   }
 
@@ -176,7 +176,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPgBouncer())('behind PgBoun
     const load = startLoad(server.url, project, 4);
     const soon = async () => {
       const before = load.successes.length;
-      await vi.waitUntil(() => load.successes.length > before + 20, { timeout: 30_000 });
+      await vi.waitUntil(() => load.successes.length > before + 20, { timeout: 60_000 });
     };
     await soon();
     await stopBouncer();

@@ -15,7 +15,7 @@ import { makeRelease, type Release } from '../support/release.js';
 /** Releases that use one database: the schema says which of them may (docs/operating.md#upgrade). */
 
 const isPostgres = inject('engine') === 'postgres';
-const LIMIT = { timeout: 30_000, interval: 50 };
+const LIMIT = { timeout: 60_000, interval: 50 };
 const OWN = (await import('#dist/config/build.js')).VERSION;
 const raise = (version: string) =>
   `-- step: leaves older releases behind\nCREATE OR REPLACE FUNCTION oldest_release() RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN '${version}';\n`;

@@ -32,6 +32,13 @@ declare module 'vitest' {
   }
 }
 
+/** A machine that is busy with other tests may take this long. A test that waits for one of these limits sets it. */
+const PATIENT = {
+  DATABASE_POOL_TIMEOUT_MS: '60000',
+  DATABASE_STATEMENT_TIMEOUT_MS: '60000',
+  REQUEST_TIMEOUT_MS: '60000',
+};
+
 /** A separate database, as settings of the service, until `drop`, or the end of the test that is `using` it. */
 export interface TestDatabase extends AsyncDisposable {
   readonly env: Record<string, string>;
@@ -80,7 +87,7 @@ export function createEmptyDatabase(engine: Engine = inject('engine'), run = inj
 
 async function emptyDataDir({ folder }: TestRun): Promise<TestDatabase> {
   const dataDir = await mkdtemp(join(folder, 'data-'));
-  return untilDropped({ DATA_DIR: dataDir }, () => rm(dataDir, { recursive: true, force: true }));
+  return untilDropped({ ...PATIENT, DATA_DIR: dataDir }, () => rm(dataDir, { recursive: true, force: true }));
 }
 
 async function emptyDatabase(run: TestRun, template?: string): Promise<TestDatabase> {

@@ -39,8 +39,9 @@ export function values(answer: RestAnswer): string[] {
 
 /** The id of the project's only user with this auth value. */
 export async function idOf(project: TestProject, authValue: string): Promise<number> {
-  const { body } = await project.rest('/server/users?limit=100');
-  const found = body.result.users.filter((user: Json) => user.auth_value === authValue);
+  const answer = await project.rest('/server/users?limit=100');
+  expect(answer).toMatchObject({ status: 200 });
+  const found = answer.body.result.users.filter((user: Json) => user.auth_value === authValue);
   expect(found).toHaveLength(1);
   return found[0].id;
 }
