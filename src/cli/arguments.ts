@@ -150,16 +150,12 @@ function durationMs(text: string): number | null {
   return digits === '' || milliseconds > MAX_DURATION_MS ? null : milliseconds;
 }
 
-export function parseWholeNumber(text: string): number {
-  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('Expected a whole number from 0 to 999999999.');
-  return Number(text);
-}
-
-export function parseLimit(text: string): number {
-  const number = parseWholeNumber(text);
-  if (number >= 1) return number;
-  throw new InvalidArgumentError('Expected a whole number from 1 to 999999999.');
-}
+const wholeNumber = (least: number) => (text: string) => {
+  if (/^\d{1,9}$/.test(text) && Number(text) >= least) return Number(text);
+  throw new InvalidArgumentError(`Expected a whole number from ${least} to 999999999.`);
+};
+export const parseWholeNumber = wholeNumber(0);
+const parseLimit = wholeNumber(1);
 
 const sinceDate = dateBound('since', 'first');
 
@@ -191,14 +187,11 @@ export async function openInput(file: string, what: string, signal: AbortSignal)
     return addAbortSignal(signal, process.stdin);
   }
   await access(file, constants.R_OK).catch((error: NodeJS.ErrnoException) => {
-    const why = error.code === 'ENOENT' ? 'does not exist' : 'cannot be read';
-    throw new Error(`The file ${file} ${why}.`);
+    throw new Error(`The file ${file} ${error.code === 'ENOENT' ? 'does not exist' : 'cannot be read'}.`);
   });
   const stats = await stat(file);
   if (stats.isDirectory()) throw new Error(`${file} is a directory, not a file.`);
-  const read = () => createReadStream(file);
   // A pipe has no size, and can be read once.
-  return stats.isFile()
-    ? { bytes: stats.size, [Symbol.asyncIterator]: () => read()[Symbol.asyncIterator]() }
-    : addAbortSignal(signal, read());
+  if (!stats.isFile()) return addAbortSignal(signal, createReadStream(file));
+  return { bytes: stats.size, [Symbol.asyncIterator]: () => createReadStream(file)[Symbol.asyncIterator]() };
 }

@@ -21,12 +21,7 @@ export function addAuditCommand(program: Command, { rows }: CommandContext): voi
         }
       }
     }`),
-    row: ({ id, user_id, details, ...entry }) => ({
-      id: Number(id),
-      ...entry,
-      user_id: user_id === null ? null : Number(user_id),
-      details: JSON.parse(details),
-    }),
+    row: (entry) => ({ ...entry, details: JSON.parse(entry.details) }),
     columns: {
       ...({ At: 'at', Actor: 'actor', Action: 'action', User: 'user_id' } as const),
       Details: ({ details }) => JSON.stringify(details),

@@ -20,10 +20,13 @@ function whomOf(command: Command, userId: string | undefined, { method, value }:
 }
 
 /** The user whose ban has changed. */
-function resultOf(results: readonly (Record<'id', string> & Record<'code' | 'message', string | null>)[] = []) {
+function resultOf(
+  banned: boolean,
+  results: readonly (Record<'id', string> & Record<'code' | 'message', string | null>)[] = [],
+) {
   const [{ id, code, message } = { id: '', code: 'NOT_FOUND', message: '' }] = results;
   if (code !== null) throw new AppError(code as ErrorCode, message ?? '');
-  return { user_id: Number(id) };
+  return { user_id: id, banned };
 }
 
 /** Adds the commands for the bans of a project, which are of identities. */
@@ -56,7 +59,7 @@ export function addBanCommands(user: Command, { row, rows }: CommandContext): vo
       }
     }`),
     pick(answer) {
-      if (answer === undefined || 'length' in answer) return { ...resultOf(answer), banned: true };
+      if (answer === undefined || 'length' in answer) return resultOf(true, answer);
       const { ban, changed, ...identity } = answer;
       return { ...identity, reason: ban?.reason ?? null, expires_at: ban?.expires_at ?? null, changed };
     },
@@ -80,7 +83,7 @@ export function addBanCommands(user: Command, { row, rows }: CommandContext): vo
         auth_method: authMethod auth_value: authValue banned changed
       }
     }`),
-    pick: (answer) => (answer === undefined || 'length' in answer ? { ...resultOf(answer), banned: false } : answer),
+    pick: (answer) => (answer === undefined || 'length' in answer ? resultOf(false, answer) : answer),
     print(lifted) {
       if ('user_id' in lifted) return `User ${lifted.user_id} is not banned.`;
       const { changed, auth_method, auth_value } = lifted;

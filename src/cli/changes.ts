@@ -1,22 +1,14 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
-import { graphql } from '../dashboard/documents.js';
-import { isUnreachable } from '../db/failures.js';
-import {
-  CHANGE_MEANINGS,
-  CHANGES_PAGE,
-  type Change,
-  changeTypes,
-  FOLLOWER_RETRIES,
-  formatChange,
-} from '../domain/changes.js';
+import { graphql, type VariablesOf } from '../dashboard/documents.js';
+import { patiently } from '../db/failures.js';
+import { CHANGE_MEANINGS, CHANGES_PAGE, changeData, changeTypes } from '../domain/changes.js';
 import { parse } from '../domain/parse.js';
 import { AppError, counted } from '../errors.js';
 import { nameOf, valuesOf } from '../graphql/shared.js';
 import { option, projectOption } from './arguments.js';
 import { type Ask, NotListeningError, type Reached, textOf } from './door.js';
 import type { CommandContext, Tools } from './rows.js';
-import { writeToStdout } from './terminal.js';
+import { toJson, writeToStdout } from './terminal.js';
 
 const HELP = `
 Each line is one JSON object, in the order of the commits:
@@ -26,16 +18,10 @@ The id is a cursor for --after. Without it, the changes begin with the oldest th
 const typesOption = changeTypes('--types');
 const TYPES = valuesOf(CHANGE_MEANINGS);
 
-/** The types of an option as the schema names them, and a type of the schema as commands tell it. */
-export const namesOfTypes = (text: string) => parse(typesOption, text).map((type) => nameOf(type));
+/** The types of an option as the schema names them, null for all, and a type of the schema as commands tell it. */
+export const namesOfTypes = (text?: string) =>
+  text === undefined ? null : parse(typesOption, text).map((type) => nameOf(type));
 export const typeOfName = (name: keyof typeof TYPES) => TYPES[name].value;
-
-interface ChangesParams {
-  readonly project: string;
-  readonly after: string | null;
-  readonly types: ReturnType<typeof namesOfTypes> | null;
-  readonly follow: boolean;
-}
 
 export function addChangesCommand(program: Command, { act }: CommandContext): void {
   act(program, {
@@ -49,10 +35,9 @@ export function addChangesCommand(program: Command, { act }: CommandContext): vo
       option('--types <TYPES>', 'only these types, separated by commas'),
       option('--follow', 'go on with each change that comes, until Ctrl+C'),
     ],
-    variables: ({ project, after = null, types, follow = false }): ChangesParams => ({
-      ...{ project, after, follow },
-      types: types === undefined ? null : namesOfTypes(types),
-    }),
+    variables: ({ project, after = null, types, follow = false }): ChangesParams => {
+      return { project, after, follow, types: namesOfTypes(types) };
+    },
     interrupted: 'Interrupted. Go on with --after and the last id, or with the cursor above if there was no change.',
     act: writeChanges,
     print: ({ written, end }) => `${counted(written, 'change')}. The next ones come after ${end}`,
@@ -66,6 +51,8 @@ const CHANGES = graphql(`query Changes($project: ID!, $after: String, $types: [C
   }
 }`);
 
+type ChangesParams = Required<Omit<VariablesOf<typeof CHANGES>, 'first'>> & { readonly follow: boolean };
+
 async function writeChanges(tools: Tools, { follow, ...params }: ChangesParams) {
   const { notice, signal } = tools;
   const report = { written: 0, end: params.after };
@@ -73,7 +60,10 @@ async function writeChanges(tools: Tools, { follow, ...params }: ChangesParams) 
     for (let isMore = true; isMore; ) {
       const { nodes, end, hasMore } = await ask(CHANGES, { ...params, after: report.end, first: CHANGES_PAGE.max });
       signal.throwIfAborted();
-      if (nodes.length > 0) await writeToStdout(nodes.map((node) => `${formatChange(changeOf(node))}\n`).join(''));
+      const lines = nodes.map(({ id, type, at, ...data }) =>
+        toJson({ id, type: typeOfName(type), at, ...changeData(data) }),
+      );
+      if (lines.length > 0) await writeToStdout(`${lines.join('\n')}\n`);
       report.written += nodes.length;
       report.end = end;
       isMore = hasMore;
@@ -96,27 +86,6 @@ async function writeChanges(tools: Tools, { follow, ...params }: ChangesParams) 
   });
   throw new AppError('UNAVAILABLE', 'The running server closes.');
 }
-
-async function patiently(work: () => Promise<void>, signal: AbortSignal): Promise<void> {
-  for (let retries = 0; ; retries += 1) {
-    try {
-      return await work();
-    } catch (error) {
-      if (!isUnreachable(error) || retries === FOLLOWER_RETRIES.most) throw error;
-    }
-    await sleep(FOLLOWER_RETRIES.everyMs, undefined, { signal });
-  }
-}
-
-type ShownIds = { readonly [Name in 'userId' | 'mergedInto']: string | null };
-type ShownChange = Omit<Change, 'type' | keyof ShownIds> & ShownIds & { readonly type: keyof typeof TYPES };
-
-const changeOf = ({ type, userId, mergedInto, ...change }: ShownChange): Change => ({
-  ...change,
-  type: typeOfName(type),
-  userId: userId === null ? null : Number(userId),
-  mergedInto: mergedInto === null ? null : Number(mergedInto),
-});
 
 /** Tells that a project may have new changes: at once, and each time. */
 async function* newsOf(where: Reached, { operator, signal }: Tools, project: string): AsyncGenerator<unknown, void> {

@@ -3,7 +3,7 @@ import { type IncomingMessage, request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Config, commandFileIn } from '../config/config.js';
+import { type Config, commandFileIn, dashboardUrlOf } from '../config/config.js';
 import type { OpenOptions, Services } from '../context.js';
 import type { Document } from '../dashboard/documents.js';
 import type { CommandFile } from '../dashboard/door.js';
@@ -37,14 +37,10 @@ export interface SendOptions {
   readonly body?: string | AsyncIterable<Buffer>;
 }
 
-export interface Door {
-  readonly ask: Ask;
-  /** The database behind the door: the services in this process, or the server that has them. */
-  reach(): Promise<Reached>;
-  close(): Promise<void>;
-}
+export type Door = Awaited<ReturnType<typeof createDoor>>;
 
-export type Reached = InProcess | AtServer;
+/** The database behind the door: the services in this process, or the server that has them. */
+export type Reached = InProcess | ReturnType<typeof atServer>;
 
 interface InProcess {
   readonly services: Services;
@@ -54,18 +50,11 @@ interface InProcess {
   readonly ask: Ask;
 }
 
-interface AtServer {
-  readonly services: null;
-  readonly ask: Ask;
-  readonly send: Send;
-}
-
 export interface DoorOptions {
   readonly config: Config;
   readonly operator: Operator;
   /** The name of this process in the lock of the data directory. */
   readonly command: string;
-  readonly dashboardUrl: string | null;
   readonly opens: OpenOptions;
   readonly signal: AbortSignal;
   readonly onLost: (error: Error) => void;
@@ -83,8 +72,8 @@ export class NotListeningError extends Error {
 }
 
 /** Opens nothing before it is asked. */
-export async function createDoor(options: DoorOptions): Promise<Door> {
-  const { config, operator, command, dashboardUrl, opens, signal, onLost } = options;
+export async function createDoor(options: DoorOptions) {
+  const { config, operator, command, opens, signal, onLost } = options;
   // Loaded here, because it takes time, and other commands do without it.
   const { createContext } = await import('../context.js');
   const context = createContext(config, {
@@ -109,7 +98,7 @@ export async function createDoor(options: DoorOptions): Promise<Door> {
     const { db, services } = context;
     const report = () => undefined;
     async function ask(document: unknown, variables: unknown) {
-      const here = contextOfCommand(services, operator, { status: null, dashboardUrl, report });
+      const here = contextOfCommand(services, operator, { status: null, dashboardUrl: dashboardUrlOf(config), report });
       // As they would be sent: without what is undefined.
       const sent = JSON.parse(JSON.stringify(variables));
       return resultOf(await executeDocument(String(document), sent, here), variables);
@@ -141,8 +130,9 @@ export async function createDoor(options: DoorOptions): Promise<Door> {
     }
   }
 
+  const ask: Ask = (document, variables) => within((where) => where.ask(document, variables));
   return {
-    ask: (document, variables) => within(({ ask }) => ask(document, variables)),
+    ask,
     reach: () => within(async (where) => where),
     close: () => context.close(),
   };
@@ -171,10 +161,10 @@ async function loadSchema(): Promise<typeof import('../dashboard/execute.js')> {
   return import(file);
 }
 
-function atServer({ url, token }: CommandFile, { name }: Operator, signal: AbortSignal): AtServer {
+function atServer({ url, token }: CommandFile, { name }: Operator, signal: AbortSignal) {
   const own = { authorization: `Bearer ${token}`, 'userdir-operator': name };
 
-  async function send(path: string, { method = 'GET', headers = {}, body = '' }: SendOptions = {}) {
+  const send: Send = async (path, { method = 'GET', headers = {}, body = '' } = {}) => {
     // A connection of its own: that it is made is what the body waits for.
     const outgoing = request(url + path, { method, agent: false, headers: { ...headers, ...own }, signal });
     const answered = new Promise<IncomingMessage>((resolve, reject) => {
@@ -196,7 +186,7 @@ function atServer({ url, token }: CommandFile, { name }: Operator, signal: Abort
     // It has another token by now, or does not serve yet, or not any more.
     if (answer.statusCode === 401 || answer.statusCode === 503) throw new NotListeningError();
     return answer;
-  }
+  };
 
   async function ask(document: unknown, variables: unknown) {
     const answer = await send('/dashboard/graphql', {

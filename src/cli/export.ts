@@ -6,7 +6,7 @@ import { option, projectOption } from './arguments.js';
 import { textOf } from './door.js';
 import { COUNT } from './import.js';
 import type { CommandContext, Tools } from './rows.js';
-import { progressOf, writeToStdout } from './terminal.js';
+import { partOf, writeToStdout } from './terminal.js';
 
 export function addExportCommand(user: Command, { act }: CommandContext): void {
   act(user, {
@@ -42,22 +42,21 @@ async function exportUsers(
   async function write(chunk: string): Promise<void> {
     await writeToStdout(chunk);
     lines += chunk.split('\n').length - 1;
-    progress(progressOf(lines, Math.max(lines, total)));
+    progress(lines, partOf(lines, total));
   }
   if (where.services !== null) {
     const { projects, transfers } = where.services;
     const scope = await projects.getScope(project, operator);
-    return exportReport(await transfers.exportUsers(scope, { format, write, signal }));
+    const { users: exported, ...report } = await transfers.exportUsers(scope, { format, write, signal });
+    return { exported, ...report };
   }
   const answer = await where.send(`/dashboard/projects/${project}/export?format=${format}`);
   for await (const chunk of textOf(answer)) await write(chunk);
-  return exportReport(JSON.parse(String(answer.trailers['userdir-export'])));
+  const { users: exported, ...report }: Report = JSON.parse(String(answer.trailers['userdir-export']));
+  return { exported, ...report };
 }
 
-const exportReport = ({ users, ...report }: Awaited<ReturnType<Services['transfers']['exportUsers']>>) => ({
-  exported: users,
-  ...report,
-});
+type Report = Awaited<ReturnType<Services['transfers']['exportUsers']>>;
 
 const EXPORT_HELP = `
 --to writes what another system imports, and at the end how often it cannot hold what, such as accounts:

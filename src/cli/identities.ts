@@ -20,8 +20,7 @@ export function identityText({ auth_method, auth_value, email, email_verified, p
 
 const LINKED = graphql(`fragment LinkedUser on User { id identities { ...IdentityDetails } }`, [IDENTITY]);
 
-const linked = ({ id, ...user }: ResultOf<typeof LINKED>) => ({ id: Number(id), ...user });
-const linkedText = ({ id, identities }: ReturnType<typeof linked>) =>
+const linkedText = ({ id, identities }: ResultOf<typeof LINKED>) =>
   `User ${id} logs in by ${identities.map(identityText).join(' and by ')}.`;
 
 /** Adds the commands that link identities to users, unlink them, and merge users. */
@@ -52,7 +51,6 @@ export function addIdentityCommands(user: Command, { row, act }: CommandContext)
       }`,
       [LINKED],
     ),
-    pick: linked,
     print: linkedText,
   });
   row(user, {
@@ -83,7 +81,7 @@ export function addIdentityCommands(user: Command, { row, act }: CommandContext)
       }`,
       [LINKED],
     ),
-    pick: (user) => linked(user as ResultOf<typeof LINKED>),
+    pick: (user) => user as ResultOf<typeof LINKED>,
     print: linkedText,
   });
   act(user, {

@@ -6,7 +6,7 @@ import { Argument, type Command } from 'commander';
 import type { Services } from '../context.js';
 import { graphql } from '../dashboard/documents.js';
 import { formatCsvLine } from '../domain/csv-cells.js';
-import { isStored, type Stored } from '../domain/import-format.js';
+import { isStored } from '../domain/import-format.js';
 import { AppError, COMMAND, counted, type ErrorCode } from '../errors.js';
 import type { MoveSummary } from '../users/moving/move.js';
 import type { System } from '../users/moving/person.js';
@@ -54,12 +54,6 @@ type ServiceOptions = Parameters<Services['transfers']['importUsers']>[2];
 type ImportReport = Awaited<ReturnType<Services['transfers']['importUsers']>>;
 type Rows = Parameters<NonNullable<ServiceOptions['tell']>>[0];
 
-/** What became of the users of an import that is undone. */
-interface Undone {
-  readonly undone: number;
-  readonly kept: number;
-}
-
 /** A line of the answer of a server to an import. */
 type ImportFrame =
   | { readonly progress: { readonly lines: number; readonly fraction: number } }
@@ -69,7 +63,7 @@ type ImportFrame =
   | { readonly report: ImportReport };
 
 export function addImportCommand(user: Command, { act }: CommandContext): void {
-  act<ImportParams, ImportReport | Undone>(user, {
+  act<ImportParams, ImportReport | Awaited<ReturnType<typeof undoImport>>>(user, {
     name: 'user import',
     description: 'import users and bans from NDJSON, or from files of another system, all or nothing',
     help: IMPORT_HELP,
@@ -145,29 +139,27 @@ async function readMap(text: string): Promise<string> {
 
 export const COUNT = graphql(`query CountUsers($project: ID!) { project(appId: $project) { userCount } }`);
 
-async function undoImport({ ask, progress, signal }: Tools, project: string, undo: string): Promise<Undone> {
+/** What became of the users of an import that is undone. */
+async function undoImport({ ask, progress, signal }: Tools, project: string, undo: string) {
   const result = { undone: 0, kept: 0 };
   for (let isDone = false; !isDone; ) {
     const part = await ask(UNDO, { project, undo });
     result.undone += part.removed;
     result.kept += part.kept;
     isDone = part.done;
-    progress({ done: result.undone + result.kept });
+    progress(result.undone + result.kept);
     signal.throwIfAborted();
   }
   return result;
 }
 
-/** The files of an import, which follow one another, and the bytes of each where there are several. */
-interface Input {
-  readonly bytes: AsyncIterable<Buffer> | Stored;
-  readonly sizes: readonly number[];
-}
+type Input = Awaited<ReturnType<typeof openInputs>>;
 
-async function openInputs(files: readonly string[], signal: AbortSignal): Promise<Input> {
+/** The files of an import, which follow one another, and the bytes of each where there are several. */
+async function openInputs(files: readonly string[], signal: AbortSignal) {
   const inputs = await Promise.all(files.map((file) => openInput(file, 'users', signal)));
   const [only, another] = inputs;
-  if (only !== undefined && another === undefined) return { bytes: only, sizes: [] };
+  if (only !== undefined && another === undefined) return { bytes: only, sizes: [] as number[] };
   const sizes = inputs.map((input, place) => {
     if (isStored(input)) return input.bytes;
     throw new AppError('BAD_USER_INPUT', `${files[place]}: of several files, each has to be a file and no stream.`);
@@ -192,8 +184,10 @@ async function loadOwn(from: string): Promise<System> {
 /** Imports the files, or only looks into them, and writes what became of each line. */
 async function importUsers(tools: Tools, params: ImportParams, input: Input): Promise<ImportReport> {
   const where = await tools.reach();
-  const report = params.report === undefined ? null : await openReport(params.report);
-  const tell = report && ((rows: Rows) => report.write(rows));
+  const report = params.report === undefined ? null : await open(params.report, 'w', 0o600);
+  await report?.appendFile(formatCsvLine(REPORT_COLUMNS));
+  const lineOf = (row: Rows[number]) => formatCsvLine(REPORT_COLUMNS.map((column) => row[column]));
+  const tell = report && ((rows: Rows) => report.appendFile(rows.map(lineOf).join('')));
   try {
     if (where.services === null) return await sendUsers(tools, params, input, where.send, tell);
     const { projects, transfers } = where.services;
@@ -203,11 +197,10 @@ async function importUsers(tools: Tools, params: ImportParams, input: Input): Pr
     const system = from !== undefined && isOwn(from) ? await loadOwn(from) : from;
     const how = { sizes: input.sizes, trustUnverified, dates, zone, map };
     const move = system === undefined ? null : await transfers.moveOf({ from: system, ...how });
-    const told = (done: number, fraction?: number) => progress({ done, fraction });
-    const options = { onConflict, skipInvalid, move, tell, progress: told, onWait: notice, signal };
+    const options = { onConflict, skipInvalid, move, tell, progress, onWait: notice, signal };
     return await (params.dryRun ? transfers.checkImport : transfers.importUsers)(scope, input.bytes, options);
   } finally {
-    await report?.end();
+    await report?.close();
   }
 }
 
@@ -241,28 +234,17 @@ async function sendUsers(
       if ('error' in frame) throw new AppError(frame.error.code, frame.error.message);
       if ('rows' in frame) await tell?.(frame.rows);
       else if ('notice' in frame) notice(frame.notice);
-      else progress({ done: frame.progress.lines, fraction: frame.progress.fraction });
+      else progress(frame.progress.lines, frame.progress.fraction);
     }
   }
   return serverEnded(null);
 }
 
+/** Of the CSV that says what became of each line. */
 const REPORT_COLUMNS = ['line', 'source_id', 'user_id', 'outcome', 'error'] as const;
 
-/** The CSV that says what became of each line. */
-async function openReport(path: string) {
-  const file = await open(path, 'w', 0o600);
-  await file.appendFile(formatCsvLine(REPORT_COLUMNS));
-  return {
-    async write(rows: Rows): Promise<void> {
-      await file.appendFile(rows.map((row) => formatCsvLine(REPORT_COLUMNS.map((column) => row[column]))).join(''));
-    },
-    end: () => file.close(),
-  };
-}
-
 function importReport(report: ImportReport, { project, skipInvalid, dryRun }: ImportParams): string {
-  const { imported, created, updated, unchanged, skipped, failed, bans, import_id } = report;
+  const { imported, created, updated, unchanged, skipped, failed, bans, bans_kept, bans_ended, import_id } = report;
   const faults = report.error_kinds.map(({ error, lines, first }) => {
     const more = lines > first.length ? ` and ${(lines - first.length).toLocaleString('en')} more` : '';
     return `${lines === 1 ? 'line' : 'lines'} ${first.join(', ')}${more}: ${error}`;
@@ -271,16 +253,16 @@ function importReport(report: ImportReport, { project, skipInvalid, dryRun }: Im
   const outcomes = imported === created ? '' : ` Created ${created}, updated ${updated}, unchanged ${unchanged}.`;
   const would = `Nothing was imported: this was a dry run. ${imported} would be, ${failed} failed.${outcomes}`;
   if (dryRun) return [...faults, ...moved, skipped === 0 ? would : `${would} Skipped ${skipped}.`].join('\n');
-  const banned = bans === undefined ? '' : ` Added ${counted(bans, 'ban')}.`;
-  const counts = `Imported ${imported}, skipped ${skipped}, failed ${failed}.${outcomes}${banned}`;
+  const nothing =
+    failed > 0 && !skipInvalid ? `\nNothing was imported, because ${counted(failed, 'line')} failed.` : '';
+  const of = (count = 0, what: string) => (count > 0 ? `, ${count} ${what}` : '');
+  const banned =
+    bans === undefined
+      ? ''
+      : ` Added ${counted(bans, 'ban')}${of(bans_kept, 'there already')}${of(bans_ended, 'ended')}.`;
+  const counts = `Imported ${imported}, skipped ${skipped}, failed ${failed}.${outcomes}${banned}${nothing}`;
   const undo = `To undo it: ${COMMAND} user import --project ${project} --undo ${import_id}`;
-  return [
-    ...faults,
-    ...moved,
-    counts,
-    ...skippedLines(report, skipInvalid),
-    ...(moved.length > 0 && import_id !== null ? [undo] : []),
-  ].join('\n');
+  return [...faults, ...moved, counts, ...(moved.length > 0 && import_id !== null ? [undo] : [])].join('\n');
 }
 
 /** What is in the files of another system. */
@@ -301,22 +283,4 @@ function summaryOf(found: ImportReport & MoveSummary, isWhole: boolean): string[
     ['Time zone', found.time_zone],
   ];
   return [...sample, fields(rows)];
-}
-
-/** The last line: how many lines of the input are not in the database. */
-function skippedLines(
-  { skipped, failed, bans_kept = 0, bans_ended = 0 }: ImportReport,
-  skipInvalid: boolean,
-): string[] {
-  if (failed > 0 && !skipInvalid) return [`Nothing was imported, because ${counted(failed, 'line')} failed.`];
-  const left = [
-    [failed, 'failed', 'failed'],
-    [skipped, 'is of a user who exists', 'are of users who exist'],
-    [bans_kept, 'is of an identity that is banned already', 'are of identities that are banned already'],
-    [bans_ended, 'is of a ban that has ended', 'are of bans that have ended'],
-  ] as const;
-  const lines = left.reduce((sum, [count]) => sum + count, 0);
-  if (lines === 0) return [];
-  const reasons = left.flatMap(([count, one, many]) => (count > 0 ? `${count} ${count === 1 ? one : many}` : []));
-  return [`${counted(lines, 'line')} skipped: ${reasons.join(', ')}.`];
 }

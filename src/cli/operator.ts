@@ -1,6 +1,6 @@
 import { Argument, type Command } from 'commander';
 import { LOOPBACK } from '../config/config.js';
-import { graphql, type ResultOf, type VariablesOf } from '../dashboard/documents.js';
+import { type Document, graphql, type ResultOf, type VariablesOf } from '../dashboard/documents.js';
 import { OPERATOR_ROLES, type OperatorRole } from '../domain/operators.js';
 import { COMMAND } from '../errors.js';
 import { newestOption, numberArgument, option, required, requireOneOf } from './arguments.js';
@@ -49,17 +49,23 @@ const inWords = (projects: readonly string[] | null) =>
 
 const ADMINS = graphql(`query Admins { operators { role projects { appId } } }`);
 
-/** Warns after the last admin of all projects is gone: nobody can then add or change operators in the dashboard. */
-async function warnWithoutAdmin({ ask, notice }: Tools): Promise<void> {
+/** Asks a document, and warns after the last admin of all projects is gone: nobody can then add or change operators in the dashboard. */
+async function askAndWarn<Data, Variables>(
+  { ask, notice }: Tools,
+  document: Document<Data, Variables>,
+  variables: Variables,
+) {
+  const answer = await ask(document, variables);
   const operators = await ask(ADMINS, {});
-  if (operators.some(({ role, projects }) => role === 'ADMIN' && projects === null)) return;
-  notice(
-    `No admin of all projects is left: nobody can change operators in the dashboard. To make one, run ${COMMAND} operator update NAME --role admin --all-projects, or ${COMMAND} operator add NAME --role admin`,
-  );
+  if (!operators.some(({ role, projects }) => role === 'ADMIN' && projects === null))
+    notice(
+      `No admin of all projects is left: nobody can change operators in the dashboard. To make one, run ${COMMAND} operator update NAME --role admin --all-projects, or ${COMMAND} operator add NAME --role admin`,
+    );
+  return answer;
 }
 
 export function addOperatorCommands(program: Command, context: CommandContext): void {
-  const { row, table, rows, act } = context;
+  const { row, rows, act } = context;
   const parent = program.command('operator').description('say who may use the dashboard, and see what they did there');
   row(parent, {
     name: 'operator add',
@@ -99,14 +105,10 @@ export function addOperatorCommands(program: Command, context: CommandContext): 
       name: operator,
       input: requireOneOf(command, { name, role: role && roleOf(role), appIds: allProjects ? null : project }),
     }),
-    act: async (tools, variables) => {
-      const updated = await tools.ask(UPDATE, variables);
-      await warnWithoutAdmin(tools);
-      return operatorJson(updated);
-    },
+    act: async (tools, variables) => operatorJson(await askAndWarn(tools, UPDATE, variables)),
     print: ({ name, role, projects }) => `${name} is ${role} ${inWords(projects)}.`,
   });
-  table(parent, {
+  rows(parent, {
     name: 'operator list',
     description: 'list the people who may use the dashboard',
     examples: ['operator list', 'operator list --json'],
@@ -115,7 +117,7 @@ export function addOperatorCommands(program: Command, context: CommandContext): 
       `query ListOperators { operators { ...OperatorRow source created_at: createdAt last_seen_at: lastSeenAt } }`,
       [OPERATOR],
     ),
-    pick: (operators) => operators.map((operator) => ({ ...operator, ...operatorJson(operator) })),
+    row: (operator) => ({ ...operator, ...operatorJson(operator) }),
     columns: {
       ...({ Name: 'name', Role: 'role' } as const),
       Projects: ({ projects }) => (projects === null ? 'all' : projects.join(', ') || 'none'),
@@ -130,8 +132,7 @@ export function addOperatorCommands(program: Command, context: CommandContext): 
     examples: ['operator remove bob'],
     takes: [new Argument('<NAME>', 'the name of the person')],
     act: async (tools, variables: VariablesOf<typeof REMOVE>) => {
-      await tools.ask(REMOVE, variables);
-      await warnWithoutAdmin(tools);
+      await askAndWarn(tools, REMOVE, variables);
       return variables;
     },
     print: ({ name }) => `Removed ${name}.`,
@@ -148,14 +149,14 @@ export function addOperatorCommands(program: Command, context: CommandContext): 
         nodes { id at actor request_id: requestId action details } pageInfo { endCursor hasNextPage }
       }
     }`),
-    row: (entry) => ({ ...entry, id: Number(entry.id), details: JSON.parse(entry.details) }),
+    row: (entry) => ({ ...entry, details: JSON.parse(entry.details) }),
     columns: { At: 'at', Actor: 'actor', Action: 'action', Details: ({ details }) => JSON.stringify(details) },
     none: 'The log of the operators has no entries.',
   });
 }
 
-function addPasskeyCommands(parent: Command, { row, table }: CommandContext): void {
-  table(parent, {
+function addPasskeyCommands(parent: Command, { row, rows }: CommandContext): void {
+  rows(parent, {
     name: 'operator passkeys',
     description: 'list the passkeys with which operators sign in, of one or of all, the newest first',
     examples: ['operator passkeys', 'operator passkeys ada --json'],
@@ -163,7 +164,6 @@ function addPasskeyCommands(parent: Command, { row, table }: CommandContext): vo
     document: graphql(`query ListPasskeys($name: String) {
       passkeys(operator: $name) { id operator name host created_at: createdAt last_used_at: lastUsedAt }
     }`),
-    pick: (passkeys) => passkeys.map((passkey) => ({ ...passkey, id: Number(passkey.id) })),
     columns: {
       ...({ ID: 'id', Operator: 'operator', Name: 'name', 'Works at': 'host', Created: 'created_at' } as const),
       'Last used': (passkey) => passkey.last_used_at ?? 'never',
@@ -176,7 +176,6 @@ function addPasskeyCommands(parent: Command, { row, table }: CommandContext): vo
     examples: ['operator remove-passkey 7'],
     takes: [numberArgument('<PASSKEY_ID>', 'the ID of the passkey, as `operator passkeys` shows it')],
     document: graphql(`mutation RemovePasskey($passkeyId: ID!) { removePasskey(id: $passkeyId) { id name operator } }`),
-    pick: (removed) => ({ ...removed, id: Number(removed.id) }),
     print: ({ id, name, operator }) => `Removed the passkey ${id} (${name}) of ${operator}.`,
   });
 }

@@ -1,12 +1,11 @@
 import cliProgress, { type GenericFormatter } from 'cli-progress';
-import type { Progress } from './terminal.js';
 
 const MAX_BAR_WIDTH = 30;
 const MIN_BAR_WIDTH = 5;
 
 /** Shows the progress of an operation on stderr, which is a terminal. `unit` says what is counted. */
 export function progressBar(unit: string) {
-  let first: Progress | undefined;
+  let firstDone: number | undefined;
   const bar = new cliProgress.SingleBar(
     {
       format: progressLine,
@@ -19,18 +18,14 @@ export function progressBar(unit: string) {
     cliProgress.Presets.shades_classic,
   );
   return {
-    update(progress: Progress): void {
-      const { done, fraction = 0 } = progress;
-      const isFirst = first === undefined;
+    update(done: number, fraction = 0): void {
       // The rate is measured from the first report on: what comes before it is preparation.
-      first ??= progress;
-      const payload = { unit, done, firstDone: first.done };
-      if (isFirst) bar.start(1, fraction, payload);
-      else bar.update(fraction, payload);
+      if (firstDone === undefined) bar.start(1, fraction, { unit, done, firstDone: done });
+      firstDone ??= done;
+      bar.update(fraction, { unit, done, firstDone });
     },
-    stop(): void {
-      if (first !== undefined) bar.stop();
-    },
+    // Of a bar that has not begun it does nothing.
+    stop: () => bar.stop(),
   };
 }
 

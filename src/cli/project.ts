@@ -13,7 +13,7 @@ import {
   required,
 } from './arguments.js';
 import type { CommandContext, Tools } from './rows.js';
-import { ask, canAsk, confirmNoOverlap, fields, progressOf, tellState } from './terminal.js';
+import { ask, canAsk, confirmNoOverlap, fields, partOf, tellState } from './terminal.js';
 
 const PROJECT = graphql(`fragment ProjectRow on Project {
   id name app_id: appId created_at: createdAt disabled_at: disabledAt requests_per_minute: requestsPerMinute total_user: userCount
@@ -21,13 +21,13 @@ const PROJECT = graphql(`fragment ProjectRow on Project {
 
 type ShownProject = ResultOf<typeof PROJECT>;
 
-const SHOW = graphql(`query ShowProject($project: ID!) { shown: project(appId: $project) { ...ProjectRow } }`, [
-  PROJECT,
-]);
+const SHOW = graphql(`query Show($project: ID!) { shown: project(appId: $project) { ...ProjectRow } }`, [PROJECT]);
 
 const CHANGED = graphql(`fragment ChangedProject on ProjectChange { project { ...ProjectRow } changed }`, [PROJECT]);
 
 const takes = [projectOption()];
+/** Of commands that change a project. */
+const changing = { takes, pick: ({ project, changed }: ResultOf<typeof CHANGED>) => ({ ...project, changed }) };
 
 export function addProjectCommands(program: Command, context: CommandContext): void {
   const { row, rows, act } = context;
@@ -72,49 +72,47 @@ export function addProjectCommands(program: Command, context: CommandContext): v
     name: 'project rename',
     description: 'give a project another name',
     examples: ['project rename --project app_1 --name "My wallet app"'],
+    ...changing,
     takes: [...takes, required('--name <NAME>', 'a name for people to read')],
     document: graphql(
       `mutation RenameProject($project: ID!, $name: String!) { renameProject(appId: $project, name: $name) { ...ChangedProject } }`,
       [CHANGED],
     ),
-    pick: changedProject,
     print: (renamed) => tellState(renamed, `The project is called ${renamed.name}.`),
   });
   row(project, {
     name: 'project disable',
     description: "refuse a project's credentials, and keep its data",
     examples: ['project disable --project app_1'],
-    takes,
+    ...changing,
     document: graphql(
       `mutation DisableProject($project: ID!) { disableProject(appId: $project) { ...ChangedProject } }`,
       [CHANGED],
     ),
-    pick: changedProject,
     print: (disabled) => tellState(disabled, `The credentials of ${disabled.name} are refused. Its data is kept.`),
   });
   row(project, {
     name: 'project enable',
     description: "accept a project's credentials again",
     examples: ['project enable --project app_1'],
-    takes,
+    ...changing,
     document: graphql(
       `mutation EnableProject($project: ID!) { enableProject(appId: $project) { ...ChangedProject } }`,
       [CHANGED],
     ),
-    pick: changedProject,
     print: (enabled) => tellState(enabled, `The credentials of ${enabled.name} are accepted.`),
   });
   row(project, {
     name: 'project limit',
     description: 'give a project a rate limit of its own',
     examples: ['project limit --project app_1 --rate 600', 'project limit --project app_1 --rate default'],
+    ...changing,
     takes: [...takes, required('--rate <N>', 'requests in a minute, or "default" for what RATE_LIMIT says', parseRate)],
     variables: ({ project: appId, rate }) => ({ project: appId, rate: rate === 'default' ? null : rate }),
     document: graphql(
       `mutation LimitProject($project: ID!, $rate: Int) { limitProject(appId: $project, rate: $rate) { ...ChangedProject } }`,
       [CHANGED],
     ),
-    pick: changedProject,
     print: (limited) => tellState(limited, `The rate limit of ${limited.name} is ${rateOf(limited)}.`),
   });
   act(project, {
@@ -125,7 +123,6 @@ export function addProjectCommands(program: Command, context: CommandContext): v
       required('--project <APP_ID>', 'the App ID of the project, which has to be said'),
       option('--yes', 'do not ask; needed without a terminal'),
     ],
-    variables: ({ project: appId, yes }) => ({ project: appId as string, isAsked: yes !== true }),
     unit: 'users',
     interrupted:
       'Interrupted. The project is disabled and part of its users are gone. Run the command again to delete the rest.',
@@ -142,17 +139,17 @@ const DELETE = graphql(`mutation DeletePart($project: ID!, $name: String!, $goes
 /** Deletes a project part by part. */
 async function deleteProject(
   { ask: askSchema, progress, notice, signal }: Tools,
-  { project, isAsked }: { project: string; isAsked: boolean },
+  { project, yes = false }: { readonly project: string; readonly yes?: boolean },
 ) {
   const { id, name, total_user } = requireShown(await askSchema(SHOW, { project }), project);
-  if (isAsked) await confirmDeletion(name, total_user);
+  if (!yes) await confirmDeletion(name, total_user);
   let users = 0;
   let busySince: number | null = null;
   for (let goesOn = false; ; goesOn = true) {
     const part = await askSchema(DELETE, { project, name, goesOn });
     users += part.users;
     if (part.done) return { id, name, app_id: project, users };
-    progress(progressOf(users, Math.max(users, total_user)));
+    progress(users, partOf(users, total_user));
     if (part.busy && busySince === null) notice('An import of this project is running. Waiting for its end.');
     busySince = part.busy ? (busySince ?? performance.now()) : null;
     if (busySince !== null && performance.now() - busySince > IMPORT_WAIT_MS)
@@ -175,10 +172,6 @@ async function confirmDeletion(name: string, users: number): Promise<void> {
 function requireShown(shown: ShownProject | null, appId: string): ShownProject {
   if (shown !== null) return shown;
   throw noProject(appId);
-}
-
-function changedProject({ project, changed }: ResultOf<typeof CHANGED>) {
-  return { ...project, changed };
 }
 
 function projectFields(project: ShownProject): string {
@@ -206,8 +199,8 @@ const parseRate = (text: string) => (text === 'default' ? text : parseWholeNumbe
 
 const KEEP_SECRET = 'The App Secret is shown only once. Store it where only your backend can read it.';
 
-function addSecretCommands(project: Command, { row, table }: CommandContext): void {
-  table(project, {
+function addSecretCommands(project: Command, { row, rows }: CommandContext): void {
+  rows(project, {
     name: 'project secrets',
     description: 'list the secrets of a project, without their values',
     examples: ['project secrets --project app_1'],
@@ -217,7 +210,7 @@ function addSecretCommands(project: Command, { row, table }: CommandContext): vo
         secrets { id label scopes created_at: createdAt last_used_at: lastUsedAt expires_at: expiresAt live }
       }
     }`),
-    pick: (secrets) => secrets.map(secretJson),
+    row: secretJson,
     columns: {
       ...({ ID: 'id', Label: 'label' } as const),
       Scopes: ({ scopes }) => scopes.join(', '),
@@ -267,7 +260,6 @@ function addSecretCommands(project: Command, { row, table }: CommandContext): vo
     document: graphql(
       `mutation RevokeSecret($project: ID!, $secretId: ID!) { revokeSecret(appId: $project, id: $secretId) { id label } }`,
     ),
-    pick: (revoked) => ({ ...revoked, id: Number(revoked.id) }),
     print: ({ id, label }, { project: appId }) => `The secret ${id} (${label}) of ${appId} is no longer valid.`,
   });
   row(project, {
@@ -306,15 +298,9 @@ function addSecretCommands(project: Command, { row, table }: CommandContext): vo
   });
 }
 
-/** A secret as commands tell it: IDs are numbers, and scopes as in --scope. */
-function secretJson<Secret extends { readonly id: string; readonly scopes: readonly Uppercase<SecretScope>[] }>(
-  secret: Secret,
-) {
-  return {
-    ...secret,
-    id: Number(secret.id),
-    scopes: secret.scopes.map((scope) => scope.toLowerCase() as SecretScope),
-  };
+/** A secret as commands tell it: scopes as in --scope. */
+function secretJson<Secret extends { readonly scopes: readonly Uppercase<SecretScope>[] }>(secret: Secret) {
+  return { ...secret, scopes: secret.scopes.map((scope) => scope.toLowerCase() as SecretScope) };
 }
 
 function credentials({ app_id, app_secret }: { app_id: string; app_secret: string }, ...more: [string, string][]) {

@@ -1,14 +1,7 @@
 import { userInfo } from 'node:os';
 import type { Command } from 'commander';
 import { runThenClose } from '../closers.js';
-import {
-  type Config,
-  ConfigError,
-  dashboardUrlOf,
-  type Environment,
-  findMisspelt,
-  parseConfig,
-} from '../config/config.js';
+import { type Config, ConfigError, type Environment, findMisspelt, parseConfig } from '../config/config.js';
 import type { OpenOptions } from '../context.js';
 import { type Document, graphql } from '../dashboard/documents.js';
 import { camelCase } from '../domain/identities.js';
@@ -16,7 +9,7 @@ import { type Operator, operatorName, operatorNameOf, THE_OPERATOR } from '../do
 import { AppError, COMMAND } from '../errors.js';
 import { addCommand, type CommandHelp, ProjectOption } from './arguments.js';
 import { type Ask, createDoor, type Door, type Result as ResultOf } from './door.js';
-import { type ListForm, listPrinter, listTable, type Progress, writeNotice } from './terminal.js';
+import { type ListForm, type ShowProgress, startTable, toJson, writeNotice, writeToStdout } from './terminal.js';
 
 /*
  * A command is a row: its words, how its arguments and options become the variables of a document of the operators' schema, and how the result
@@ -56,34 +49,22 @@ interface Act<Variables, Result> extends RowHelp<Variables, Result> {
 /** What an act has. */
 export interface Tools extends Pick<Door, 'ask' | 'reach'> {
   readonly operator: Operator;
-  readonly progress: (progress: Progress) => void;
+  readonly progress: ShowProgress;
   /** Tells a person something before the end. */
   readonly notice: (sentence: string) => void;
   readonly signal: AbortSignal;
 }
 
-/** A page of a list, as the operators' schema has it; of a scan, which ends where it has no cursor. */
-type Page<Node> = { readonly nodes: readonly Node[] } & (
-  | { readonly pageInfo: { readonly endCursor: string | null; readonly hasNextPage: boolean } }
-  | { readonly endCursor: string | null }
-);
-
-/** The variables of a document that asks for a page. */
-interface Paging {
-  readonly first: number;
-  readonly after?: string | null;
-}
+/** A list, as the operators' schema has it: whole, a page, or a page of a scan, which ends where it has no cursor. */
+type Page<Node> =
+  | readonly Node[]
+  | { readonly nodes: readonly Node[]; readonly pageInfo: { endCursor: string | null; hasNextPage: boolean } }
+  | { readonly nodes: readonly Node[]; readonly endCursor: string | null };
 
 type NodeOf<Data> = ResultOf<Data> extends Page<infer Node> ? Node : never;
 
-/** A command that lists rows of a single page. */
-interface Table<Data, Variables, Listed> extends CommandHelp, ListForm<Listed> {
-  readonly document: Document<Data, Variables>;
-  readonly pick: (answer: ResultOf<Data>, variables: Variables) => readonly Listed[];
-}
-
 /** A command that lists rows. Rows are printed before more are read, so that memory does not grow with the list. */
-interface List<Data, Variables extends Paging, Listed> extends CommandHelp, ListForm<Listed> {
+interface List<Data, Variables, Listed> extends CommandHelp, ListForm<NoInfer<Listed>> {
   readonly document: Document<Data, Variables>;
   readonly variables?: (...given: Given) => Omit<Variables, 'first'>;
   readonly row?: (node: NodeOf<Data>) => Listed;
@@ -124,35 +105,27 @@ export function createCommandContext(env: Environment) {
         return row.act(tools, variables, command);
       });
       // A list has printed its rows.
-      const text = result === undefined ? '' : isJson(command) ? JSON.stringify(result) : row.print(result, variables);
+      const text = result === undefined ? '' : isJson(command) ? toJson(result) : row.print(result, variables);
       if (text !== '') (row.tellsOnStderr ? process.stderr : process.stdout).write(`${text}\n`);
       if (row.isFailure?.(result, variables)) throw new ReportedFailure();
-    });
-  }
-
-  function row<Data, Variables, Result = ResultOf<Data>>(
-    parent: Command,
-    { document, pick = (answer) => answer as Result, ...help }: Row<Data, Variables, Result>,
-  ): void {
-    act(parent, {
-      ...help,
-      act: async ({ ask }, variables: Variables) => pick(await ask(document, variables), variables),
     });
   }
 
   return {
     env,
     act,
-    row,
 
-    table<Data, Variables, Listed>(parent: Command, table: Table<Data, Variables, Listed>): void {
-      row<Data, Variables, readonly Listed[]>(parent, { ...table, print: (rows) => listTable(rows, table) });
+    row<Data, Variables, Result = ResultOf<Data>>(
+      parent: Command,
+      { document, pick = (answer) => answer as Result, ...help }: Row<Data, Variables, Result>,
+    ): void {
+      act(parent, {
+        ...help,
+        act: async ({ ask }, variables: Variables) => pick(await ask(document, variables), variables),
+      });
     },
 
-    rows<Data, Variables extends Paging, Listed = NodeOf<Data>>(
-      parent: Command,
-      list: List<Data, Variables, Listed>,
-    ): void {
+    rows<Data, Variables, Listed = NodeOf<Data>>(parent: Command, list: List<Data, Variables, Listed>): void {
       act<Omit<Variables, 'first'>, undefined>(parent, {
         ...list,
         interrupted: 'Interrupted. The list is incomplete.',
@@ -193,7 +166,7 @@ async function perform<Variables, Result>(
   try {
     const operator = operatorOf(config);
     const door = await createDoor({
-      ...{ config, operator, command: name, signal, dashboardUrl: dashboardUrlOf(config) },
+      ...{ config, operator, command: name, signal },
       opens: opens?.(variables) ?? {},
       onLost: (error) => interruption.abort(error),
     });
@@ -203,7 +176,7 @@ async function perform<Variables, Result>(
       });
     const tools: Tools = {
       ...{ ask, reach: door.reach, operator, signal, notice: writeNotice },
-      progress: (progress) => bar?.update(progress),
+      progress: (...progress) => bar?.update(...progress),
     };
     return await runThenClose(() => work(tools), [() => door.close()]);
   } catch (error) {
@@ -239,44 +212,50 @@ export function operatorOf({ operator }: Config): Operator {
 const OPERATOR_SETTING = operatorName('OPERATOR');
 
 /** The rows of a list, page by page. Returns where the next page begins, if there are more. */
-async function* readPages<Data, Variables extends Paging>(
+async function* readPages<Data, Variables>(
   document: Document<Data, Variables>,
   ask: Ask,
   variables: Omit<Variables, 'first'>,
   limit = Number.POSITIVE_INFINITY,
 ): AsyncGenerator<readonly NodeOf<Data>[], string | null> {
-  let asked = variables as Variables;
+  let paging: object = {};
   for (let left = limit; ; ) {
-    asked = { ...asked, first: Math.min(left, MAX_PAGE) };
+    const asked = { ...variables, ...paging, first: Math.min(left, MAX_PAGE) } as Variables;
     const page = (await ask(document, asked)) as Page<NodeOf<Data>>;
-    const after = 'endCursor' in page ? page.endCursor : page.pageInfo.hasNextPage ? page.pageInfo.endCursor : null;
-    yield page.nodes;
-    left -= page.nodes.length;
+    const { nodes, ...place } = 'nodes' in page ? page : { nodes: page, endCursor: null };
+    const after = 'endCursor' in place ? place.endCursor : place.pageInfo.hasNextPage ? place.pageInfo.endCursor : null;
+    yield nodes;
+    left -= nodes.length;
     if (after === null || left <= 0) return after;
-    asked = { ...asked, after };
+    paging = { after };
   }
 }
 
-async function printList<Data, Variables extends Paging, Listed>(
+async function printList<Data, Variables, Listed>(
   { ask, notice, signal }: Tools,
   list: List<Data, Variables, Listed>,
   variables: Omit<Variables, 'first'>,
   command: Command,
 ): Promise<undefined> {
-  const printer = listPrinter(list, isJson(command));
+  const json = isJson(command);
+  const tableOf = startTable(list);
   const pages = readPages(list.document, ask, variables, command.opts()['limit']);
   let rows: Listed[] = [];
+  let isFirst = true;
   for (;;) {
     const { done, value } = await pages.next();
     signal.throwIfAborted();
     if (!done) rows.push(...value.map(list.row ?? ((node) => node as Listed)));
     // As many as say how wide the columns are.
     if (rows.length > 0 && (done || rows.length >= PAGE_ROWS)) {
-      await printer.write(rows);
+      const start = isFirst ? '[' : ',';
+      await writeToStdout(json ? start + toJson(rows).slice(1, -1) : `${tableOf(rows)}\n`);
+      isFirst = false;
       rows = [];
     }
     if (!done) continue;
-    await printer.end();
+    if (json) await writeToStdout(isFirst ? '[]\n' : ']\n');
+    else if (isFirst && list.none) await writeToStdout(`${list.none}\n`);
     if (list.things && value !== null) notice(`There are more ${list.things}. The next page: --after ${value}`);
     return undefined;
   }

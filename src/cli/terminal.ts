@@ -21,17 +21,11 @@ export function writeNotice(sentence: string): void {
   process.stderr.write(`${process.stderr.isTTY ? '\r\x1b[K' : ''}userdir: ${sentence}\n`);
 }
 
-/** What is done, for a progress bar. */
-export interface Progress {
-  /** How many lines, users or projects are done. */
-  readonly done: number;
-  /** The part of the whole that is done, from 0 to 1, if the whole is known. */
-  readonly fraction?: number | undefined;
-}
+/** Shows how many lines, users or projects are done, and which part of the whole from 0 to 1, if that is known. */
+export type ShowProgress = (done: number, fraction?: number) => void;
 
-export function progressOf(done: number, total: number): Progress {
-  return { done, fraction: total === 0 ? 1 : done / total };
-}
+/** The part of a whole that may have grown since it was counted. */
+export const partOf = (done: number, total: number) => (done >= total ? 1 : done / total);
 
 /** Whether a person can be asked: input and questions are on a terminal. */
 export function canAsk(): boolean {
@@ -84,10 +78,12 @@ export function listTable<Row>(rows: readonly Row[], form: ListForm<Row>): strin
  * A table with one line per row, whose rows come in pages. If it is wider than the terminal, each row becomes a list of its fields. The first page says how wide the columns are; a longer value later moves the rest of its line. Last
  * columns in which it has nothing have no title.
  */
-function startTable<Row>({ columns }: ListForm<Row>): (page: readonly Row[]) => string {
+export function startTable<Row>({ columns }: ListForm<Row>): (page: readonly Row[]) => string {
   const titles = Object.keys(columns).map((title) => paint('bold', title));
   const cellsOf = (row: Row) =>
-    Object.values(columns).map((cell) => ((typeof cell === 'string' ? row[cell] : cell(row)) as Cell | null) ?? '');
+    Object.values(columns).map(
+      (cell) => ((typeof cell === 'string' ? numbered(cell, row[cell]) : cell(row)) as Cell | null) ?? '',
+    );
   let format: ((page: Cell[][]) => string) | undefined;
   return (rows) => {
     const page = rows.map(cellsOf);
@@ -103,21 +99,21 @@ function startTable<Row>({ columns }: ListForm<Row>): (page: readonly Row[]) => 
   };
 }
 
-/** Prints the pages of a list: as one JSON array or as a table. */
-export function listPrinter<Row>(form: ListForm<Row>, json: boolean) {
-  const format = startTable(form);
-  let isFirst = true;
-  return {
-    async write(rows: readonly Row[]): Promise<void> {
-      const start = isFirst ? '[' : ',';
-      isFirst = false;
-      await writeToStdout(json ? start + JSON.stringify(rows).slice(1, -1) : `${format(rows)}\n`);
-    },
-    async end(): Promise<void> {
-      if (json) await writeToStdout(isFirst ? '[]\n' : ']\n');
-      else if (isFirst && form.none) await writeToStdout(`${form.none}\n`);
-    },
-  };
+/** IDs, which GraphQL has as texts of digits. A cursor has letters. */
+const IDS = new Set(['id', 'user_id', 'merged_into']);
+/** What people keep as JSON is theirs. */
+const OF_PEOPLE = new Set(['metadata', 'details']);
+
+/** A result of the operators' schema as commands tell it: IDs are numbers. */
+export function toJson(result: unknown): string {
+  return JSON.stringify(numbered('', result));
+}
+
+function numbered(name: string, value: unknown): unknown {
+  if (IDS.has(name) && /^\d+$/.test(String(value))) return Number(value);
+  if (Array.isArray(value)) return value.map((each) => numbered('', each));
+  if (value === null || typeof value !== 'object' || OF_PEOPLE.has(name)) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, numbered(key, each)]));
 }
 
 /** One line for each field that is not empty: its name and its value. */

@@ -4,7 +4,7 @@ import { counted } from '../errors.js';
 import { option, parseDuration, parseWholeNumber, projectOption, projectOrAllOption, required } from './arguments.js';
 import type { Result } from './door.js';
 import { appIdsOf, type CommandContext, type Tools } from './rows.js';
-import { progressOf } from './terminal.js';
+import { partOf } from './terminal.js';
 
 /* What takes long, and is therefore asked for part by part: a purge, the check of totals, made-up users. */
 
@@ -55,7 +55,7 @@ async function purgeUsers(
       const part = await ask(PURGE, { project, olderThan });
       purged += part.users;
       isDone = part.done;
-      progress(progressOf(purged, Math.max(purged, total)));
+      progress(purged, partOf(purged, total));
       signal.throwIfAborted();
     }
   }
@@ -68,7 +68,6 @@ export function addTotalsCommand(program: Command, { act }: CommandContext): voi
     description: 'count all users again and compare with the tallies; exits with 1 if they disagree',
     examples: ['totals check', 'totals check --project app_1 --repair'],
     takes: [projectOrAllOption('only this project'), option('--repair', 'correct the tallies that disagree')],
-    variables: ({ project, repair = false }) => ({ project, repair }),
     unit: 'projects',
     act: compareTotals,
     print: report,
@@ -91,7 +90,7 @@ const REPAIR = graphql(`mutation RepairTallies($project: ID!) { repairTallies(ap
 
 async function compareTotals(
   { ask, progress, signal }: Tools,
-  { project: only, repair }: { project: string | undefined; repair: boolean },
+  { project: only, repair = false }: { readonly project?: string; readonly repair?: boolean },
 ) {
   const appIds = await appIdsOf({ ask }, only);
   const differences = [];
@@ -99,7 +98,7 @@ async function compareTotals(
     signal.throwIfAborted();
     const wrong = repair ? await ask(REPAIR, { project }) : await ask(COMPARE, { project });
     differences.push(...wrong.map((difference) => ({ app_id: project, ...difference })));
-    progress(progressOf(place + 1, appIds.length));
+    progress(place + 1, partOf(place + 1, appIds.length));
   }
   return { projects: appIds.length, differences, repaired: repair && differences.length > 0 };
 }
@@ -144,7 +143,7 @@ async function addParts(
     const { users, accounts, done, next }: Result<ResultOf<typeof SEED>> = await ask(SEED, { ...params, after });
     added.users += users;
     added.accounts += accounts;
-    progress(progressOf(done, params.users));
+    progress(done, partOf(done, params.users));
     signal.throwIfAborted();
     if (next === null) return added;
     after = next;

@@ -60,7 +60,7 @@ function addFindCommands(user: Command, { row, rows, act }: CommandContext): voi
     ),
     pick(shown, { userId }) {
       if (shown === null) throw noUser(BigInt(userId));
-      return toJson(shown);
+      return flat(shown);
     },
     print: userFields,
   });
@@ -112,7 +112,7 @@ function addFindCommands(user: Command, { row, rows, act }: CommandContext): voi
       }`,
       [USER],
     ),
-    row: toJson,
+    row: flat,
     things: 'removed users',
     columns: { ...COLUMNS, Removed: 'removed_at' },
     none: 'No user is removed.',
@@ -138,7 +138,6 @@ function addFindCommands(user: Command, { row, rows, act }: CommandContext): voi
         }
       }
     }`),
-    row: ({ id, ...user }) => ({ id: Number(id), ...user }),
     things: 'inactive users',
     columns: { ...COLUMNS, Created: 'created_at', 'Last login': (found) => found.last_login ?? 'never' },
     none: 'No user is inactive.',
@@ -175,29 +174,23 @@ async function searchUsers({ ask, notice }: Tools, variables: VariablesOf<typeof
         ? `There may be more than ${MOST_BY_PREFIX} users. A longer beginning finds fewer.`
         : `Only IDs of the first ${METHODS_BY_PREFIX} login methods were searched. Others are found by --method and --value.`,
     );
-  return nodes.map(toJson);
+  return nodes.map(flat);
 }
 
-/** A user as commands tell it: IDs are numbers, and nothing is in capital letters. */
-function toJson({ id, ban, removed_at, merged_into, accounts, ...user }: ResultOf<typeof USER>) {
+/** A user as commands tell it: a ban is some fields, and nothing is in capital letters. */
+function flat({ ban, removed_at, merged_into, accounts, ...user }: ResultOf<typeof USER>) {
   return {
-    id: Number(id),
     ...user,
-    banned_at: ban?.createdAt ?? null,
-    banned_until: ban?.expiresAt ?? null,
-    ban_reason: ban?.reason ?? null,
-    removed_at,
-    merged_into: merged_into && Number(merged_into),
-    accounts: accounts.map(({ id: account, network, public_key, wallet_type }) => ({
-      id: Number(account),
-      network: network.toLowerCase(),
-      public_key,
-      wallet_type: wallet_type.toLowerCase(),
+    ...{ banned_at: ban?.createdAt ?? null, banned_until: ban?.expiresAt ?? null, ban_reason: ban?.reason ?? null },
+    ...{ removed_at, merged_into },
+    accounts: accounts.map((account) => ({
+      ...account,
+      ...{ network: account.network.toLowerCase(), wallet_type: account.wallet_type.toLowerCase() },
     })),
   };
 }
 
-type ShownUser = ReturnType<typeof toJson>;
+type ShownUser = ReturnType<typeof flat>;
 
 function stateOf({ banned_at, banned_until, ban_reason, removed_at, merged_into }: ShownUser): string {
   const ban = `banned ${banned_at}${banned_until ? ` until ${banned_until}` : ''}${ban_reason ? ` (${ban_reason})` : ''}`;
@@ -281,7 +274,6 @@ function addChangeCommands(user: Command, { row, act }: CommandContext): void {
     document: graphql(`mutation UpdateUser($project: ID!, $userId: ID!, $input: UpdateUserInput!) {
       updateUser(appId: $project, id: $userId, input: $input) { id email external_id: externalId metadata }
     }`),
-    pick: (updated) => ({ ...updated, id: Number(updated.id) }),
     print: ({ id, email, external_id, metadata }) =>
       `User ${id} has the email ${email ?? 'none'} and the external ID ${external_id ?? 'none'}.${metadata ? ` Metadata: ${JSON.stringify(metadata)}` : ''}`,
   });
@@ -302,27 +294,21 @@ function addChangeCommands(user: Command, { row, act }: CommandContext): void {
   });
 }
 
-interface UserResult {
-  readonly id: number;
-  readonly code?: string;
-  readonly message?: string;
-}
-
 /** What became of each user, or of the only one. A failure of one does not undo the others; a single one fails as the command does. */
 async function changeEach(
   { ask, signal }: Tools,
   document: typeof REMOVE,
   { project, userId }: { readonly project: string; readonly userId: readonly string[] },
-): Promise<UserResult | UserResult[]> {
-  const results: UserResult[] = [];
+) {
+  const results: { readonly id: string; readonly code?: string; readonly message?: string }[] = [];
   while (results.length < userId.length) {
     signal.throwIfAborted();
     const ids = userId.slice(results.length, results.length + MAX_PAGE);
     for (const { code, message, id } of await ask(document, { project, ids })) {
       if (code !== null && (userId.length === 1 || !['NOT_FOUND', 'CONFLICT'].includes(code)))
         throw new AppError(code as ErrorCode, message ?? '');
-      results.push({ id: Number(id), ...(code !== null && { code, message: message ?? '' }) });
+      results.push({ id, ...(code !== null && { code, message: message ?? '' }) });
     }
   }
-  return userId.length === 1 ? (results[0] as UserResult) : results;
+  return userId.length === 1 ? (results[0] as (typeof results)[number]) : results;
 }

@@ -7,7 +7,7 @@ import { type WalletLine, walletBatches } from '../users/wallet-input.js';
 import { fileArgument, openInput, projectOption } from './arguments.js';
 import type { Result } from './door.js';
 import type { CommandContext, Tools } from './rows.js';
-import { writeToStdout } from './terminal.js';
+import { toJson, writeToStdout } from './terminal.js';
 
 const VERIFY_HELP = `
 One wallet per line: a JSON object, or only an address. Or CSV with a line of titles.
@@ -43,14 +43,6 @@ export function addWalletCommands(program: Command, { act }: CommandContext): vo
   });
 }
 
-interface Report {
-  verified: number;
-  not_owned: number;
-  malformed: number;
-  /** The first LINES_NAMED malformed lines. */
-  errors: { line: number; error: string }[];
-}
-
 const OWNERS = graphql(`query WalletOwners($project: ID!, $wallets: [WalletQuestion!]!) {
   project(appId: $project) {
     walletOwners(wallets: $wallets) { user_id: userId network wallet_type: walletType auth_method: authMethod }
@@ -62,9 +54,9 @@ type Owner = NonNullable<Result<ResultOf<typeof OWNERS>>[number]>;
 async function verifyWallets(
   { ask, progress, signal }: Tools,
   { project, file }: { readonly project: string; readonly file: string },
-): Promise<Report> {
+) {
   const { chunks, fraction } = countBytes(await openInput(file, 'wallets', signal));
-  const report: Report = { verified: 0, not_owned: 0, malformed: 0, errors: [] };
+  const report = { verified: 0, not_owned: 0, malformed: 0, errors: [] as { line: number; error: string }[] };
 
   async function verifyLines(lines: readonly WalletLine[]): Promise<Answer[]> {
     const wallets = lines.flatMap(({ wallet }) =>
@@ -86,9 +78,12 @@ async function verifyWallets(
   }
   for await (const answers of readAhead(verified())) {
     signal.throwIfAborted();
-    for (const answer of answers) count(report, answer);
-    await writeToStdout(answers.map((answer) => `${JSON.stringify(answer)}\n`).join(''));
-    progress({ done: answers.at(-1)?.line ?? 0, fraction: fraction() });
+    for (const { line, verdict, reason } of answers) {
+      report[verdict.toLowerCase() as Lowercase<typeof verdict>] += 1;
+      if (reason !== undefined && report.errors.length < LINES_NAMED) report.errors.push({ line, error: reason });
+    }
+    await writeToStdout(answers.map((answer) => `${toJson(answer)}\n`).join(''));
+    progress(answers.at(-1)?.line ?? 0, fraction());
   }
   return report;
 }
@@ -104,18 +99,11 @@ interface Answer {
 function verdictOn(owner: Owner | null) {
   if (owner === null) return { verdict: 'NOT_OWNED' } as const;
   const { user_id, network, wallet_type, auth_method } = owner;
-  return {
-    ...({ verdict: 'VERIFIED', user_id: Number(user_id), network: network.toLowerCase() } as const),
-    ...{ wallet_type: wallet_type.toLowerCase(), auth_method },
-  };
+  const wallet = { network: network.toLowerCase(), wallet_type: wallet_type.toLowerCase() };
+  return { verdict: 'VERIFIED', user_id, ...wallet, auth_method } as const;
 }
 
-function count(report: Report, { line, verdict, reason }: Answer): void {
-  report[verdict.toLowerCase() as Lowercase<typeof verdict>] += 1;
-  if (reason !== undefined && report.errors.length < LINES_NAMED) report.errors.push({ line, error: reason });
-}
-
-function reportText({ verified, not_owned, malformed, errors }: Report): string {
+function reportText({ verified, not_owned, malformed, errors }: Awaited<ReturnType<typeof verifyWallets>>): string {
   const more = malformed - errors.length;
   return [
     ...errors.map(({ line, error }) => `line ${line}: ${error}`),

@@ -6,7 +6,7 @@ import { numberArgument, option, overlapOption, projectOption, required, require
 import { namesOfTypes, typeOfName } from './changes.js';
 import type { Result } from './door.js';
 import type { CommandContext } from './rows.js';
-import { confirmNoOverlap, fields, tellState } from './terminal.js';
+import { confirmNoOverlap, fields, listTable, tellState } from './terminal.js';
 
 const KEEP_SECRET = 'The secret is shown only once. The receiver needs it to verify what is sent.';
 const ALL = 'all';
@@ -17,8 +17,6 @@ const SENT = graphql(`fragment Sent on WebhookTest { ok status ms error }`);
 const takes = [projectOption()];
 const takesOne = [...takes, numberArgument('<WEBHOOK_ID>', 'the ID of the webhook, as `webhook list` shows it')];
 
-const withNumber = <Shown extends { readonly id: string }>({ id, ...shown }: Shown) => ({ id: Number(id), ...shown });
-
 export function addWebhookCommands(program: Command, context: CommandContext): void {
   const webhooks = program
     .command('webhook')
@@ -28,7 +26,7 @@ export function addWebhookCommands(program: Command, context: CommandContext): v
 }
 
 /** Adds the commands of webhooks as they are kept. */
-function addChangingCommands(webhooks: Command, { row, table }: CommandContext): void {
+function addChangingCommands(webhooks: Command, { row, rows }: CommandContext): void {
   row(webhooks, {
     name: 'webhook add',
     description: 'add a webhook that gets the changes from now on, and show its secret, only once',
@@ -42,26 +40,24 @@ function addChangingCommands(webhooks: Command, { row, table }: CommandContext):
       option('--types <TYPES>', 'only changes of these types, separated by commas'),
       option('--description <TEXT>', 'a note for people').default(''),
     ],
-    variables: ({ project, url, types, description }) => ({
-      ...{ project, url, description },
-      types: types === undefined ? null : namesOfTypes(types),
-    }),
+    variables: ({ project, url, types, description }) => {
+      return { project, url, description, types: namesOfTypes(types) };
+    },
     document: graphql(
       `mutation AddWebhook($project: ID!, $url: String!, $types: [ChangeType!], $description: String!) {
         addWebhook(appId: $project, url: $url, types: $types, description: $description) { ...NewWebhook }
       }`,
       [NEW],
     ),
-    pick: (webhook) => withNumber(webhook),
     print: (added) => `${credentials(added)}\n\n${KEEP_SECRET}`,
   });
-  table(webhooks, {
+  rows(webhooks, {
     name: 'webhook list',
     description: 'list the webhooks of a project and how they are doing',
     examples: ['webhook list --project app_1'],
     takes,
     document: LIST,
-    pick: (webhooks) => webhooks.map(webhookJson),
+    row: webhookJson,
     columns: {
       ...({ ID: 'id', URL: 'url', Description: 'description' } as const),
       Types: ({ types }) => types.join(', ') || 'all',
@@ -80,7 +76,7 @@ function addChangingCommands(webhooks: Command, { row, table }: CommandContext):
     document: graphql(
       `mutation RemoveWebhook($project: ID!, $webhookId: ID!) { removeWebhook(appId: $project, id: $webhookId) }`,
     ),
-    pick: (_removed, { webhookId }) => ({ id: Number(webhookId) }),
+    pick: (_removed, { webhookId }) => ({ id: webhookId }),
     print: ({ id }) => `The webhook ${id} is removed.`,
   });
   row(webhooks, {
@@ -105,7 +101,6 @@ function addChangingCommands(webhooks: Command, { row, table }: CommandContext):
         updateWebhook(appId: $project, id: $webhookId, url: $url, types: $types, description: $description) { id }
       }`,
     ),
-    pick: (webhook) => withNumber(webhook),
     print: ({ id }) => `The webhook ${id} is changed, and goes on where it was.`,
   });
   row(webhooks, {
@@ -116,7 +111,7 @@ function addChangingCommands(webhooks: Command, { row, table }: CommandContext):
     document: graphql(
       `mutation PauseWebhook($project: ID!, $webhookId: ID!) { pauseWebhook(appId: $project, id: $webhookId) { changed } }`,
     ),
-    pick: ({ changed }, { webhookId }) => ({ id: Number(webhookId), changed }),
+    pick: ({ changed }, { webhookId }) => ({ id: webhookId, changed }),
     print: (webhook) => tellState(webhook, `The webhook ${webhook.id} is paused.`),
   });
   row(webhooks, {
@@ -127,7 +122,6 @@ function addChangingCommands(webhooks: Command, { row, table }: CommandContext):
     document: graphql(
       `mutation ResumeWebhook($project: ID!, $webhookId: ID!) { resumeWebhook(appId: $project, id: $webhookId) { id } }`,
     ),
-    pick: (webhook) => withNumber(webhook),
     print: ({ id }) => `The webhook ${id} goes on where it was.`,
   });
   row(webhooks, {
@@ -153,7 +147,6 @@ function addChangingCommands(webhooks: Command, { row, table }: CommandContext):
       }`,
       [NEW],
     ),
-    pick: (webhook) => withNumber(webhook),
     print: (rotated, { overlapSeconds }) => {
       const old = overlapSeconds === 0 ? 'no longer signs' : `signs until ${rotated.previous_expires_at}`;
       return `${credentials(rotated)}\n\nThe old secret ${old}. ${KEEP_SECRET}`;
@@ -162,8 +155,8 @@ function addChangingCommands(webhooks: Command, { row, table }: CommandContext):
 }
 
 /** Adds the commands of what is sent to webhooks. */
-function addSendingCommands(webhooks: Command, { row, table }: CommandContext): void {
-  table(webhooks, {
+function addSendingCommands(webhooks: Command, { row }: CommandContext): void {
+  row(webhooks, {
     name: 'webhook attempts',
     description: 'list what was sent to a webhook and how it ended, the newest first',
     examples: ['webhook attempts --project app_1 7'],
@@ -177,15 +170,18 @@ function addSendingCommands(webhooks: Command, { row, table }: CommandContext): 
       if (webhook === null) throw noWebhook(Number(webhookId));
       return webhook.attempts;
     },
-    columns: {
-      At: 'at',
-      Outcome: (sent) =>
-        `${sent.ok ? `accepted ${sent.status}` : sent.error}${sent.resent ? ', sent again by hand' : ''}`,
-      Took: ({ ms }) => `${ms} ms`,
-      Message: 'id',
-      Sent: ({ body }) => body ?? 'no longer kept',
-    },
-    none: 'Nothing has been sent yet.',
+    print: (attempts) =>
+      listTable(attempts, {
+        columns: {
+          At: 'at',
+          Outcome: (sent) =>
+            `${sent.ok ? `accepted ${sent.status}` : sent.error}${sent.resent ? ', sent again by hand' : ''}`,
+          Took: ({ ms }) => `${ms} ms`,
+          Message: 'id',
+          Sent: ({ body }) => body ?? 'no longer kept',
+        },
+        none: 'Nothing has been sent yet.',
+      }),
   });
   row(webhooks, {
     name: 'webhook test',
@@ -225,7 +221,7 @@ function addSendingCommands(webhooks: Command, { row, table }: CommandContext): 
     document: graphql(`mutation ReplayWebhook($project: ID!, $webhookId: ID!, $after: String, $from: String) {
       replayWebhook(appId: $project, id: $webhookId, after: $after, from: $from) { id }
     }`),
-    pick: (replayed, { after, from }) => ({ ...withNumber(replayed), after, from }),
+    pick: (replayed, { after, from }) => ({ ...replayed, after, from }),
     print: ({ id, after, from }) =>
       `The webhook ${id} goes on ${from === undefined ? `after ${after}` : `from ${from}`}.`,
   });
@@ -245,16 +241,15 @@ const LIST = graphql(`query ListWebhooks($project: ID!) {
 type ListedWebhook = Result<ResultOf<typeof LIST>>[number];
 
 const webhookJson = (webhook: ListedWebhook) => ({
-  ...withNumber(webhook),
+  ...webhook,
   types: webhook.types.map(typeOfName),
   status: webhook.status.toLowerCase(),
-  secrets: webhook.secrets.map(withNumber),
 });
 
 const outcomeOf = ({ ok, status, ms, error }: TestResult) =>
   ok ? `Accepted with ${status} after ${ms} ms.` : `Failed after ${ms} ms: ${error}.`;
 
-function credentials({ id, url, secret }: { readonly id: number; readonly url: string; readonly secret: string }) {
+function credentials({ id, url, secret }: { readonly id: string; readonly url: string; readonly secret: string }) {
   return fields(Object.entries({ ID: id, URL: url, Secret: secret }));
 }
 

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError, UNKNOWN_OUTCOME, unavailable } from '../errors.js';
 
 /* Tells what a failure of the database means for the caller: to try again, or that it cannot answer at all. */
@@ -76,6 +77,21 @@ const SPOOL_FULL =
 /** UNAVAILABLE where a file between the network and the database does not fit on its disk; other errors as they are. */
 export function toSpoolFull(error: unknown): unknown {
   return isNoSpace(error) ? unavailable(SPOOL_FULL, error) : error;
+}
+
+/** A follower tries again so often while the service is overloaded or the database is away. */
+const FOLLOWER_RETRIES = { everyMs: 500, most: 60 } as const;
+
+/** Does the work of a follower, patiently while the database cannot be reached. Throws what `signal` says when it aborts. */
+export async function patiently<Done>(work: () => Promise<Done>, signal: AbortSignal): Promise<Done> {
+  for (let retries = 0; ; retries += 1) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!isUnreachable(error) || retries === FOLLOWER_RETRIES.most) throw error;
+    }
+    await sleep(FOLLOWER_RETRIES.everyMs, undefined, { signal });
+  }
 }
 
 /** UNAVAILABLE where the database is away, full, has become a standby, or keeps a row locked; other errors as they are. */

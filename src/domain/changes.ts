@@ -30,22 +30,19 @@ export const CHANGE_MEANINGS: Readonly<Record<ChangeType, string>> = {
 };
 
 /** A change of a user, an account or a ban. It names the user, and has nothing that identifies a person. */
-export interface Change {
+export interface Change<Id = number> {
   /** Its place in the feed: a cursor. */
   readonly id: string;
   readonly type: ChangeType;
   /** When its transaction began; ISO 8601. */
   readonly at: string;
   /** Null for a ban of an identity that no current user has. */
-  readonly userId: number | null;
+  readonly userId: Id | null;
   /** Of `user.updated`: which fields, by their names in the import format. Otherwise empty. */
   readonly fields: readonly string[];
   /** Of `user.merged`: the user who has taken over what this one had; else null. */
-  readonly mergedInto: number | null;
+  readonly mergedInto: Id | null;
 }
-
-/** A follower tries again so often while the service is overloaded or the database is away. */
-export const FOLLOWER_RETRIES = { everyMs: 500, most: 60 } as const;
 
 export const CHANGES_PAGE = { default: 100, max: 1_000 } as const;
 
@@ -117,7 +114,7 @@ export function formatChange({ id, type, at, ...change }: Change): string {
 }
 
 /** The user whom a change names, and what it says of them, under the names of REST and webhooks. */
-export function changeData({ userId, fields, mergedInto }: Pick<Change, 'userId' | 'fields' | 'mergedInto'>) {
+export function changeData<Id>({ userId, fields, mergedInto }: Pick<Change<Id>, 'userId' | 'fields' | 'mergedInto'>) {
   return {
     user_id: userId,
     ...(fields.length > 0 && { fields }),

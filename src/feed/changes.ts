@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { OnFailure } from '../db/background.js';
 import { createBatchedRead, type KeyedRow } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
-import { isUnreachable } from '../db/failures.js';
+import { patiently } from '../db/failures.js';
 import { inBatches, type Queryable } from '../db/statements.js';
 import {
   type Admit,
@@ -12,7 +12,6 @@ import {
   cursorExpired,
   decodeChangeCursor,
   encodeChangeCursor,
-  FOLLOWER_RETRIES,
   type FollowedChanges,
   type Place,
 } from '../domain/changes.js';
@@ -156,21 +155,19 @@ export function createChanges(
     ): AsyncGenerator<FollowedChanges, void> {
       const projectId = scope.projectIdFor('changes');
       publisher.start();
-      let retries = 0;
       for (let place = after; !signal.aborted; ) {
         // Before the read, so that nothing is published unnoticed after it.
         const newer = news.of(projectId, signal);
         try {
-          const part = await admit(() => readPart(projectId, place, extentOf(types, FOLLOWED_AT_ONCE)));
-          retries = 0;
+          const from = place;
+          const read = () => admit(() => readPart(projectId, from, extentOf(types, FOLLOWED_AT_ONCE)));
+          const part = await patiently(read, signal);
           const hasMoved = part.end.id > place.id;
           place = part.end;
           if (hasMoved) yield { changes: part.changes, end: encodeChangeCursor(place) };
           if (!part.isFull) await newer.wait();
         } catch (error) {
-          if (!isUnreachable(error) || retries === FOLLOWER_RETRIES.most) throw error;
-          retries += 1;
-          await sleep(FOLLOWER_RETRIES.everyMs, undefined, { ref: false, signal }).catch(() => undefined);
+          if (!signal.aborted) throw error;
         } finally {
           newer.forget();
         }
