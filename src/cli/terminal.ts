@@ -112,7 +112,7 @@ export function toJson(result: unknown): string {
 function numbered(name: string, value: unknown): unknown {
   if (IDS.has(name) && /^\d+$/.test(String(value))) return Number(value);
   if (Array.isArray(value)) return value.map((each) => numbered('', each));
-  if (value === null || typeof value !== 'object' || OF_PEOPLE.has(name)) return value;
+  if (value === null || typeof value !== 'object' || 'toJSON' in value || OF_PEOPLE.has(name)) return value;
   return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, numbered(key, each)]));
 }
 
