@@ -8,7 +8,7 @@ import { type Config, dashboardUrlOf, LOOPBACK } from '../config/config.js';
 import { type Context, type ContextOptions, createContext } from '../context.js';
 import { createDoor } from '../dashboard/door.js';
 import { withAdvice } from '../db/connection-failures.js';
-import { HeldUpError, isUnreachable, RefusedError } from '../db/failures.js';
+import { HeldUpError, isUnreachable, RefusedError, toUnavailable } from '../db/failures.js';
 import { LOCK_WAIT_MS } from '../db/lock.js';
 import { inspectMigrations } from '../db/migrate.js';
 import { loginLink, type Operator } from '../domain/operators.js';
@@ -131,7 +131,8 @@ function contextOptions(log: Logger, { lost, outdated }: Ends): ContextOptions {
       log.error(error.message);
       outdated.abort(error);
     },
-    onIdleError: (err) => log.warn({ err }, 'A connection to the database broke and will be replaced.'),
+    onIdleError: (err) =>
+      log.warn({ err: toUnavailable(err) }, 'A connection to the database broke and will be replaced.'),
     onReplica: (err) =>
       err === null
         ? log.info('Lists are read on the standby of DATABASE_REPLICA_URL.')

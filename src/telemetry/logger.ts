@@ -1,6 +1,6 @@
 import { type DestinationStream, type Logger, pino, symbols } from 'pino';
 import pretty from 'pino-pretty';
-import { redact } from '../errors.js';
+import { AppError, redact } from '../errors.js';
 
 export type { Logger } from 'pino';
 
@@ -59,8 +59,10 @@ function byTicks(destination: DestinationStream): DestinationStream {
 }
 
 /** The message and the place of an error. Its other properties are not logged: those of PostgreSQL have rows of users, and others carry the request. */
-function errorForLog(error: unknown, depth = 0): object {
+function errorForLog(error: unknown, depth = 0, isOfPlain = false): object {
   if (!(error instanceof Error)) return { message: messageForLog(String(error)) };
+  // While the database is away, each request fails, and no place in this program is the reason.
+  const isPlain = isOfPlain || (error instanceof AppError && error.code === 'UNAVAILABLE');
   const { code, constraint, table, cause } = error as Error & Record<string, unknown>;
   return {
     type: error.name,
@@ -68,8 +70,10 @@ function errorForLog(error: unknown, depth = 0): object {
     message: typeof code === 'string' && DATA_EXCEPTION.test(code) ? undefined : messageForLog(error.message),
     constraint,
     table,
-    stack: (error.stack ?? '').match(/^ {4}at .*$/gm)?.join('\n'),
-    ...(cause !== undefined && depth < DEEPEST_CAUSE && { cause: errorForLog(cause, depth + 1) }),
-    ...(error instanceof AggregateError && { errors: error.errors.map((part) => errorForLog(part, DEEPEST_CAUSE)) }),
+    stack: isPlain ? undefined : (error.stack ?? '').match(/^ {4}at .*$/gm)?.join('\n'),
+    ...(cause !== undefined && depth < DEEPEST_CAUSE && { cause: errorForLog(cause, depth + 1, isPlain) }),
+    ...(error instanceof AggregateError && {
+      errors: error.errors.map((part) => errorForLog(part, DEEPEST_CAUSE, isPlain)),
+    }),
   };
 }

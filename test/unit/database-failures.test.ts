@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { fromPrisma, toUnavailable } from '#dist/db/failures.js';
 import type { AppError } from '#dist/errors.js';
+import { createLogger } from '#dist/telemetry/logger.js';
 
 /** How failures of the database are told apart. The tests in test/faults meet the most important ones on a real server. */
 
@@ -83,4 +84,16 @@ test('any other error of a model keeps its code and its message, and what is no 
   expect(fromPrisma(ofModel(cause))).toMatchObject({ code: '23505', message: 'duplicate key' });
   const other = new Error('other');
   expect(fromPrisma(other)).toBe(other);
+});
+
+test('a log that tells of a database that is away has no stack, and of a fault it has', () => {
+  const lines: string[] = [];
+  const log = createLogger('warn', { write: (line: string) => lines.push(line) });
+  const away = fault({ code: 'ECONNREFUSED', syscall: 'connect' }, 'connect ECONNREFUSED 127.0.0.1:5432');
+  log.warn({ err: toUnavailable(away) }, 'away');
+  log.warn({ err: new TypeError('a fault', { cause: away }) }, 'fault');
+  const [told, faulty] = lines.map((line) => JSON.parse(line).err);
+  expect(told).toMatchObject({ type: 'AppError', cause: { code: 'ECONNREFUSED', message: away.message } });
+  expect(JSON.stringify(told)).not.toContain('    at ');
+  expect(faulty.stack).toContain('    at ');
 });
