@@ -66,12 +66,11 @@ function printApplied(applied: readonly string[]): string {
   return applied.length === 0 ? `The database is up to date for userdir ${VERSION}.` : `Applied ${applied.join(', ')}.`;
 }
 
-const isSame = (one: unknown, other: unknown) => JSON.stringify(one) === JSON.stringify(other);
-
 function printPlan({ target, planned, oldest_release: oldest }: Plan): string {
   if (planned.length === 0) return printApplied([]);
   // Those that are applied together are told of together.
-  const isToldLater = (index: number) => isSame(planned[index]?.steps, planned[index + 1]?.steps);
+  const isToldLater = (index: number) =>
+    JSON.stringify(planned[index]?.steps) === JSON.stringify(planned[index + 1]?.steps);
   const lines = planned.flatMap(({ name, steps, steps_done: done }, index) => [
     done === 0 ? name : `${name}, of which ${done} of ${done + steps.length} steps are done`,
     ...(isToldLater(index) ? [] : steps).flatMap(({ what, mode, locks, bound }) => [

@@ -241,22 +241,24 @@ async function printList<Data, Variables, Listed>(
   const tableOf = startTable(list);
   const pages = readPages(list.document, ask, variables, command.opts()['limit']);
   let rows: Listed[] = [];
-  let isFirst = true;
+  let written = 0;
   for (;;) {
     const { done, value } = await pages.next();
     signal.throwIfAborted();
     if (!done) rows.push(...value.map(list.row ?? ((node) => node as Listed)));
     // As many as say how wide the columns are.
     if (rows.length > 0 && (done || rows.length >= PAGE_ROWS)) {
-      const start = isFirst ? '[' : ',';
+      const start = written === 0 ? '[' : ',';
       await writeToStdout(json ? start + toJson(rows).slice(1, -1) : `${tableOf(rows)}\n`);
-      isFirst = false;
+      written += rows.length;
       rows = [];
     }
     if (!done) continue;
-    if (json) await writeToStdout(isFirst ? '[]\n' : ']\n');
-    else if (isFirst && list.none) await writeToStdout(`${list.none}\n`);
+    if (json) await writeToStdout(written === 0 ? '[]\n' : ']\n');
+    else if (written === 0 && list.none) await writeToStdout(`${list.none}\n`);
     if (list.things && value !== null) notice(`There are more ${list.things}. The next page: --after ${value}`);
+    if (command.getOptionValueSource('limit') === 'default' && written === command.opts()['limit'])
+      notice(`There are perhaps older entries: these are the newest ${written}. For more, give --limit.`);
     return undefined;
   }
 }

@@ -84,8 +84,7 @@ function banner({ url, dashboardUrl, metricsUrl, demo, projects }: Started, conf
   First request:
     export APP_ID=${demo.appId} APP_SECRET=${demo.appSecret}
     curl -s -u "$APP_ID:$APP_SECRET" '${url}/server/users?limit=2'`;
-  const isLink = dashboardUrl?.includes('#') === true;
-  const how = isLink
+  const how = dashboardUrl?.includes('#')
     ? `\n                (signs in once, within ten minutes; again: ${COMMAND} dashboard)`
     : ` (sign in: ${COMMAND} dashboard)`;
   const dashboard = dashboardUrl === null ? '' : `\n    Dashboard   ${dashboardUrl}${how}`;

@@ -119,7 +119,10 @@ test('bans are imported all or none, together with the users of the file', async
   ]);
   expect(await bansOf(project)).toEqual([]);
   const taken = await importLines(project, lines, '--skip-invalid');
-  expect(taken).toMatchObject({ code: 0, stdout: expect.stringContaining('failed 4. Added 1 ban, 1 there already.\n') });
+  expect(taken).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining('failed 4. Added 1 ban, 1 there already.\n'),
+  });
   expect(await bansOf(project)).toMatchObject([{ auth_value: 'eve@example.com' }]);
   expect((await imports(project)).map(({ details }: Json) => details)).toEqual([
     { imported: 0, skipped: 0, failed: 4 },
