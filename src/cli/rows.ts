@@ -258,7 +258,7 @@ async function printList<Data, Variables, Listed>(
     else if (written === 0 && list.none) await writeToStdout(`${list.none}\n`);
     if (list.things && value !== null) notice(`There are more ${list.things}. The next page: --after ${value}`);
     if (command.getOptionValueSource('limit') === 'default' && written === command.opts()['limit'])
-      notice(`There are perhaps older entries: these are the newest ${written}. For more, give --limit.`);
+      notice(`These are the newest ${written} entries. For older ones, give a higher --limit.`);
     return undefined;
   }
 }

@@ -7,7 +7,14 @@ import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { Json } from '../support/app.js';
 import { ROOT } from '../support/checkout.js';
-import { type Cluster, createCluster, freePort, hasPostgres, unprivilegedUser } from '../support/cluster.js';
+import {
+  type Cluster,
+  createCluster,
+  createStandbyOf,
+  freePort,
+  hasPostgres,
+  unprivilegedUser,
+} from '../support/cluster.js';
 import { type Credentials, call, recordLogin, type Settings, startServer, userdirJson } from '../support/command.js';
 import { queryPostgres } from '../support/engines.js';
 import { hasProgram } from '../support/programs.js';
@@ -158,6 +165,15 @@ describe.skipIf(!hasPostgres || !hasProgram(PGBACKREST))('a database that is res
     expect(finding.found).toMatch(/the last act that it knows is add_operator by \S+ at \d{4}-/);
     const secrets = `2 secrets: ${leaked} (leaked) of ${project.app_id}, 1 (main) of ${project.app_id}`;
     expect(finding.found).toContain(`look through ${secrets}; 1 operator: mallory; and 0 bans`);
+
+    // What is still there says where recovery ends: a standby that gets a copy of it would be a second primary.
+    for (const name of ['recovery_target_time', 'recovery_target_action']) await query(`ALTER SYSTEM RESET ${name}`);
+    const standby = await createStandbyOf(cluster.url);
+    onTestFinished(() => standby.drop());
+    const last = await login(restored.url, 'last');
+    const onStandby = (text: string) => queryPostgres<Json>(standby.url, text);
+    await vi.waitUntil(async () => (await onStandby(`SELECT FROM users WHERE id = ${last}`)).length > 0, PATIENCE);
+    expect(await onStandby('SELECT pg_is_in_recovery() AS it')).toEqual([{ it: true }]);
     await restored.stop();
   });
 

@@ -108,7 +108,8 @@ describe('many entries', () => {
     const since = ['--since', '2027-01-01T00:10:00Z'];
     expect(await trail(...since, '--limit', '1000000')).toEqual(upTo(14 * 600, ENTRIES));
     expect(await trail(...since, '--limit', '3')).toEqual(upTo(ENTRIES - 2, ENTRIES));
-    const { stdout } = await run('audit', '--project', appId(), '--limit', '3000');
+    const { stdout, stderr } = await run('audit', '--project', appId(), '--limit', '3000');
+    expect(stderr).toBe('');
     expect(stdout.split('\n').slice(0, 2)).toEqual([
       'At                        Actor  Action   User  Details',
       '2027-01-01T00:20:14.000Z  main   remove  17001  {}',
@@ -120,6 +121,10 @@ describe('many entries', () => {
     expect(await ids('--limit', '1000000')).toEqual(upTo(1, 3_000));
     expect(await ids('--limit', '2001')).toEqual(upTo(1_000, 3_000));
     expect(await ids()).toEqual(upTo(2_001, 3_000));
+    // What is left out is told.
+    const notice = 'userdir: These are the newest 1000 entries. For older ones, give a higher --limit.\n';
+    expect((await run('operator', 'log')).stderr).toBe(notice);
+    expect((await run('audit', '--project', appId(), '--json')).stderr).toBe(notice);
   });
 });
 
