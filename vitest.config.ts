@@ -17,7 +17,7 @@ interface Kind {
 const EVERY_ENGINE: readonly Engine[] = process.env['TEST_DATABASE_URL'] ? ['embedded', 'postgres'] : ['embedded'];
 /** PostgreSQL if it is there: it takes less of the machine. */
 const ONE_ENGINE = EVERY_ENGINE.slice(-1);
-const SLOW = { testTimeout: 240_000, hookTimeout: 240_000 };
+const SLOW = { testTimeout: 600_000, hookTimeout: 600_000 };
 /** What they test is the same on every engine. The handlers of `closing` are more where the database is embedded. */
 const OF_NO_ENGINE = [
   'test/unit/**',
@@ -63,7 +63,7 @@ const kinds: Record<string, Kind> = {
   drills: {
     include: ['test/drills/**/*.test.ts'],
     engines: ['embedded'],
-    test: { ...SLOW, maxWorkers: 1, testTimeout: 600_000 },
+    test: { ...SLOW, maxWorkers: 1 },
   },
   alone: { include: COMPARES_TIMES, test: { maxWorkers: 1 } },
 };
@@ -98,8 +98,8 @@ export default defineConfig({
         // The build runs as Node runs it; Vite would resolve `graphql` to a second copy, whose errors are of another class.
         server: { deps: { external: [/\/dist\//] } },
         maxWorkers: 3,
-        testTimeout: 60_000,
-        hookTimeout: 60_000,
+        testTimeout: 240_000,
+        hookTimeout: 240_000,
         // A second is too little for a machine that runs other tests.
         expect: { poll: { timeout: 30_000 } },
         // What runs alone runs after all others.
