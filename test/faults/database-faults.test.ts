@@ -17,7 +17,7 @@ import {
   userdir,
   userdirJson,
 } from '../support/command.js';
-import { copyTemplate, queryPostgres, type TestDatabase } from '../support/engines.js';
+import { copyTemplate, PATIENT, queryPostgres, type TestDatabase } from '../support/engines.js';
 import { startProxy, type Target, type TcpProxy } from '../support/proxy.js';
 
 /**
@@ -348,7 +348,8 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('a database that 
     proxy = await startProxy(targetOf(primary));
     const url = new URL(primary.url);
     url.port = String(proxy.port);
-    server = await startServer({ ...LIMITS, DATABASE_URL: url.href });
+    // How long a request may wait is not the question here.
+    server = await startServer({ ...LIMITS, ...PATIENT, DATABASE_URL: url.href });
   });
   afterEach(async () => {
     await server?.stop();

@@ -33,7 +33,7 @@ declare module 'vitest' {
 }
 
 /** A machine that is busy with other tests may take this long. A test that waits for one of these limits sets it. */
-const PATIENT = {
+export const PATIENT: Record<string, string> = {
   DATABASE_POOL_TIMEOUT_MS: '60000',
   DATABASE_STATEMENT_TIMEOUT_MS: '60000',
   REQUEST_TIMEOUT_MS: '60000',
