@@ -422,12 +422,20 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('a database that 
     expect(await Promise.all(acknowledged.map(register))).not.toContain(false);
     const admin = new pg.Client({ connectionString: primary.url });
     await admin.connect();
+    // Logins share connections, and lists may.
+    await vi.waitUntil(
+      async () => {
+        const pages = acknowledged.map((_, n) => call(server.url, project, `/server/users?limit=1&page=${n + 1}`));
+        await Promise.all(pages);
+        const { rows } = await admin.query(
+          "SELECT FROM pg_stat_activity WHERE application_name = 'userdir' AND query <> 'LISTEN userdir_secrets'",
+        );
+        return rows.length > 2;
+      },
+      { timeout: 60_000 },
+    );
     await admin.query('ALTER SYSTEM SET default_transaction_read_only = on');
     await admin.query('SELECT pg_reload_conf()');
-    const { rows } = await admin.query(
-      "SELECT FROM pg_stat_activity WHERE application_name = 'userdir' AND query <> 'LISTEN userdir_secrets'",
-    );
-    expect(rows.length).toBeGreaterThan(2);
     await admin.end();
     await standby.promote();
     proxy.redirect(targetOf(standby));
