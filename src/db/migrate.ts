@@ -142,7 +142,16 @@ function refusal(role: string, [next, ...others]: readonly Migration[], reason: 
   return new RefusedError(sentence, lacking, cause);
 }
 
+/** Of a new database nobody has to know each migration. */
 async function applyAll(run: Run, missing: readonly Missing[]): Promise<void> {
+  if (await hasHistory(run.client)) return applyEach(run, missing);
+  const startedAt = performance.now();
+  run.tell('Creating the tables.', true);
+  await applyEach({ ...run, tell: () => undefined }, missing);
+  run.tell(`Created the tables in ${seconds(startedAt)}.`);
+}
+
+async function applyEach(run: Run, missing: readonly Missing[]): Promise<void> {
   for (let next = 0; next < missing.length; ) {
     const from = missing.slice(next);
     const stepped = from.findIndex(({ steps }) => steps !== null);
@@ -183,7 +192,7 @@ async function applyTogether(run: Run, migrations: readonly Migration[]): Promis
   };
   if (!isNew) tell(`Applying ${names.join(', ')} in one transaction. Until it ends, nobody else can use the tables.`);
   await inTransaction(run, `${names[0]} and the others up to ${names.at(-1)}`, work, locks);
-  tell(`Applied ${names.length} migrations up to ${names.at(-1)} in ${seconds(startedAt)}.`, isNew);
+  tell(`Applied ${names.length} migrations up to ${names.at(-1)} in ${seconds(startedAt)}.`);
 }
 
 async function applySteps(run: Run, migration: Missing): Promise<void> {
