@@ -20,13 +20,10 @@ function whomOf(command: Command, userId: string | undefined, { method, value }:
 }
 
 /** The user whose ban has changed. */
-function resultOf(
-  banned: boolean,
-  results: readonly (Record<'id', string> & Record<'code' | 'message', string | null>)[] = [],
-) {
+function resultOf(results: readonly (Record<'id', string> & Record<'code' | 'message', string | null>)[] = []) {
   const [{ id, code, message } = { id: '', code: 'NOT_FOUND', message: '' }] = results;
   if (code !== null) throw new AppError(code as ErrorCode, message ?? '');
-  return { user_id: id, banned };
+  return { user_id: id };
 }
 
 /** Adds the commands for the bans of a project, which are of identities. */
@@ -59,7 +56,7 @@ export function addBanCommands(user: Command, { row, rows }: CommandContext): vo
       }
     }`),
     pick(answer) {
-      if (answer === undefined || 'length' in answer) return resultOf(true, answer);
+      if (answer === undefined || 'length' in answer) return { ...resultOf(answer), banned: true };
       const { ban, changed, ...identity } = answer;
       return { ...identity, reason: ban?.reason ?? null, expires_at: ban?.expires_at ?? null, changed };
     },
@@ -83,7 +80,7 @@ export function addBanCommands(user: Command, { row, rows }: CommandContext): vo
         auth_method: authMethod auth_value: authValue banned changed
       }
     }`),
-    pick: (answer) => (answer === undefined || 'length' in answer ? resultOf(false, answer) : answer),
+    pick: (answer) => (answer === undefined || 'length' in answer ? { ...resultOf(answer), banned: false } : answer),
     print(lifted) {
       if ('user_id' in lifted) return `User ${lifted.user_id} is not banned.`;
       const { changed, auth_method, auth_value } = lifted;

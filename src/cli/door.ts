@@ -37,9 +37,13 @@ export interface SendOptions {
   readonly body?: string | AsyncIterable<Buffer>;
 }
 
-export type Door = Awaited<ReturnType<typeof createDoor>>;
+export interface Door {
+  readonly ask: Ask;
+  /** The database behind the door: the services in this process, or the server that has them. */
+  reach(): Promise<Reached>;
+  close(): Promise<void>;
+}
 
-/** The database behind the door: the services in this process, or the server that has them. */
 export type Reached = InProcess | ReturnType<typeof atServer>;
 
 interface InProcess {
@@ -72,7 +76,7 @@ export class NotListeningError extends Error {
 }
 
 /** Opens nothing before it is asked. */
-export async function createDoor(options: DoorOptions) {
+export async function createDoor(options: DoorOptions): Promise<Door> {
   const { config, operator, command, opens, signal, onLost } = options;
   // Loaded here, because it takes time, and other commands do without it.
   const { createContext } = await import('../context.js');
@@ -130,9 +134,8 @@ export async function createDoor(options: DoorOptions) {
     }
   }
 
-  const ask: Ask = (document, variables) => within((where) => where.ask(document, variables));
   return {
-    ask,
+    ask: (document, variables) => within(({ ask }) => ask(document, variables)),
     reach: () => within(async (where) => where),
     close: () => context.close(),
   };

@@ -44,15 +44,16 @@ async function exportUsers(
     lines += chunk.split('\n').length - 1;
     progress(lines, partOf(lines, total));
   }
-  if (where.services !== null) {
-    const { projects, transfers } = where.services;
-    const scope = await projects.getScope(project, operator);
-    const { users: exported, ...report } = await transfers.exportUsers(scope, { format, write, signal });
-    return { exported, ...report };
+  async function writeAll(): Promise<Report> {
+    if (where.services !== null) {
+      const { projects, transfers } = where.services;
+      return transfers.exportUsers(await projects.getScope(project, operator), { format, write, signal });
+    }
+    const answer = await where.send(`/dashboard/projects/${project}/export?format=${format}`);
+    for await (const chunk of textOf(answer)) await write(chunk);
+    return JSON.parse(String(answer.trailers['userdir-export']));
   }
-  const answer = await where.send(`/dashboard/projects/${project}/export?format=${format}`);
-  for await (const chunk of textOf(answer)) await write(chunk);
-  const { users: exported, ...report }: Report = JSON.parse(String(answer.trailers['userdir-export']));
+  const { users: exported, ...report } = await writeAll();
   return { exported, ...report };
 }
 

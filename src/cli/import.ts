@@ -185,10 +185,10 @@ async function loadOwn(from: string): Promise<System> {
 async function importUsers(tools: Tools, params: ImportParams, input: Input): Promise<ImportReport> {
   const where = await tools.reach();
   const report = params.report === undefined ? null : await open(params.report, 'w', 0o600);
-  await report?.appendFile(formatCsvLine(REPORT_COLUMNS));
   const lineOf = (row: Rows[number]) => formatCsvLine(REPORT_COLUMNS.map((column) => row[column]));
   const tell = report && ((rows: Rows) => report.appendFile(rows.map(lineOf).join('')));
   try {
+    await report?.appendFile(formatCsvLine(REPORT_COLUMNS));
     if (where.services === null) return await sendUsers(tools, params, input, where.send, tell);
     const { projects, transfers } = where.services;
     const { from, dates = null, timeZone: zone = null, map = null, trustUnverified, onConflict, skipInvalid } = params;
@@ -255,11 +255,11 @@ function importReport(report: ImportReport, { project, skipInvalid, dryRun }: Im
   if (dryRun) return [...faults, ...moved, skipped === 0 ? would : `${would} Skipped ${skipped}.`].join('\n');
   const nothing =
     failed > 0 && !skipInvalid ? `\nNothing was imported, because ${counted(failed, 'line')} failed.` : '';
-  const of = (count = 0, what: string) => (count > 0 ? `, ${count} ${what}` : '');
+  const also = (count = 0, what: string) => (count > 0 ? `, ${count} ${what}` : '');
   const banned =
     bans === undefined
       ? ''
-      : ` Added ${counted(bans, 'ban')}${of(bans_kept, 'there already')}${of(bans_ended, 'ended')}.`;
+      : ` Added ${counted(bans, 'ban')}${also(bans_kept, 'there already')}${also(bans_ended, 'ended')}.`;
   const counts = `Imported ${imported}, skipped ${skipped}, failed ${failed}.${outcomes}${banned}${nothing}`;
   const undo = `To undo it: ${COMMAND} user import --project ${project} --undo ${import_id}`;
   return [...faults, ...moved, counts, ...(moved.length > 0 && import_id !== null ? [undo] : [])].join('\n');

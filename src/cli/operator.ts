@@ -1,6 +1,6 @@
 import { Argument, type Command } from 'commander';
 import { LOOPBACK } from '../config/config.js';
-import { type Document, graphql, type ResultOf, type VariablesOf } from '../dashboard/documents.js';
+import { graphql, type ResultOf, type VariablesOf } from '../dashboard/documents.js';
 import { OPERATOR_ROLES, type OperatorRole } from '../domain/operators.js';
 import { COMMAND } from '../errors.js';
 import { newestOption, numberArgument, option, required, requireOneOf } from './arguments.js';
@@ -49,19 +49,13 @@ const inWords = (projects: readonly string[] | null) =>
 
 const ADMINS = graphql(`query Admins { operators { role projects { appId } } }`);
 
-/** Asks a document, and warns after the last admin of all projects is gone: nobody can then add or change operators in the dashboard. */
-async function askAndWarn<Data, Variables>(
-  { ask, notice }: Tools,
-  document: Document<Data, Variables>,
-  variables: Variables,
-) {
-  const answer = await ask(document, variables);
+/** Warns after the last admin of all projects is gone: nobody can then add or change operators in the dashboard. */
+async function warnWithoutAdmin({ ask, notice }: Tools): Promise<void> {
   const operators = await ask(ADMINS, {});
-  if (!operators.some(({ role, projects }) => role === 'ADMIN' && projects === null))
-    notice(
-      `No admin of all projects is left: nobody can change operators in the dashboard. To make one, run ${COMMAND} operator update NAME --role admin --all-projects, or ${COMMAND} operator add NAME --role admin`,
-    );
-  return answer;
+  if (operators.some(({ role, projects }) => role === 'ADMIN' && projects === null)) return;
+  notice(
+    `No admin of all projects is left: nobody can change operators in the dashboard. To make one, run ${COMMAND} operator update NAME --role admin --all-projects, or ${COMMAND} operator add NAME --role admin`,
+  );
 }
 
 export function addOperatorCommands(program: Command, context: CommandContext): void {
@@ -105,7 +99,11 @@ export function addOperatorCommands(program: Command, context: CommandContext): 
       name: operator,
       input: requireOneOf(command, { name, role: role && roleOf(role), appIds: allProjects ? null : project }),
     }),
-    act: async (tools, variables) => operatorJson(await askAndWarn(tools, UPDATE, variables)),
+    act: async (tools, variables) => {
+      const updated = await tools.ask(UPDATE, variables);
+      await warnWithoutAdmin(tools);
+      return operatorJson(updated);
+    },
     print: ({ name, role, projects }) => `${name} is ${role} ${inWords(projects)}.`,
   });
   rows(parent, {
@@ -132,7 +130,8 @@ export function addOperatorCommands(program: Command, context: CommandContext): 
     examples: ['operator remove bob'],
     takes: [new Argument('<NAME>', 'the name of the person')],
     act: async (tools, variables: VariablesOf<typeof REMOVE>) => {
-      await askAndWarn(tools, REMOVE, variables);
+      await tools.ask(REMOVE, variables);
+      await warnWithoutAdmin(tools);
       return variables;
     },
     print: ({ name }) => `Removed ${name}.`,

@@ -20,9 +20,10 @@ export function progressBar(unit: string) {
   return {
     update(done: number, fraction = 0): void {
       // The rate is measured from the first report on: what comes before it is preparation.
-      if (firstDone === undefined) bar.start(1, fraction, { unit, done, firstDone: done });
+      const isFirst = firstDone === undefined;
       firstDone ??= done;
-      bar.update(fraction, { unit, done, firstDone });
+      if (isFirst) bar.start(1, fraction, { unit, done, firstDone });
+      else bar.update(fraction, { unit, done, firstDone });
     },
     // Of a bar that has not begun it does nothing.
     stop: () => bar.stop(),

@@ -237,7 +237,6 @@ async function printList<Data, Variables, Listed>(
   variables: Omit<Variables, 'first'>,
   command: Command,
 ): Promise<undefined> {
-  const json = isJson(command);
   const tableOf = startTable(list);
   const pages = readPages(list.document, ask, variables, command.opts()['limit']);
   let rows: Listed[] = [];
@@ -249,12 +248,12 @@ async function printList<Data, Variables, Listed>(
     // As many as say how wide the columns are.
     if (rows.length > 0 && (done || rows.length >= PAGE_ROWS)) {
       const start = written === 0 ? '[' : ',';
-      await writeToStdout(json ? start + toJson(rows).slice(1, -1) : `${tableOf(rows)}\n`);
+      await writeToStdout(isJson(command) ? start + toJson(rows).slice(1, -1) : `${tableOf(rows)}\n`);
       written += rows.length;
       rows = [];
     }
     if (!done) continue;
-    if (json) await writeToStdout(written === 0 ? '[]\n' : ']\n');
+    if (isJson(command)) await writeToStdout(written === 0 ? '[]\n' : ']\n');
     else if (written === 0 && list.none) await writeToStdout(`${list.none}\n`);
     if (list.things && value !== null) notice(`There are more ${list.things}. The next page: --after ${value}`);
     if (command.getOptionValueSource('limit') === 'default' && written === command.opts()['limit'])

@@ -82,7 +82,7 @@ export function toSpoolFull(error: unknown): unknown {
 /** A follower tries again so often while the service is overloaded or the database is away. */
 const FOLLOWER_RETRIES = { everyMs: 500, most: 60 } as const;
 
-/** Does the work of a follower, patiently while the database cannot be reached. Throws what `signal` says when it aborts. */
+/** Does the work of a follower, patiently while the database cannot be reached. Throws the reason of `signal` when it aborts. */
 export async function patiently<Done>(work: () => Promise<Done>, signal: AbortSignal): Promise<Done> {
   for (let retries = 0; ; retries += 1) {
     try {
@@ -90,7 +90,7 @@ export async function patiently<Done>(work: () => Promise<Done>, signal: AbortSi
     } catch (error) {
       if (!isUnreachable(error) || retries === FOLLOWER_RETRIES.most) throw error;
     }
-    await sleep(FOLLOWER_RETRIES.everyMs, undefined, { signal });
+    await sleep(FOLLOWER_RETRIES.everyMs, undefined, { signal }).catch(() => signal.throwIfAborted());
   }
 }
 

@@ -142,7 +142,7 @@ function refusal(role: string, [next, ...others]: readonly Migration[], reason: 
   return new RefusedError(sentence, lacking, cause);
 }
 
-/** Of a new database nobody has to know each migration. */
+/** A new database has no rows that a migration could change, so its migrations are not told one by one. */
 async function applyAll(run: Run, missing: readonly Missing[]): Promise<void> {
   if (await hasHistory(run.client)) return applyEach(run, missing);
   const startedAt = performance.now();
@@ -190,7 +190,7 @@ async function applyTogether(run: Run, migrations: readonly Migration[]): Promis
       );
     }
   };
-  if (!isNew) tell(`Applying ${names.join(', ')} in one transaction. Until it ends, nobody else can use the tables.`);
+  tell(`Applying ${names.join(', ')} in one transaction. Until it ends, nobody else can use the tables.`);
   await inTransaction(run, `${names[0]} and the others up to ${names.at(-1)}`, work, locks);
   tell(`Applied ${names.length} migrations up to ${names.at(-1)} in ${seconds(startedAt)}.`);
 }

@@ -167,7 +167,7 @@ export function createChanges(
           if (hasMoved) yield { changes: part.changes, end: encodeChangeCursor(place) };
           if (!part.isFull) await newer.wait();
         } catch (error) {
-          if (!signal.aborted) throw error;
+          if (error !== signal.reason) throw error;
         } finally {
           newer.forget();
         }

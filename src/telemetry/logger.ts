@@ -59,10 +59,10 @@ function byTicks(destination: DestinationStream): DestinationStream {
 }
 
 /** The message and the place of an error. Its other properties are not logged: those of PostgreSQL have rows of users, and others carry the request. */
-function errorForLog(error: unknown, depth = 0, isOfPlain = false): object {
+function errorForLog(error: unknown, depth = 0, ofOutage = false): object {
   if (!(error instanceof Error)) return { message: messageForLog(String(error)) };
   // While the database is away, each request fails, and no place in this program is the reason.
-  const isPlain = isOfPlain || (error instanceof AppError && error.code === 'UNAVAILABLE');
+  const isOutage = ofOutage || (error instanceof AppError && error.code === 'UNAVAILABLE');
   const { code, constraint, table, cause } = error as Error & Record<string, unknown>;
   return {
     type: error.name,
@@ -70,10 +70,10 @@ function errorForLog(error: unknown, depth = 0, isOfPlain = false): object {
     message: typeof code === 'string' && DATA_EXCEPTION.test(code) ? undefined : messageForLog(error.message),
     constraint,
     table,
-    stack: isPlain ? undefined : (error.stack ?? '').match(/^ {4}at .*$/gm)?.join('\n'),
-    ...(cause !== undefined && depth < DEEPEST_CAUSE && { cause: errorForLog(cause, depth + 1, isPlain) }),
+    stack: isOutage ? undefined : (error.stack ?? '').match(/^ {4}at .*$/gm)?.join('\n'),
+    ...(cause !== undefined && depth < DEEPEST_CAUSE && { cause: errorForLog(cause, depth + 1, isOutage) }),
     ...(error instanceof AggregateError && {
-      errors: error.errors.map((part) => errorForLog(part, DEEPEST_CAUSE, isPlain)),
+      errors: error.errors.map((part) => errorForLog(part, DEEPEST_CAUSE, isOutage)),
     }),
   };
 }
