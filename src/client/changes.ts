@@ -1,5 +1,6 @@
 import { badInput, UserdirError } from './errors.js';
 import type { Change, ChangeType, User } from './generated/schema.js';
+import { type Names, requireKnown } from './options.js';
 import type { UserReader } from './reads.js';
 import { type Ask, pause } from './transport.js';
 
@@ -31,6 +32,16 @@ export interface CopyOptions extends Pick<FollowOptions, 'save' | 'signal'> {
   /** Deletes some users, also such as you do not have. What you keep with a merged one belongs to `mergedInto`, who was put before. */
   readonly remove: (removals: readonly Removal[]) => Awaitable;
 }
+
+const FOLLOW_OPTIONS: Names<FollowOptions> = { after: true, types: true, handle: true, save: true, signal: true };
+const COPY_OPTIONS: Names<CopyOptions> = {
+  after: true,
+  begin: true,
+  put: true,
+  remove: true,
+  save: true,
+  signal: true,
+};
 
 const MOST_CHANGES = 200;
 /** Between two questions, where nothing has changed. */
@@ -88,7 +99,9 @@ export function createChanges(ask: Ask, { readPages, getMany }: UserReader) {
      * Calls `handle` with each change in order, then `save` with its cursor, through restarts of the service and breaks of the connection.
      * Resolves when `signal` aborts. Rejects with what they throw, and with what no retry can help: `CURSOR_EXPIRED` where changes are lost.
      */
-    async follow({ after, types, handle, save, signal }: FollowOptions): Promise<void> {
+    async follow(options: FollowOptions): Promise<void> {
+      requireKnown(options, FOLLOW_OPTIONS);
+      const { after, types, handle, save, signal } = options;
       requireCursor(after);
       await untilAborted(signal, async () => {
         for await (const { changes, cursor } of pagesAfter(after, { types, signal })) {
@@ -107,6 +120,7 @@ export function createChanges(ask: Ask, { readPages, getMany }: UserReader) {
      * `loginCount` are those of the last change. Resolves and rejects as `follow`, but begins anew where the cursor has expired.
      */
     async copy(options: CopyOptions): Promise<void> {
+      requireKnown(options, COPY_OPTIONS);
       requireCursor(options.after);
       await untilAborted(options.signal, async () => {
         for (let after = options.after; ; after = null)

@@ -1,6 +1,15 @@
 import { badInput, UserdirError } from './errors.js';
-import type { Operations, User, UserConnection, UserFilter, WalletVerdict } from './generated/schema.js';
-import type { Ask, CallOptions } from './transport.js';
+import type {
+  Ban,
+  IdentityInput,
+  Operations,
+  User,
+  UserConnection,
+  UserFilter,
+  WalletVerdict,
+} from './generated/schema.js';
+import { type Names, requireKnown } from './options.js';
+import { type Ask, CALL_OPTIONS, type CallOptions } from './transport.js';
 
 /* Reads that ask several times. */
 
@@ -12,10 +21,18 @@ export interface ListOptions extends CallOptions {
   readonly after?: string | undefined;
 }
 
+export interface BanListOptions extends CallOptions {
+  /** Only bans after this place, of `pageInfo.endCursor` over GraphQL. */
+  readonly after?: string | undefined;
+}
+
+const BAN_LIST_OPTIONS: Names<BanListOptions> = { ...CALL_OPTIONS, after: true };
+const LIST_OPTIONS: Names<ListOptions> = { ...CALL_OPTIONS, filter: true, after: true };
+
 /** Some users of a list, the newest first. */
 export interface ListedUsers {
   readonly users: readonly User[];
-  /** The exact number of users on all pages together, of the same instant. Null where the filter is by last login or ban. */
+  /** The exact number of users on all pages together, of the same instant. Null where the filter is by last login, by ban or by the name of a provider. */
   readonly totalUser: number | null;
   /** The place after these users; null where there are none. */
   readonly cursor: string | null;
@@ -32,9 +49,15 @@ export type WalletQuestion = WalletOwner & { readonly address: string };
 
 type Page = Omit<UserConnection, 'totalCount'> & { readonly totalCount?: number };
 
+/** The look-ups of many users. Each has one argument, a list. */
+type LookUp = 'usersByIds' | 'usersByExternalIds' | 'usersByIdentities' | 'usersByEmails';
+type Found<Name extends LookUp> = Operations[Name]['answer'][number];
+
 /** What one request may ask for. */
 const MOST_USERS = 100;
 const MOST_WALLETS = 500;
+/** The methods that are kinds of login, which are counted. Others are names of providers. */
+const COUNTED_METHODS = ['email', 'passkey', 'wallet'];
 const MOST_TEXT = 64_000;
 /** So many users never cost too much, however many accounts they have. */
 const FEW_USERS = 10;
@@ -57,26 +80,55 @@ export function createReads(ask: Ask) {
     }
   }
 
+  /** An answer for each value, in their order. Asks for less at once where an answer costs too much. */
+  async function lookUp<Name extends LookUp, Value>(
+    name: Name,
+    values: readonly Value[],
+    toGiven: (values: readonly Value[]) => Operations[Name]['given'],
+    call: CallOptions | undefined,
+  ): Promise<Found<Name>[]> {
+    const found: Found<Name>[] = [];
+    for (let size = MOST_USERS; found.length < values.length; ) {
+      const some = values.slice(found.length, found.length + size);
+      const read = await ask(name, toGiven(some), call).catch(nullIfTooMuch(size));
+      if (read === null) size = FEW_USERS;
+      else found.push(...read);
+    }
+    return found;
+  }
+
   return {
     readPages,
 
     /** Any number of users in the order of `ids`, with null for each whom the project does not have. */
-    async getMany(ids: readonly Id[], call?: CallOptions): Promise<(User | null)[]> {
-      const users: (User | null)[] = [];
-      for (let size = MOST_USERS; users.length < ids.length; ) {
-        const some = { ids: ids.slice(users.length, users.length + size) };
-        const read = await ask('usersByIds', some, call).catch(nullIfTooMuch(size));
-        if (read === null) size = FEW_USERS;
-        else users.push(...read);
+    getMany: (ids: readonly Id[], call?: CallOptions): Promise<(User | null)[]> =>
+      lookUp('usersByIds', ids, (some) => ({ ids: some }), call),
+    /** As `getMany`, by their IDs in your own system. */
+    getManyByExternalId: (externalIds: readonly string[], call?: CallOptions): Promise<(User | null)[]> =>
+      lookUp('usersByExternalIds', externalIds, (some) => ({ externalIds: some }), call),
+    /** As `getMany`, by one identity of each. */
+    getManyByIdentity: (identities: readonly IdentityInput[], call?: CallOptions): Promise<(User | null)[]> =>
+      lookUp('usersByIdentities', identities, (some) => ({ identities: some }), call),
+    /** For each email all users who have it, newest first. */
+    getManyByEmail: (emails: readonly string[], call?: CallOptions): Promise<(readonly User[])[]> =>
+      lookUp('usersByEmails', emails, (some) => ({ emails: some }), call),
+
+    async *listBans(options: BanListOptions = {}): AsyncGenerator<Ban, void> {
+      requireKnown(options, BAN_LIST_OPTIONS);
+      const { after, ...call } = options;
+      for (let cursor: string | null | undefined = after; ; ) {
+        const given: Operations['bans']['given'] = { after: cursor ?? undefined, first: MOST_USERS };
+        const { nodes, pageInfo }: Operations['bans']['answer'] = await ask('bans', given, call);
+        yield* nodes;
+        if (!pageInfo.hasNextPage) return;
+        cursor = pageInfo.endCursor;
       }
-      return users;
     },
 
     list(options: ListOptions = {}): UserList {
-      const { lastLoginAfter, lastLoginBefore, banned } = options.filter ?? {};
-      const isCounted = (lastLoginAfter ?? lastLoginBefore ?? banned ?? null) === null;
+      requireKnown(options, LIST_OPTIONS);
       return {
-        pages: () => readPages(options, isCounted),
+        pages: () => readPages(options, isCounted(options.filter)),
         async *[Symbol.asyncIterator]() {
           for await (const { users } of readPages(options, false)) yield* users;
         },
@@ -106,11 +158,20 @@ export function createReads(ask: Ask) {
 
 /** What is asked of whom: an owner must be said. */
 export function ownerOf(owner: WalletOwner): { userId?: Id } {
-  const { userId, anyUser } = (owner ?? {}) as { userId?: Id; anyUser?: boolean };
+  const given = (owner ?? {}) as { userId?: Id; anyUser?: boolean };
+  requireKnown(given, { userId: true, anyUser: true });
+  const { userId, anyUser } = given;
   if (anyUser === true && userId === undefined) return {};
   if (anyUser !== undefined || !/^[\w-]+$/.test(String(userId ?? '')))
     throw badInput('userId', 'a user ID, or { anyUser: true } to ask about any user');
   return { userId: userId as Id };
+}
+
+/** Whether the service counts the users of a filter: it does not by the last login, by a ban or by the name of a provider. */
+function isCounted(filter: UserFilter | undefined): boolean {
+  const { lastLoginAfter, lastLoginBefore, banned, authMethods } = filter ?? {};
+  if ((lastLoginAfter ?? lastLoginBefore ?? banned ?? null) !== null) return false;
+  return (authMethods ?? []).every((method) => COUNTED_METHODS.includes(method));
 }
 
 /** Null where a request for some users is refused because of its cost or its size, and fewer users can be asked for. */

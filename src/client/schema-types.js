@@ -12,14 +12,14 @@ import {
 } from 'graphql';
 
 const OPERATIONS =
-  `caller changes user userByExternalId userByIdentity usersByIds userCount userPage users searchUsers verifyWallet verifyWallets
-  recordLogin updateUser deleteUser restoreUser banUser unbanUser banIdentity unbanIdentity mergeUsers linkIdentity unlinkIdentity unlinkAccount`.split(
-    /\s+/,
-  );
+  `caller changes bans webhooks user userByExternalId userByIdentity usersByIds usersByExternalIds usersByIdentities usersByEmails usersByPrefix findUser
+  userCount userPage users searchUsers verifyWallet verifyWallets
+  recordLogin updateUser deleteUser restoreUser banUser unbanUser banIdentity unbanIdentity mergeUsers linkIdentity unlinkIdentity unlinkAccount
+  addWebhook pauseWebhook resumeWebhook rotateWebhookSecret removeWebhook`.split(/\s+/);
 /** The same with fewer fields. */
 const VARIANTS = { uncountedUsers: { of: 'users', without: 'UserConnection.totalCount' } };
 /** A field that would lead back to a user, or repeats another one. */
-const LEFT_OUT = ['Ban.user', 'Change.user', 'UserConnection.edges', 'ChangeConnection.edges'];
+const LEFT_OUT = ['Ban.user', 'Change.user', 'UserConnection.edges', 'ChangeConnection.edges', 'BanConnection.edges'];
 const SCALARS = {
   Boolean: 'boolean',
   DateTime: 'string',

@@ -1,5 +1,6 @@
 import { badInput, isPassing, UserdirError } from './errors.js';
 import { OPERATIONS, type Operations } from './generated/schema.js';
+import { type Names, requireKnown } from './options.js';
 
 export interface ClientOptions {
   /** The address of the service, `https://users.example.com`, with or without `/graphql`. */
@@ -28,6 +29,17 @@ export interface WriteOptions extends CallOptions {
   readonly idempotencyKey?: string | undefined;
 }
 
+const CLIENT_OPTIONS: Names<ClientOptions> = {
+  url: true,
+  appId: true,
+  appSecret: true,
+  timeoutMs: true,
+  retries: true,
+  fetch: true,
+};
+export const CALL_OPTIONS: Names<CallOptions> = { signal: true, isPatient: true };
+const WRITE_OPTIONS: Names<WriteOptions> = { ...CALL_OPTIONS, idempotencyKey: true };
+
 /** Parsed JSON, of which nothing is known. */
 type Json = Partial<Record<string, unknown>> | null | undefined;
 export type Ask = ReturnType<typeof createTransport>;
@@ -39,6 +51,7 @@ const MOST_WAIT_SECONDS = 60;
 
 /** Returns a function that executes an operation: each attempt within its time, and another one where that is safe and may help. */
 export function createTransport(options: ClientOptions) {
+  requireKnown(options, CLIENT_OPTIONS);
   const { fetch = globalThis.fetch, timeoutMs = 15_000, retries = 6 } = options;
   const { url, credentials } = readOptions(options);
 
@@ -47,8 +60,16 @@ export function createTransport(options: ClientOptions) {
     const release = wakeAfter(timeoutMs, signal, () => controller.abort());
     const headers = { ...credentials, 'content-type': 'application/json', 'x-request-id': requestId };
     try {
-      // A redirect would take the secret to another host.
-      const init = { method: 'POST', headers, body, redirect: 'manual', signal: controller.signal } as const;
+      const init = {
+        method: 'POST',
+        headers,
+        body,
+        // A redirect would take the secret to another host.
+        redirect: 'manual',
+        signal: controller.signal,
+        // Next.js 14 keeps the answer of a `fetch` in a file for a year, unless it is told not to. Others do not know this option.
+        next: { revalidate: 0 },
+      } as const;
       return await dataOf(await fetch(url, init), requestId);
     } catch (error) {
       signal?.throwIfAborted();
@@ -67,8 +88,10 @@ export function createTransport(options: ClientOptions) {
   return async function ask<Name extends keyof Operations>(
     name: Name,
     given: Operations[Name]['given'],
-    { signal, isPatient = false }: CallOptions = {},
+    options: CallOptions = {},
   ): Promise<Operations[Name]['answer']> {
+    requireKnown(options, OPERATIONS[name].kind === 'mutation' ? WRITE_OPTIONS : CALL_OPTIONS);
+    const { signal, isPatient = false } = options;
     const requestId = crypto.randomUUID();
     const body = JSON.stringify({ query: documentOf(name, given), variables: given });
     const isRepeatable = OPERATIONS[name].kind === 'query' || 'idempotencyKey' in given;
@@ -90,9 +113,8 @@ export function createTransport(options: ClientOptions) {
 /** A document with the arguments that have a value: one that is written without a value is refused. */
 export function documentOf<Name extends keyof Operations>(name: Name, given: Operations[Name]['given']): string {
   const { kind, path, given: types, fields } = OPERATIONS[name];
+  requireKnown(given, types as Names<typeof given>);
   const names = Object.entries(given).flatMap(([argument, value]) => (value === undefined ? [] : [argument]));
-  const unknown = names.find((argument) => !(argument in types));
-  if (unknown !== undefined) throw badInput(unknown, `one of ${Object.keys(types).join(', ')}`);
   if (names.length === 0) return `${kind}{${path}${fields}}`;
   const variables = names.map((argument) => `$${argument}:${types[argument]}`).join();
   return `${kind}(${variables}){${path}(${names.map((argument) => `${argument}:$${argument}`).join()})${fields}}`;

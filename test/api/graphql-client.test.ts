@@ -1,11 +1,15 @@
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
+import { buildSchema, type GraphQLInputObjectType } from 'graphql';
 import { type Change, type Client, type ClientOptions, createClient, type User } from 'userdir/client';
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type ChangeCursor, decodeChangeCursor, encodeChangeCursor } from '#dist/domain/changes.js';
 import { type TestProject, useTestApp } from '../support/app.js';
+import { ROOT } from '../support/checkout.js';
 import { startProxy, type TcpProxy } from '../support/proxy.js';
 
 /** The package's client against the service, also through proxies that cut, delay and answer themselves. */
@@ -25,6 +29,23 @@ async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
   for await (const item of items) collected.push(item);
   return collected;
 }
+/** For each filter some values, and whether the service counts the users whom they select. */
+const FILTERS: Record<string, [value: unknown, isCounted: boolean][]> = {
+  startDate: [['2026-01-01', true]],
+  endDate: [['2026-01-01', true]],
+  loginMethods: [[['EMAIL'], true]],
+  authMethods: [
+    [['email', 'wallet'], true],
+    [['google'], false],
+    [['email', 'google'], false],
+  ],
+  lastLoginBefore: [['2026-01-01', false]],
+  lastLoginAfter: [['2026-01-01', false]],
+  banned: [
+    [true, false],
+    [false, false],
+  ],
+};
 const email = () => ({ authMethod: 'email', authValue: `person.${++serial}@example.com` });
 
 async function register(more: object = {}, by = client): Promise<User> {
@@ -46,10 +67,39 @@ describe('users', () => {
     expect(await client.users.get(id)).toMatchObject({ id, loginCount: 2, identities: [{ isPrimary: true }] });
     expect(await client.users.get(Number(id))).toMatchObject({ id });
     expect(await client.users.getByExternalId(login.externalId)).toMatchObject({ id });
-    expect(await client.users.getByIdentity(login)).toMatchObject({ id });
+    const { authMethod, authValue } = login;
+    expect(await client.users.getByIdentity({ authMethod, authValue })).toMatchObject({ id });
     expect(await client.users.search({ email: login.authValue })).toMatchObject([{ id }]);
     expect(await client.users.update(id, { externalId: null })).toMatchObject({ id, externalId: null });
     expect(await client.users.getByExternalId(login.externalId)).toBe(null);
+  });
+
+  test('are looked up by many values, by any value and by the beginning of one', async () => {
+    const [one, other] = [await register({ externalId: `known-${++serial}` }), await register()];
+    const identityOf = ({ authMethod, authValue }: User) => ({ authMethod, authValue });
+    const unknown = { authMethod: 'email', authValue: 'unknown@example.com' };
+    expect(await client.users.getManyByExternalId([`known-${serial + 9}`, one.externalId as string])).toMatchObject([
+      null,
+      { id: one.id },
+    ]);
+    // More than one request may ask for.
+    const identities = Array.from({ length: 230 }, () => unknown).concat(identityOf(other), identityOf(one));
+    const found = await client.users.getManyByIdentity(identities);
+    expect(found.map((user) => user?.id)).toEqual([...Array.from({ length: 230 }), other.id, one.id]);
+    expect(await client.users.getManyByEmail(['unknown@example.com', one.authValue])).toMatchObject([
+      [],
+      [{ id: one.id }],
+    ]);
+    expect(await client.users.find(one.externalId as string)).toMatchObject([{ id: one.id }]);
+    const { users, hasMore } = await client.users.findByPrefix('person.', { first: 1 });
+    expect([users.length, hasMore]).toEqual([1, true]);
+  });
+
+  test('who are banned are listed, all of them', async () => {
+    const banned = await Promise.all(Array.from({ length: 103 }, () => register()));
+    for (const { id } of banned) await client.users.ban(id, { reason: undefined });
+    const listed = await collect(client.bans.list());
+    expect(listed.map(({ authValue }) => authValue).sort()).toEqual(banned.map(({ authValue }) => authValue).sort());
   });
 
   test('are linked, merged, banned, removed and restored', async () => {
@@ -94,20 +144,26 @@ describe('users', () => {
     ]);
     const rest = client.users.list({ after: pages[0]?.cursor ?? '', filter: { loginMethods: ['PASSKEY'] } });
     expect(await collect(rest)).toHaveLength(105);
-    expect(
-      (
-        await client.users
-          .list({ filter: { banned: false } })
-          .pages()
-          [Symbol.asyncIterator]()
-          .next()
-      ).value,
-    ).toMatchObject({
-      totalUser: null,
-    });
     expect(await client.users.page({ page: 21, limit: 10 })).toMatchObject({ totalUser: 206, users: { length: 6 } });
     const many = await client.users.getMany([...ids, '999999999', ids[0] ?? '']);
     expect(many.map((user) => user?.id ?? null)).toEqual([...ids, null, ids[0]]);
+  });
+
+  test.each(Object.entries(FILTERS))(
+    'are listed by pages with the filter %s, with a total if they are counted',
+    async (name, forms) => {
+      await register();
+      for (const [value, isCounted] of forms) {
+        const [page] = await collect(client.users.list({ filter: { [name]: value } }).pages());
+        expect(page?.totalUser).toEqual(isCounted ? expect.any(Number) : null);
+      }
+    },
+  );
+
+  test('have a row above for each filter', () => {
+    const schema = buildSchema(readFileSync(join(ROOT, 'schema.graphql'), 'utf8'));
+    const filter = schema.getType('UserFilter') as GraphQLInputObjectType;
+    expect(Object.keys(FILTERS).sort()).toEqual(Object.keys(filter.getFields()).sort());
   });
 
   test('are read in smaller parts where they cost too much', async () => {
@@ -170,6 +226,21 @@ describe('wallets', () => {
     const malformed = await collect(client.wallets.verifyMany(long));
     expect(malformed.map(({ verdict }) => verdict)).toEqual(Array(60).fill('MALFORMED'));
   });
+});
+
+test('webhooks are added, listed, paused, resumed, given a new secret and removed', async () => {
+  const { projects, secrets } = app.context.services;
+  const scope = await projects.getScope(project.appId);
+  const { appSecret } = await secrets.addSecret(scope, { label: 'hooks', scopes: ['webhooks'], expiresInMs: null });
+  const { webhooks } = clientOf({ ...project, appSecret });
+  const { webhook, secret } = await webhooks.add({ url: 'https://hooks.example.com/users', description: 'orders' });
+  expect(webhook).toMatchObject({ description: 'orders', status: 'ENABLED' });
+  expect(await webhooks.pause(webhook.id)).toMatchObject({ status: 'PAUSED' });
+  expect(await webhooks.resume(webhook.id)).toMatchObject({ status: 'ENABLED' });
+  expect((await webhooks.rotateSecret(webhook.id, { overlapSeconds: 60 })).secret).not.toBe(secret);
+  expect(await webhooks.list()).toMatchObject([{ id: webhook.id }]);
+  await webhooks.remove(webhook.id);
+  expect(await webhooks.list()).toEqual([]);
 });
 
 describe('the caller', () => {

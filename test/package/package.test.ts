@@ -75,7 +75,7 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
         .filter((entry) => entry.isFile())
         .map((entry) => relative(ROOT, join(entry.parentPath, entry.name)));
     const others =
-      `CHANGELOG.md README.md dist/**/*.js dist/client/**/*.d.ts dist/build.json dist/dashboard/pages dist/db/empty-database.tgz
+      `CHANGELOG.md README.md dist/**/*.js dist/client/**/*.d.ts dist/client/package.json dist/build.json dist/dashboard/pages dist/db/empty-database.tgz
       dist/graphql/explorer.html.gz dist/guides/guides.json.gz npm-shrinkwrap.json package.json
       schema.graphql subgraph.graphql`.split(/\s+/);
     const expected = [...others, ...(await filesOf('prisma/migrations')), ...(await filesOf('docs'))];
