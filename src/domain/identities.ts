@@ -1,7 +1,7 @@
 import { toUnicode } from 'tr46';
 import { AppError, badInput, show } from '../errors.js';
 import { methodMeant } from './auth-methods.js';
-import { atMost, composedText, INPUT_LIMITS, isTooLong } from './input-limits.js';
+import { atMost, type Bound, composedText, composedWithin, INPUT_LIMITS, isLonger, isTooLong } from './input-limits.js';
 import { parseMetadata } from './metadata.js';
 import { allFaults, readItems } from './parse.js';
 import type { HistoryFields, LoginFields, Network, WalletType } from './users.js';
@@ -168,14 +168,27 @@ export function parseValueKey(name: string, text: string): string {
 }
 
 /** An email as it is compared: trimmed, mailbox in NFC and lower case, domain in Unicode by IDNA. Null for no email, or invisible characters. */
-export function foldEmail(text: string): string | null {
-  const whole = composedText('email', text) ?? '';
+export const foldEmail = (text: string): string | null => foldWithin(INPUT_LIMITS.email, text);
+
+/** A longer auth value is no email. Keys are stored, so this bound never changes, whatever INPUT_LIMITS becomes. */
+const LONGEST_EMAIL_KEY: Bound = { max: 320, unit: 'characters' };
+
+/** The email that an auth value of any method is; null for another value. */
+const emailKey = (authValue: string) => foldWithin(LONGEST_EMAIL_KEY, authValue);
+
+/** True if two texts are one email, or else the same text. */
+export function isSameEmail(one: string, other: string): boolean {
+  return (foldEmail(one) ?? one) === (foldEmail(other) ?? other);
+}
+
+function foldWithin(bound: Bound, text: string): string | null {
+  const whole = composedWithin(bound, text) ?? '';
   const at = whole.lastIndexOf('@');
   if (at === -1) return null;
   const mailbox = foldCase(whole.slice(0, at));
   const { domain, isValid } = foldDomain(whole.slice(at + 1));
   const folded = `${mailbox}@${domain}`;
-  return isValid && EMAIL.test(folded) && !isTooLong('email', folded) && !INVISIBLE.test(mailbox) ? folded : null;
+  return isValid && EMAIL.test(folded) && !isLonger(bound, folded) && !INVISIBLE.test(mailbox) ? folded : null;
 }
 
 /** Letter by letter, so that the fold of a text begins with the fold of its beginning: a sigma is one letter, also at the end of a word. */
@@ -237,7 +250,7 @@ export function endOfPrefix(prefix: string): string | null {
 function foldAuthValue(authMethod: string, authValue: string, name: string): string {
   if (authMethod === 'email') return requireEmail(name, authValue);
   if (authMethod === 'wallet') return requireAddress(name, authValue).key;
-  const email = foldEmail(authValue);
+  const email = emailKey(authValue);
   if (email === null && INVISIBLE.test(authValue)) throw badInput(name, authValue, AUTH_VALUE_FORM);
   return email ?? authValue;
 }
@@ -274,7 +287,7 @@ function readProfile(input: ProfileInput, spelling: Spelling): Profile {
   return {
     ...identity,
     // Without one in the input, the email of a new user is the value if that is an email.
-    loginEmail: saidEmail ?? foldEmail(identity.authValue),
+    loginEmail: saidEmail ?? emailKey(identity.authValue),
     saidEmail,
     emailVerified: input.emailVerified ?? null,
     metadata: PARTS.metadata(input),

@@ -57,21 +57,33 @@ const count = (name: string) => {
   const form = { error: says(name, `a whole number from 0 to ${MAX_INT}`) };
   return z.int(form).min(0, form).max(MAX_INT, form);
 };
-const instant = (name: string, edge: 'first' | 'last', form: string, latest: () => number) =>
+
+/** From when until when a date may be, and how an error says it. */
+export interface DateRange {
+  readonly form: string;
+  /** In milliseconds since 1970. */
+  readonly latest: () => number;
+}
+
+export const isWithin = ({ latest }: DateRange, date: Date): boolean => date >= EARLIEST && date.getTime() <= latest();
+
+const instant = (name: string, edge: 'first' | 'last', range: DateRange) =>
   readableText(
     name,
-    form,
+    range.form,
     (date) => {
       const read = isTooLong('date', date) ? null : parseDate(date, edge);
-      return read !== null && read >= EARLIEST && read.getTime() <= latest() ? read : null;
+      return read !== null && isWithin(range, read) ? read : null;
     },
-    (date) => dateForm(date, form),
+    (date) => dateForm(date, range.form),
   );
 /** When something has happened: a login that is to come would be the last one for ever. */
-const pastInstant = (name: string) =>
-  instant(name, 'first', `${DATE_TIME_FORM} to now`, () => Date.now() + CLOCK_LEEWAY_MS);
-/** When something ends: a date is through its last instant, as in `parseBanTerms`. */
-const endInstant = (name: string) => instant(name, 'last', `${DATE_TIME_FORM} to 9999`, () => LATEST.getTime());
+export const PAST: DateRange = { form: `${DATE_TIME_FORM} to now`, latest: () => Date.now() + CLOCK_LEEWAY_MS };
+/** When something ends. */
+export const UNTIL: DateRange = { form: `${DATE_TIME_FORM} to 9999`, latest: () => LATEST.getTime() };
+const pastInstant = (name: string) => instant(name, 'first', PAST);
+/** A date is through its last instant, as in `parseBanTerms`. */
+const endInstant = (name: string) => instant(name, 'last', UNTIL);
 
 const truth = (name: string) => z.boolean({ error: says(name, 'true or false') });
 

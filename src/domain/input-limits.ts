@@ -63,9 +63,18 @@ export function isTooLargeAnswer(text: string): boolean {
 
 export type InputKind = keyof typeof INPUT_LIMITS;
 
-/** Characters are code points, as for PostgreSQL and JSON Schema. Takes the same time for every text that is too long. */
+/** How long a text may be. */
+export interface Bound {
+  readonly max: number;
+  readonly unit: 'bytes' | 'characters' | 'digits';
+}
+
 export function isTooLong(kind: InputKind, text: string): boolean {
-  const { max, unit } = INPUT_LIMITS[kind];
+  return isLonger(INPUT_LIMITS[kind], text);
+}
+
+/** Characters are code points, as for PostgreSQL and JSON Schema. Takes the same time for every text that is too long. */
+export function isLonger({ max, unit }: Bound, text: string): boolean {
   if (unit === 'bytes') return text.length > max || (MOST_BYTES * text.length > max && Buffer.byteLength(text) > max);
   // A code point has one or two units.
   return text.length > 2 * max || (text.length > max && Array.from(text).length > max);
@@ -76,9 +85,13 @@ const MOST_COMPOSED = 4;
 
 /** A text trimmed and in NFC, which can be shorter or longer; null where it is too long then, or so long that to normalise it could take seconds. */
 export function composedText(kind: InputKind, text: string): string | null {
-  if (text.length > MOST_COMPOSED * INPUT_LIMITS[kind].max) return null;
+  return composedWithin(INPUT_LIMITS[kind], text);
+}
+
+export function composedWithin(bound: Bound, text: string): string | null {
+  if (text.length > MOST_COMPOSED * bound.max) return null;
   const composed = text.trim().normalize('NFC');
-  return isTooLong(kind, composed) ? null : composed;
+  return isLonger(bound, composed) ? null : composed;
 }
 
 /** The bound of a kind, for an error: "at most 320 characters". */

@@ -1,7 +1,8 @@
 import { createReadStream, existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { parseLine } from '#dist/domain/import-format.js';
+import { PAST, parseLine, UNTIL } from '#dist/domain/import-format.js';
 import { createCsvSystem, joinRows } from '#dist/users/moving/csv.js';
 import { createMove } from '#dist/users/moving/move.js';
 import { createFieldTest, linesOf, type SourceRecord, type System } from '#dist/users/moving/person.js';
@@ -87,7 +88,12 @@ function systemOf(name: string, files: readonly string[]): System {
 }
 
 /** The lines of files, each on its own line, and what was counted. */
-async function report(system: System, folder: string, files: readonly string[]): Promise<string> {
+async function report(
+  system: System,
+  folder: string,
+  files: readonly string[],
+  spelled: (record: SourceRecord) => SourceRecord = (record) => record,
+): Promise<string> {
   const [kept, notKept] = [new Map<string, number>(), new Map<string, number>()];
   const countIn = (counts: Map<string, number>) => (what: string) => counts.set(what, (counts.get(what) ?? 0) + 1);
   const [note, drop] = [countIn(kept), countIn(notKept)];
@@ -97,7 +103,7 @@ async function report(system: System, folder: string, files: readonly string[]):
   const [records = [], others = []] = await Promise.all(
     files.map((file) => recordsOf(system, join(SAMPLES, folder, file))),
   );
-  for (const record of records) {
+  for (const record of records.map(spelled)) {
     for (const [field, value] of Object.entries(record)) if (!isField(field) && !isEmpty(value)) drop(field);
     const person = system.toPerson(withJoined(record, others, system));
     if (typeof person === 'string') {
@@ -157,5 +163,74 @@ describe('a mapping', () => {
     expect(() => createCsvSystem(null).checkTitles?.(['name'])).toThrow(
       /^No column is named as a field\. .*it has: name\.$/,
     );
+  });
+});
+
+describe('an email', () => {
+  const EMAIL = /[\w.+-]+@[\w.-]+/g;
+  /** Writes each email of a record anew, in letters of any case. */
+  function spell(value: unknown, isUpper: () => boolean): unknown {
+    if (typeof value === 'string')
+      return value.replace(EMAIL, (email) =>
+        Array.from(email, (letter) => (isUpper() ? letter.toUpperCase() : letter.toLowerCase())).join(''),
+      );
+    if (Array.isArray(value)) return value.map((item) => spell(item, isUpper));
+    if (typeof value !== 'object' || value === null) return value;
+    return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, spell(item, isUpper)]));
+  }
+
+  test.for(CASES)('is the same in capitals, wherever it stands: %s: %s %s', async ([name = '', ...files]) => {
+    const expected = (await report(systemOf(name, files), name, files)).toLowerCase();
+    await fc.assert(
+      fc.asyncProperty(fc.infiniteStream(fc.boolean()), async (upper) => {
+        const isUpper = () => upper.next().value === true;
+        const spelled = (record: SourceRecord) => spell(record, isUpper) as SourceRecord;
+        expect((await report(systemOf(name, files), name, files, spelled)).toLowerCase()).toBe(expected);
+      }),
+      { numRuns: 5 },
+    );
+  });
+});
+
+describe('a date', () => {
+  const read = (value: unknown, range = PAST) => {
+    const notes: string[] = [];
+    const note = (what: string) => notes.push(what);
+    return [createDateReader({ format: null, zone: 'UTC', note })('created_at', range, value), notes];
+  };
+
+  test.each([
+    ...['0001-01-01T00:00:00Z', '0001-01-01T00:00:00.0000000Z', '0001-01-01', '0001-01-01 00:00:00+00'],
+    ...['0000-00-00 00:00:00', '0000-00-00', '0', 0, '0.0', '1601-01-01T00:00:00Z', -62135596800000, '-62135596800'],
+  ])('of never is none, and counted: %j', (value) => {
+    expect(read(value)).toEqual([null, ['dates that mean never, read as none']]);
+    expect(read(value, UNTIL)[0]).toBeNull();
+  });
+
+  test.each([
+    [253402300800000, 'got 253402300800000, expected'],
+    [99999999999, 'got 99999999999, expected a date or an RFC 3339 date-time, from 1970 to now'],
+    ['9998-01-01 00:00:00', 'got "9998-01-01 00:00:00", expected a date or an RFC 3339 date-time, from 1970 to now'],
+    ['1969-07-20T20:17:40Z', 'got "1969-07-20T20:17:40Z", expected a date or an RFC 3339 date-time, from 1970 to now'],
+    ['0001-02-30', 'got "0001-02-30", expected a date that exists'],
+    ['yesterday', 'got "yesterday", expected RFC 3339, seconds'],
+  ])('that is refused is shown as it stands in the file: %j', (value, words) => {
+    expect(() => read(value)).toThrow(`created_at: ${words}`);
+  });
+
+  test('of never as the end of a ban means that nobody is banned', () => {
+    const record = {
+      id: 'u-1',
+      identities: [{ provider: 'google', provider_id: 'g' }],
+      banned_until: '0001-01-01T00:00:00Z',
+    };
+    const notes: string[] = [];
+    const note = (what: string) => notes.push(what);
+    const person = systemNamed('supabase').toPerson(record);
+    if (typeof person === 'string' || 'line' in person) throw new TypeError('It is a person.');
+    const readDate = createDateReader({ format: null, zone: 'UTC', note });
+    const options = { system: 'supabase', title: 'Supabase', trustUnverified: false, readDate, note, drop: note };
+    expect(linesOf(person, options).bans).toEqual([]);
+    expect(notes).toContain('dates that mean never, read as none');
   });
 });

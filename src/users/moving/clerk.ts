@@ -1,4 +1,4 @@
-import { idOf, type Login, repeated, type SourceRecord, type System } from './person.js';
+import { idOf, isSame, type Login, repeated, type SourceRecord, type System } from './person.js';
 import { objectOf, objectsOf, textOf, textsOf, truthOf, wordsOf } from './values.js';
 
 /** Clerk: users of the Backend API, and the CSV of the dashboard. */
@@ -23,15 +23,16 @@ export const clerk: System = {
     ];
     const providers = accounts.filter(isVerified).map((account): Login => {
       const { provider, provider_user_id: value, email_address: email, enterprise_connection: connection } = account;
-      const verified = emails.find((contact) => contact.value === email)?.verified ?? null;
+      const verified = emails.find((contact) => isSame(contact.value, email))?.verified ?? null;
       return { by: textOf(objectOf(connection)['id']) || textOf(provider), value, email, verified };
     });
     // Without a password, an address of a provider is not one by which the person logs in.
-    const ofProviders = new Set(hasPassword ? [] : providers.map(({ email }) => email));
+    const ofProviders = hasPassword ? [] : providers.map(({ email }) => email);
+    const isOfProvider = (value: unknown) => ofProviders.some((email) => isSame(email, value));
     return {
       id: idOf(record, clerk.idFields),
       logins: [
-        ...emails.filter(({ value, isLinked }) => hasPassword || !(isLinked || ofProviders.has(value))),
+        ...emails.filter(({ value, isLinked }) => hasPassword || !(isLinked || isOfProvider(value))),
         ...phones.filter(({ isFactor }) => !isFactor),
         ...wallets.filter(isVerified).map(({ web3_wallet }) => ({ by: 'wallet', value: web3_wallet })),
         ...providers,
@@ -74,8 +75,9 @@ function contactsOf(record: SourceRecord, kind: 'email_address' | 'phone_number'
     textsOf(record[`${status}_${many}`]).map((value) => ({ id: value, [kind]: value, verification: { status } })),
   );
   const primary = record[`primary_${kind}_id`] ?? record[`primary_${kind}`];
+  const isPrimary = ({ id }: SourceRecord) => isSame(id, primary);
   return [...objectsOf(record[many]), ...cells]
-    .sort((a, b) => Number(b['id'] === primary) - Number(a['id'] === primary))
+    .sort((a, b) => Number(isPrimary(b)) - Number(isPrimary(a)))
     .map((contact: SourceRecord) => ({
       by,
       value: contact[kind],

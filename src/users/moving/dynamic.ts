@@ -1,4 +1,4 @@
-import { idOf, type Login, type SourceRecord, type System } from './person.js';
+import { idOf, isSame, type Login, type SourceRecord, type System } from './person.js';
 import { isEmpty, objectOf, objectsOf, textOf, textsOf, truthOf, wordsOf } from './values.js';
 
 const HELD = /embedded|smartContract|custodial/i;
@@ -31,7 +31,7 @@ export const dynamic: System = {
       metadata: objectOf(record['metadata']),
       // The email of the record is kept with it.
       notKept: others
-        .filter(({ email }) => email !== record['email'] || isEmpty(email))
+        .filter(({ email }) => !isSame(email, record['email']) || isEmpty(email))
         .map(({ format }) => NOUNS[textOf(format)] ?? OTHERS),
     };
   },

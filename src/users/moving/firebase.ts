@@ -1,4 +1,4 @@
-import { idOf, repeated, type System } from './person.js';
+import { idOf, isSame, repeated, type System } from './person.js';
 import { type Fields, isEmpty, objectOf, objectsOf, textOf, truthOf, wordsOf } from './values.js';
 
 /** Each provider has four cells in CSV: the later ones are after the columns of the first release. */
@@ -35,7 +35,7 @@ export const firebase: System = {
       by: textOf(login.providerId),
       value: textOf(login.rawId ?? (login as Fields)['uid']),
       email: login.email,
-      verified: login.email === email.address ? email.verified : null,
+      verified: isSame(login.email, email.address) ? email.verified : null,
     }));
     const providers = listed.filter(({ by, value }) => value !== '' && by !== 'password' && by !== 'phone');
     const hasPassword = textOf(record['passwordHash']) !== '';

@@ -1,4 +1,4 @@
-import { idOf, type Login, repeated, type System } from './person.js';
+import { idOf, isSame, type Login, repeated, type System } from './person.js';
 import { objectOf, objectsOf, textsOf, truthOf, wordsOf } from './values.js';
 
 /** Ory Kratos: identities of the Admin API, with their credentials where these were asked for. */
@@ -17,7 +17,7 @@ export const kratos: System = {
     const named = (type: string) => textsOf(credential(type)['identifiers'], /\n/);
     const isVerified = (value: unknown) =>
       objectsOf(record['verifiable_addresses']).some(
-        (address) => address['value'] === value && truthOf(address['verified']),
+        (address) => isSame(address['value'], value) && truthOf(address['verified']),
       );
     const contactOf = (value: string): Login => {
       const by = value.includes('@') ? 'email' : value.startsWith('+') ? 'phone' : 'username';

@@ -1,4 +1,4 @@
-import { idOf, type System } from './person.js';
+import { idOf, isSame, type System } from './person.js';
 import { isEmpty, objectOf, objectsOf, textOf, wordsOf } from './values.js';
 
 /** The attributes that Okta gives every profile. Each other one is of the organisation. */
@@ -19,7 +19,7 @@ export const okta: System = {
     const { login, email, ...profile } = objectOf(record['profile']);
     const credentials = objectOf(record['credentials']);
     const { type, name } = objectOf(credentials['provider']);
-    const said = objectsOf(credentials['emails']).find(({ value }) => value === email);
+    const said = objectsOf(credentials['emails']).find(({ value }) => isSame(value, email));
     const status = textOf(record['status']);
     // A person proves the email by activating the account.
     const isNew = status === 'STAGED' || status === 'PROVISIONED';
@@ -29,7 +29,7 @@ export const okta: System = {
     return {
       id: idOf(record, okta.idFields),
       logins: [
-        ...(isForeign || login !== email ? [] : [{ by: 'email', value: email, verified }]),
+        ...(isForeign || !isSame(login, email) ? [] : [{ by: 'email', value: email, verified }]),
         ...(isForeign ? [] : [{ by: 'username', value: login }]),
       ],
       email: { address: email, verified },

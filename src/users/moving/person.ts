@@ -1,5 +1,6 @@
 import { methodNamed, PHONE_NUMBER } from '../../domain/auth-methods.js';
-import { foldEmail } from '../../domain/identities.js';
+import { foldEmail, isSameEmail } from '../../domain/identities.js';
+import { PAST, UNTIL } from '../../domain/import-format.js';
 import { isTooLong } from '../../domain/input-limits.js';
 import { parseAddress } from '../../domain/wallets.js';
 import { AppError } from '../../errors.js';
@@ -117,7 +118,7 @@ export function linesOf(person: Person, options: LineOptions): PersonLines {
   const accounts = accountsOf(person, identities, drop);
   const metadata = metadataOf(person, kept, drop);
   const wallet = addressIn(textOf(person.wallet));
-  const createdAt = readDate('created_at', person.createdAt);
+  const createdAt = readDate('created_at', PAST, person.createdAt);
   if (createdAt === null) options.note('people without a date, created at the import');
   const loginCount = Number(textOf(person.loginCount) || Number.NaN);
   const user = {
@@ -127,7 +128,7 @@ export function linesOf(person: Person, options: LineOptions): PersonLines {
     ...(first.email_verified !== undefined && { email_verified: first.email_verified }),
     ...(person.id !== '' && { external_id: person.id }),
     created_at: createdAt,
-    last_login: readDate('last_login', person.lastLogin),
+    last_login: readDate('last_login', PAST, person.lastLogin),
     ...(Number.isSafeInteger(loginCount) && { login_count: loginCount }),
     ...(wallet !== null && first.auth_method !== 'wallet' && { wallet }),
     ...(accounts.length > 0 && { accounts }),
@@ -159,10 +160,14 @@ function identitiesOf(person: Person, options: LineOptions, kept: Record<string,
       keepUnverified(method, value, kept, options);
     else {
       const text = authValueOf(method, value, drop);
-      const key = `${method} ${method === 'email' || method === 'wallet' ? text?.toLowerCase() : text}`;
-      if (text === null || identities.has(key)) continue;
+      if (text === null) continue;
+      const key = `${method} ${foldEmail(text) ?? (method === 'wallet' ? text.toLowerCase() : text)}`;
+      if (identities.has(key)) continue;
       const email = method === 'email' ? '' : textOf(login.email);
-      const [createdAt, lastLogin] = [readDate('created_at', login.createdAt), readDate('last_login', login.lastLogin)];
+      const [createdAt, lastLogin] = [
+        readDate('created_at', PAST, login.createdAt),
+        readDate('last_login', PAST, login.lastLogin),
+      ];
       identities.set(key, {
         auth_method: method,
         auth_value: text,
@@ -178,11 +183,15 @@ function identitiesOf(person: Person, options: LineOptions, kept: Record<string,
   if (username !== '' && list.length === 0 && foldEmail(username) === null)
     return [{ auth_method: 'username', auth_value: username }];
   const others = [...list.map(({ auth_value }) => auth_value), textOf(person.email?.address), ...Object.values(kept)];
-  if (username !== '' && !others.some((other) => isSame(other, username))) kept['username'] = username;
+  if (username !== '' && !others.some((other) => isSameName(other, username))) kept['username'] = username;
   return list;
 }
 
-const isSame = (text: unknown, other: string) => textOf(text).toLowerCase() === other.toLowerCase();
+/** True if two values are one email, or else the same text. Every adapter compares emails by it. */
+export const isSame = (one: unknown, other: unknown): boolean => isSameEmail(textOf(one), textOf(other));
+
+const isSameName = (one: unknown, other: string) =>
+  isSame(one, other) || textOf(one).toLowerCase() === other.toLowerCase();
 
 /** Keeps the first one. */
 function keepUnverified(
@@ -265,7 +274,8 @@ function bansOf(
   { title, readDate, note, drop }: LineOptions,
 ) {
   if (isEmpty(blocked) || blocked === false) return [];
-  const until = blocked === true ? null : readDate('expires_at', blocked);
+  const until = blocked === true ? null : readDate('expires_at', UNTIL, blocked);
+  if (blocked !== true && until === null) return [];
   if (until !== null && Date.parse(until) <= Date.now()) {
     drop('bans that have ended');
     return [];

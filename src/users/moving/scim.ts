@@ -1,4 +1,4 @@
-import { idOf, repeated, type System } from './person.js';
+import { idOf, isSame, repeated, type System } from './person.js';
 import { objectOf, objectsOf, textOf, truthOf, wordsOf } from './values.js';
 
 /** SCIM 2.0 (RFC 7643): the answer to a list of users of any provider. */
@@ -22,7 +22,10 @@ export const scim: System = {
       createdAt: meta['created'],
       blocked: truthOf(record['active']) === false,
       metadata: { externalId: record['externalId'] },
-      notKept: repeated('further emails', emails.filter(({ value }) => value !== email && value !== userName).length),
+      notKept: repeated(
+        'further emails',
+        emails.filter(({ value }) => !isSame(value, email) && !isSame(value, userName)).length,
+      ),
     };
   },
 };

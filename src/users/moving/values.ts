@@ -1,4 +1,5 @@
 import { DateTime } from 'luxon';
+import { type DateRange, isWithin } from '../../domain/import-format.js';
 import { isTooLong } from '../../domain/input-limits.js';
 import { dateForm, parseDate } from '../../domain/parse.js';
 import { AppError, show } from '../../errors.js';
@@ -61,15 +62,15 @@ function parsedOf(value: unknown): unknown {
   }
 }
 
-/** A date as RFC 3339; null where there is none. BAD_USER_INPUT names the field. */
-export type ReadDate = (field: string, value: unknown) => string | null;
+/** A date as RFC 3339; null where there is none. BAD_USER_INPUT names the field, and the value as it stands in the file. */
+export type ReadDate = (field: string, range: DateRange, value: unknown) => string | null;
 
 export interface DateOptions {
   /** The format of dates that are in none of the forms that are known, in the tokens of Luxon: `dd.MM.yyyy HH:mm:ss`. */
   readonly format: string | null;
   /** The time zone of dates that say none, by its IANA name. */
   readonly zone: string;
-  /** Counts the dates that say no time zone. */
+  /** Counts the dates that say no time zone, and those that mean never. */
   readonly note: (what: string) => void;
 }
 
@@ -79,13 +80,22 @@ const MOST_SECONDS = 1e11;
 /** PostgreSQL writes an offset without minutes, and a blank instead of the T. */
 const LOOSE = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?::(\d\d(?:\.\d+)?))?)? ?(Z|UTC|[+-]\d\d(?::?\d\d)?)?$/i;
 
+/** As systems write that something has never happened: zero, the first day of .NET and Go or of Windows, or a day that MySQL has for it. */
+const NEVER =
+  /^(0+(\.0+)?|-62135596800(000)?|(0000-00-00|0001-01-01|1601-01-01)([T ][\d:.]+)? ?(Z|UTC|[+-]\d\d(:?\d\d)*)?)$/i;
+
 export function createDateReader({ format, zone, note }: DateOptions): ReadDate {
-  return (field, value) => {
+  return (field, range, value) => {
     if (isEmpty(value)) return null;
     const text = isTooLong('date', String(value)) ? '' : String(value).trim();
+    if (NEVER.test(text)) {
+      note('dates that mean never, read as none');
+      return null;
+    }
     const instant = fromNumber(text) ?? (format === null ? null : fromFormat(text, format)) ?? fromText(text);
-    if (instant !== null) return instant;
-    throw new AppError('BAD_USER_INPUT', `${field}: got ${show(value)}, expected ${dateForm(text, DATE_FORM)}.`);
+    if (instant !== null && isWithin(range, new Date(instant))) return instant;
+    const form = instant === null ? dateForm(text, DATE_FORM) : range.form;
+    throw new AppError('BAD_USER_INPUT', `${field}: got ${show(value)}, expected ${form}.`);
   };
 
   function fromFormat(text: string, tokens: string): string | null {
