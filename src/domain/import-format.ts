@@ -7,6 +7,7 @@ import {
   identityText,
   type LinkedIdentity,
   MAX_IDENTITIES,
+  type ProfileInput,
   parseIdentity,
   parseProfile,
   requireFewAccounts,
@@ -27,6 +28,7 @@ import {
   type UserColumn,
   WalletType,
 } from './users.js';
+import { parseAddress, requireAddress } from './wallets.js';
 
 /* The import format, one JSON object a line: users, then bans as {"ban": {…}}. Export writes it, and users.ts has the fields. */
 
@@ -268,7 +270,7 @@ function parseUser(value: unknown): UserRecord {
     publicKey: account.public_key,
     walletType: account.wallet_type,
   }));
-  const profile = parseProfile({ ...fields, accounts }, snakeCase);
+  const profile = parseProfile(withOwnWallet({ ...fields, accounts }), snakeCase);
   const record = {
     ...profile,
     createdAt: createdAt ?? null,
@@ -278,6 +280,26 @@ function parseUser(value: unknown): UserRecord {
   const user = line.identities == null ? record : withIdentities(record, line.identities);
   requireFewAccounts(user);
   return user;
+}
+
+/** Whose primary identity is a wallet has that one: another wallet of the line is an external account. BAD_USER_INPUT. */
+function withOwnWallet(input: ProfileInput): ProfileInput {
+  if (input.authMethod !== 'wallet' || input.wallet == null) return input;
+  const [own, other] = [parseAddress(input.authValue), requireAddress('wallet', input.wallet)];
+  if ('reason' in own || own.key === other.key) return input;
+  const isOther = ({ publicKey }: { readonly publicKey: string }) =>
+    publicKey.toLowerCase() === other.publicKey.toLowerCase();
+  const accounts = input.accounts ?? [];
+  const all = accounts.some(isOther) ? accounts : [...accounts, other];
+  return {
+    ...input,
+    wallet: null,
+    accounts: all.map(({ network, publicKey, ...account }) => ({
+      network,
+      publicKey,
+      walletType: isOther({ publicKey }) ? 'external' : 'walletType' in account ? account.walletType : null,
+    })),
+  };
 }
 
 /** A user with the identities of a line. Those that are wallets are external accounts, as where they are linked. BAD_USER_INPUT. */

@@ -38,9 +38,18 @@ interface Act {
   readonly permission?: Permission;
   /** True if a user who was removed is as good. */
   readonly ofRemoved?: boolean;
+  /** What else is done in the transaction; what it throws undoes all. */
+  readonly andThen?: ((tx: Queryable) => Promise<void>) | undefined;
   /** The request beside the users, for the key; `name` where it is not the action. */
   readonly asked?: readonly unknown[];
   readonly name?: string;
+}
+
+export interface LinkOptions extends ChangeOptions {
+  /** True to make it the primary identity. */
+  readonly isPrimary?: boolean;
+  /** What else is done in the transaction; what it throws undoes the link. */
+  readonly andThen?: (tx: Queryable) => Promise<void>;
 }
 
 /** The identities by which a user logs in: linked, unlinked, and moved when two users turn out to be one person. */
@@ -55,7 +64,7 @@ export function createIdentities(db: Database, totals: Totals) {
   /** Does `work` in one transaction with its audit entry, but none where it returns null, having changed nothing or written its own. NOT_FOUND; CONFLICT for an identity of another user. */
   async function act(
     scope: ProjectScope,
-    { action, ids, name = action, asked = [], permission = 'edit', ofRemoved = false }: Act,
+    { action, ids, name = action, asked = [], permission = 'edit', ofRemoved = false, andThen }: Act,
     { requestId = null, key = null }: ChangeOptions,
     work: (tx: Queryable, actor: Actor) => Promise<Readonly<Record<string, unknown>> | null>,
   ): Promise<User> {
@@ -73,6 +82,7 @@ export function createIdentities(db: Database, totals: Totals) {
       for (const wanted of ids) if (!locked.includes(wanted)) throw missing(wanted);
       const details = await work(tx, actor);
       if (details !== null) await recordAction(tx, actor, action, details, id);
+      await andThen?.(tx);
       return null;
     }).catch(throwLinkingError);
     const user = await (isOperator ? describeUser(db, projectId, id) : findRegistered(db, projectId, Number(id)));
@@ -119,18 +129,18 @@ export function createIdentities(db: Database, totals: Totals) {
     },
 
     /**
-     * Links an identity to a user; `isPrimary` makes it the primary one. Of one that the user has, it sets what is said of the email.
+     * Links an identity to a user. Of one that the user has, it sets what is said of the email.
      * NOT_FOUND; BANNED; CONFLICT where another user has it; BAD_USER_INPUT for too many identities or accounts.
      */
     async link(
       scope: ProjectScope,
       id: bigint,
       profile: Profile,
-      { isPrimary = false, ...options }: ChangeOptions & { isPrimary?: boolean } = {},
+      { isPrimary = false, andThen, ...options }: LinkOptions = {},
     ) {
       return act(
         scope,
-        { action: 'link', ids: [id], asked: [profile, isPrimary] },
+        { action: 'link', ids: [id], asked: [profile, isPrimary], andThen },
         options,
         async (tx, { projectId }) => {
           const before = await own(tx, projectId, id);
@@ -196,7 +206,7 @@ export function createIdentities(db: Database, totals: Totals) {
       });
     },
 
-    /** Makes a removed user current again, until erased. NOT_FOUND; CONFLICT for a current user, or another with an identity or the external ID. */
+    /** Makes a removed user current again, until erased. NOT_FOUND; CONFLICT for a current user, one who was merged, or another with an identity or the external ID. */
     async restore(scope: ProjectScope, id: bigint, options: ChangeOptions = {}): Promise<User> {
       const restoring = { action: 'restore', ids: [id], permission: 'restore', ofRemoved: true } as const;
       return act(scope, restoring, options, async (tx, actor) => {
@@ -235,6 +245,10 @@ function notRestored(
   { takenBy, method }: Pick<Restoration, 'takenBy' | 'method'>,
 ): AppError {
   if (outcome === 'unknown') return noUser(id);
+  if (outcome === 'merged')
+    return new AppError('CONFLICT', `User ${id} was merged into user ${takenBy}, which cannot be undone.`, {
+      subject: { names: ['id'], userId: takenBy },
+    });
   if (outcome === 'current')
     return new AppError('CONFLICT', `User ${id} is not removed.`, { subject: { names: ['id'] } });
   const other = takenBy === null ? 'another user' : `user ${takenBy}`;

@@ -116,6 +116,23 @@ export function createLogins(db: Database, totals: Totals, identities: Pick<Iden
     throw unavailable('The identity is being linked and unlinked at this moment. Nothing was recorded.');
   }
 
+  /** Links the identity to the user with the external ID, and records the login: what refuses it undoes the link too. */
+  async function linkAndWrite(scope: ProjectScope, login: Login, owner: number, requestId: string | null) {
+    let row: LoginRow | null = null;
+    const andThen = async (tx: Queryable) => {
+      // The identity is primary where another request has linked it so meanwhile.
+      for (const statement of [recordLinkedLogins, recordLogins]) {
+        const [outcome = null] = await writeBy(statement)(tx, [login], true);
+        if (outcome instanceof Error) throw outcome;
+        row = outcome;
+        if (row !== null) break;
+      }
+      if (row === null || (row.refusal !== null && row.earlier === null)) throw externalIdTaken(owner);
+    };
+    await identities.link(scope, BigInt(owner), login.profile, { requestId, andThen });
+    return row;
+  }
+
   async function findOwner({ projectId, profile: { externalId } }: Login): Promise<number | null> {
     if (externalId === null) return null;
     const [owner] = await findUsersByExternalId(db, [{ projectId, externalId, withAccounts: false }]);
@@ -142,11 +159,11 @@ export function createLogins(db: Database, totals: Totals, identities: Pick<Iden
       if (row === null) {
         const owner = await findOwner(login);
         if (owner === null || !linkByExternalId) throw externalIdTaken(owner, LINK_IT);
-        // A user who is removed meanwhile has set the external ID free.
-        await identities.link(scope, BigInt(owner), profile, { requestId }).catch((error) => {
+        row = await linkAndWrite(scope, login, owner, requestId).catch((error) => {
           if (error.code !== 'NOT_FOUND') throw error;
+          // A user who is removed meanwhile has set the external ID free.
+          return write(login, until).catch(throwLinkingError);
         });
-        row = await write(login, until).catch(throwLinkingError);
         if (row === null) throw externalIdTaken(owner);
       }
       if (row.earlier === null) {

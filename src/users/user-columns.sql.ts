@@ -140,8 +140,8 @@ function valueAfter(
   const replaced = `${choose}(${value}, existing.${name})`;
   if (isOfEmail) return `CASE WHEN ${email} <> existing.login_email THEN ${value} ELSE ${replaced} END`;
   if (!isAddress) return replaced;
-  // No two addresses differ in nothing but the case of their letters.
-  return `CASE WHEN lower(${value}) = lower(existing.${name}) THEN existing.${name} ELSE ${replaced} END`;
+  // The wallet of who logs in by one is that one. No two addresses differ in nothing but the case of their letters.
+  return `CASE WHEN existing.auth_method = 'wallet' OR lower(${value}) = lower(existing.${name}) THEN existing.${name} ELSE ${replaced} END`;
 }
 
 /** Of bans `b`: the ban has no end, or its end is still to come. The clock of the database decides. */

@@ -139,20 +139,20 @@ export async function updateUser(db: Queryable, update: Update, waits: boolean):
   return row as UpdateRow;
 }
 
-/** The outcome of a restoration. `takenBy` is the current user who has an identity or the external id now, if that user is known. */
+/** The outcome of a restoration. `takenBy` is the user who has an identity or the external id now, or all of a merged one, if that user is known. */
 export interface Restoration {
-  readonly outcome: 'restored' | 'current' | 'unknown' | 'identity taken' | 'external id taken';
+  readonly outcome: 'restored' | 'current' | 'unknown' | 'merged' | 'identity taken' | 'external id taken';
   readonly takenBy: number | null;
   /** The method of the identity that is taken. */
   readonly method: string | null;
 }
 
-/** Makes a removed user current again, with an audit entry, unless another user has an identity or the external id by now. */
+/** Makes a removed user current again, with an audit entry, unless another user has what the user had by now. */
 export async function restoreUser(db: Queryable, actor: Actor, id: bigint): Promise<Restoration> {
   const { projectId } = actor;
   const statement = Prisma.sql`
     WITH before AS (
-      SELECT u.id, u.deleted_at IS NOT NULL AS removed, taken.id AS taken_by, taken.auth_method, (
+      SELECT u.id, u.deleted_at IS NOT NULL AS removed, u.merged_into, taken.id AS taken_by, taken.auth_method, (
         SELECT other.id FROM users other
         WHERE other.project_id = u.project_id AND other.external_id = u.external_id AND other.deleted_at IS NULL
       ) AS external_id_taken_by
@@ -171,19 +171,20 @@ export async function restoreUser(db: Queryable, actor: Actor, id: bigint): Prom
       ) AS taken ON true
       WHERE u.project_id = ${projectId}::int AND u.id = ${id}::bigint
     ), restored AS (
-      UPDATE users u SET deleted_at = NULL, merged_into = NULL FROM before
-      WHERE u.project_id = ${projectId}::int AND u.id = before.id AND u.deleted_at IS NOT NULL AND before.taken_by IS NULL
-        AND before.external_id_taken_by IS NULL
+      UPDATE users u SET deleted_at = NULL FROM before
+      WHERE u.project_id = ${projectId}::int AND u.id = before.id AND u.deleted_at IS NOT NULL AND before.merged_into IS NULL
+        AND before.taken_by IS NULL AND before.external_id_taken_by IS NULL
       RETURNING u.id
     ), audited AS (
       ${insertAuditEntries(actor, 'restore', Prisma.sql`SELECT id, '{}'::jsonb FROM restored`)}
     )
     SELECT CASE
         WHEN EXISTS (SELECT FROM restored) THEN 'restored'
+        WHEN merged_into IS NOT NULL THEN 'merged'
         WHEN removed AND taken_by IS NOT NULL THEN 'identity taken'
         WHEN removed AND external_id_taken_by IS NOT NULL THEN 'external id taken'
         ELSE 'current'
-      END AS outcome, coalesce(taken_by, external_id_taken_by) AS "takenBy", auth_method AS method
+      END AS outcome, coalesce(merged_into, taken_by, external_id_taken_by) AS "takenBy", auth_method AS method
     FROM before`;
   const [restoration] = await db.query<Restoration>(statement).catch((error): Restoration[] => {
     // Another user has got the external id, or the identity has registered, while this statement ran.

@@ -106,6 +106,34 @@ describe('a wallet', () => {
   });
 });
 
+describe('the wallet of a user', () => {
+  const [a, b] = [stellarAddress(72), stellarAddress(73)];
+
+  test('who logs in by one is that one, whatever other wallet logs in', async () => {
+    const { user } = await login('wallet', a);
+    await link(user.id, 'wallet', b);
+    for (const address of [b, a, b]) expect((await login('wallet', address)).user.wallet).toBe(a);
+    await link(user.id, 'google', 'with-wallet');
+    expect((await login('google', 'with-wallet', { wallet: b })).user.wallet).toBe(a);
+    const swapped = await link(user.id, 'wallet', b, { primary: true });
+    expect(swapped.user).toMatchObject({ authValue: b, wallet: b });
+    expect((await login('wallet', a)).user.wallet).toBe(b);
+    const { nodes } = await ask('{ changes(first: 1000) { nodes { userId fields } } }', {});
+    const told = nodes.filter(({ userId, fields }: Json) => userId === user.id && fields.includes('wallet'));
+    expect(told).toHaveLength(1);
+  });
+
+  test('who logs in by none is the one that was given or used last', async () => {
+    const { user } = await login('google', 'uses-wallets', { wallet: stellarAddress(74) });
+    expect(user.wallet).toBe(stellarAddress(74));
+    await link(user.id, 'wallet', stellarAddress(75));
+    expect((await login('wallet', stellarAddress(75))).user.wallet).toBe(stellarAddress(75));
+    expect((await login('google', 'uses-wallets', { wallet: stellarAddress(74) })).user.wallet).toBe(
+      stellarAddress(74),
+    );
+  });
+});
+
 describe('a login with an external ID', () => {
   test('of another user links its identity only when it says so', async () => {
     const { user } = await login('email', 'old@example.com', { externalId: 'legacy-1' });
@@ -264,5 +292,35 @@ describe('a merge', () => {
     expect(nodes.filter(({ type }: Json) => type === 'USER_MERGED')).toEqual([
       { type: 'USER_MERGED', userId: from.id, mergedInto: into.id, fields: [] },
     ]);
+  });
+});
+
+describe('a merged user', () => {
+  test('is never restored, whatever became of the other', async () => {
+    const { projects, identities, users } = app.context.services;
+    const scope = await projects.getScope(project.appId);
+    const ids = [];
+    for (const name of ['a', 'b', 'c', 'd']) ids.push((await login('google', `never-${name}`)).user.id);
+    const [first, second, third, fourth] = ids as [string, string, string, string];
+    const refuses = (id: string, into: string) =>
+      expect(identities.restore(scope, BigInt(id))).rejects.toMatchObject({
+        code: 'CONFLICT',
+        message: `User ${id} was merged into user ${into}, which cannot be undone.`,
+      });
+    await ask(MERGE, { from: first, into: second });
+    await refuses(first, second);
+    await ask(MERGE, { from: second, into: third });
+    await refuses(first, second);
+    await refuses(second, third);
+    await ask('mutation ($id: ID!) { deleteUser(id: $id) { id } }', { id: third });
+    await refuses(second, third);
+    await identities.restore(scope, BigInt(third));
+    expect(await find('google', 'never-a')).toBe(third);
+    await ask(MERGE, { from: third, into: fourth });
+    await ask('mutation ($id: ID!) { deleteUser(id: $id) { id } }', { id: fourth });
+    await refuses(third, fourth);
+    await app.context.db.pool.query('DELETE FROM users WHERE id = $1', [fourth]);
+    await refuses(third, fourth);
+    expect((await users.countRemoved(scope, 0)) >= 3).toBe(true);
   });
 });

@@ -160,6 +160,26 @@ describe('a line with identities', () => {
     },
   );
 
+  test('of who logs in by a wallet may have another wallet, which is an external account', async () => {
+    const project = await app.createProject();
+    const [own, other] = [stellarAddress(1), ethereumAddress(2)];
+    const accounts = [
+      { network: 'stellar', public_key: own, wallet_type: 'external' },
+      { network: 'ethereum', public_key: other },
+    ];
+    for (const onConflict of ['fail', 'update', 'replace'] as const) {
+      const line = { auth_method: 'wallet', auth_value: own, wallet: other, accounts };
+      expect((await project.importLines([line], { onConflict })).errors).toEqual([]);
+    }
+    await project.importLines([{ auth_method: 'wallet', auth_value: ethereumAddress(3), wallet: other }]);
+    const { data } = await project.graphql('{ users { nodes { wallet accounts { publicKey walletType } } } }');
+    const external = (publicKey: string) => ({ publicKey, walletType: 'EXTERNAL' });
+    expect(data.users.nodes).toEqual([
+      { wallet: ethereumAddress(3), accounts: [external(other), external(ethereumAddress(3))] },
+      { wallet: own, accounts: [external(own), external(other)] },
+    ]);
+  });
+
   test('brings a banned identity, whose ban stays in force', async () => {
     const project = await app.createProject();
     await project.importLines([{ ban: google('banned') }]);
