@@ -242,10 +242,16 @@ export function show(value: unknown): string {
   if (value === undefined) return 'nothing';
   const shown = asJson(value, typeof value === 'string' ? SHOWN_LENGTH + '""'.length : SHOWN_LENGTH);
   if (shown !== null) return shown;
-  // Limits count the characters of a text itself.
-  if (typeof value === 'string') return `a text of ${value.length} characters`;
+  // Limits count the characters or the bytes of a text itself.
+  if (typeof value === 'string') return lengthsOf(value);
   const length = lengthOf(value);
   return length === null ? 'JSON that nests too deeply' : `JSON of ${length} characters`;
+}
+
+/** How long a text is. In ASCII, characters and bytes are as many. */
+function lengthsOf(text: string): string {
+  const bytes = Buffer.byteLength(text);
+  return `a text of ${text.length} characters${bytes === text.length ? '' : ` (${bytes} bytes)`}`;
 }
 
 /** A value as JSON, without what must be hidden; null if that takes more than `room`. */

@@ -163,7 +163,10 @@ async function dataOf(response: Response, sentId: string): Promise<unknown> {
   const [first] = (Array.isArray(body?.['errors']) ? body['errors'] : []) as Json[];
   if (status === 200 && body?.['data'] && first === undefined) return body['data'];
   const extensions = (first?.['extensions'] ?? {}) as NonNullable<Json>;
-  const code = textOf(extensions['code']) ?? headers.get('userdir-error-code');
+  // Each error of the service leads to its documentation. Another GraphQL server may have codes with the same names.
+  const said = textOf(extensions['code']);
+  const isOurs = said !== null && String(extensions['docs']).endsWith(`/docs/errors#${said}`);
+  const code = (isOurs ? said : null) ?? headers.get('userdir-error-code');
   const message = textOf(first?.['message']) ?? textOf(code && body?.['error']);
   throw new UserdirError(message ?? `This is no answer of userdir: status ${status}.`, {
     code: code ?? 'BAD_ANSWER',

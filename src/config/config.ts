@@ -1,4 +1,5 @@
 import { join, resolve } from 'node:path';
+import { distanceBetween, isAlike } from './alike.js';
 import { isOlder } from './build.js';
 import { type Fault, readSecretFiles } from './secret-files.js';
 import { SECRET_SETTINGS, SETTINGS, type SettingValues, settingsOf } from './settings.js';
@@ -223,9 +224,6 @@ function tracesUrlOf(endpoint: string): string {
 /** A host of this machine. */
 export const LOOPBACK = /^(localhost|::1|127(\.\d{1,3}){3})$/;
 
-/** The letters that may differ. In a short name only one: variables of other programs are often that similar. */
-const differencesAllowed = (name: string) => (name.length < 8 ? 1 : 2);
-
 /** Finds variables that look like a misspelt setting: for each, a sentence with the setting that is probably meant. */
 export function findMisspelt(env: Environment): string[] {
   const names = Object.keys(env).filter((name) => env[name] && !SETTINGS.includes(name));
@@ -236,27 +234,8 @@ export function findMisspelt(env: Environment): string[] {
 }
 
 function nearest(name: string): string | null {
-  const near = SETTINGS.map((setting) => ({ setting, distance: distanceBetween(name, setting) }))
-    .filter(({ setting, distance }) => distance <= differencesAllowed(setting))
-    .sort((a, b) => a.distance - b.distance);
-  return near[0]?.setting ?? null;
-}
-
-/** The letters to add, remove, replace or swap with a neighbour to turn one name into the other. Infinite if the lengths alone show too many. */
-function distanceBetween(a: string, b: string): number {
-  if (Math.abs(a.length - b.length) > 2) return Number.POSITIVE_INFINITY;
-  const rows = Array.from({ length: a.length + 1 }, (_, i) => [i]);
-  const at = (i: number, j: number) => rows[i]?.[j] ?? 0;
-  for (let j = 1; j <= b.length; j += 1) rows[0]?.push(j);
-  for (let i = 1; i <= a.length; i += 1) {
-    for (let j = 1; j <= b.length; j += 1) {
-      const same = a[i - 1] === b[j - 1] ? 0 : 1;
-      const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
-      const best = Math.min(at(i - 1, j) + 1, at(i, j - 1) + 1, at(i - 1, j - 1) + same);
-      rows[i]?.push(swapped ? Math.min(best, at(i - 2, j - 2) + 1) : best);
-    }
-  }
-  return at(a.length, b.length);
+  const near = SETTINGS.filter((setting) => isAlike(name, setting));
+  return near.sort((a, b) => distanceBetween(name, a) - distanceBetween(name, b))[0] ?? null;
 }
 
 /** Where a server is for who is on the same machine: one that listens on every address is also reached over loopback. */

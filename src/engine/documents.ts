@@ -63,6 +63,7 @@ export function readDocument(on: LimitedSchema, text: string): ReadDocument {
   const none = { text, tree: null, on, operation: () => null, operations: () => [], compiled: NOTHING };
   const refused = (...errors: GraphQLError[]) => ({ ...none, errors });
   if (text.length > limits.characters) return refused(beyond('characters', text.length, limits));
+  if (text.trim() === '') return refused(new GraphQLError('query: got an empty document, expected an operation.'));
   const lines = text.match(/\r\n|\n|\r/g)?.length ?? 0;
   if (lines > limits.lines) return refused(beyond('lines', lines, limits));
   try {

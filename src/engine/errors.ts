@@ -1,4 +1,18 @@
-import { type ASTNode, BREAK, GraphQLError, type GraphQLSchema, getNamedType, isInputObjectType, visit } from 'graphql';
+import {
+  type ASTNode,
+  BREAK,
+  GraphQLError,
+  type GraphQLSchema,
+  type GraphQLType,
+  getNamedType,
+  getNullableType,
+  isInputObjectType,
+  isListType,
+  typeFromAST,
+  type VariableDefinitionNode,
+  visit,
+} from 'graphql';
+import { isAlike } from '../config/alike.js';
 import { type AppError, type DocsOf, type ErrorCode, fromUnknown, isErrorCode, redact } from '../errors.js';
 import { MAX_ERRORS } from './limits.js';
 import { definitionOf } from './nodes.js';
@@ -37,7 +51,7 @@ export function toGraphQLError(error: unknown, terms: ErrorTerms): GraphQLError 
   // An error of GraphQL.js or Yoga about the request: its form, syntax or validity, or a value of a wrong type.
   // Their own codes depend on where a value stands, so callers do not get them.
   const http = (error.extensions['http'] as { status?: number } | undefined) ?? REFUSED;
-  return new GraphQLError(shorten(error.message), {
+  return new GraphQLError(shorten(withLikelyNames(error.message)), {
     ...positionOf(error),
     extensions: {
       // Only a request that was not executed has a status. A field that fails does not change it.
@@ -60,6 +74,23 @@ function shorten(message: string): string {
   );
   return text.length > MESSAGE_LENGTH ? `${text.slice(0, MESSAGE_LENGTH).replace(/[\ud800-\udbff]$/, '')}…` : text;
 }
+
+/** GraphQL.js suggests the nearest name that there is, such as "email" for "extId". Only names that are alike are suggested here. */
+function withLikelyNames(message: string): string {
+  const [hint = '', words = ''] = SUGGESTED.exec(message) ?? [];
+  if (hint === '') return message;
+  const said = message.slice(0, -hint.length);
+  const given = GIVEN.map((form) => [...said.slice(-READ_LENGTH).matchAll(form)].at(-1)?.[1]).find(Boolean);
+  if (given === undefined) return message;
+  const likely = [...words.matchAll(/"(\w{1,128})"/g)].flatMap(([quoted, name = '']) =>
+    isAlike(given.toLowerCase(), name.toLowerCase()) ? [quoted] : [],
+  );
+  return likely.length === 0 ? said : `${said} Did you mean ${likely.join(' or ')}?`;
+}
+
+const SUGGESTED = / Did you mean ("[\w", ]{1,600}")\?$/;
+/** The unknown name in such a message; what is around it is named too. */
+const GIVEN = [/\bargument "(\w{1,128})"/g, /\bfield "(\w{1,128})"/gi, /\btype "(\w{1,128})"/g];
 
 function asGraphQLError(error: unknown, wrapper: GraphQLError | undefined, terms: ErrorTerms): GraphQLError {
   const failure = fromUnknown(error);
@@ -148,6 +179,33 @@ export function blameArgumentOfVariable(roots: readonly ASTNode[], { nodes, mess
     if (path !== null) return argumentIn({ argument: `${path}${within}${fieldIn(message)}` });
   }
   return {};
+}
+
+/**
+ * Where a value of a variable stands: the argument in which the variable is first used, and the steps from there that the schema knows; within JSON
+ * it knows none. The path begins with the name of the variable where no argument uses it.
+ */
+export function placeOfVariable(
+  schema: GraphQLSchema,
+  roots: readonly ASTNode[],
+  { variable, type }: VariableDefinitionNode,
+  keys: readonly (string | number)[],
+): { path: string; argument: string | null } {
+  const { value: name } = variable.name;
+  const within = knownSteps(typeFromAST(schema, type), keys);
+  for (const root of roots) {
+    const used = pathToArgument(root, name);
+    if (used !== null) return { path: used + within, argument: used + within };
+  }
+  return { path: name + within, argument: null };
+}
+
+/** The first of some keys and places in lists, as far as a type knows them. */
+function knownSteps(type: GraphQLType | undefined, [key, ...others]: readonly (string | number)[]): string {
+  const nullable = getNullableType(type);
+  if (isListType(nullable)) return typeof key === 'number' ? `[${key}]${knownSteps(nullable.ofType, others)}` : '';
+  const field = isInputObjectType(nullable) ? nullable.getFields()[String(key)] : undefined;
+  return field === undefined ? '' : `.${field.name}${knownSteps(field.type, others)}`;
 }
 
 /** The path of a value, or of the first use of a variable, such as `input.accounts[0].publicKey`; null outside of the arguments of fields. */

@@ -7,13 +7,20 @@ import {
   type OperationDefinitionNode,
 } from 'graphql';
 import { atMost, isTooLargeAnswer, isTooLong, LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
-import { expected } from '../errors.js';
+import { expected, show } from '../errors.js';
 import type { LoggedOperation } from '../http/request-log.js';
 import { isSliceOver, nextSlice } from '../http/turns.js';
 import { withSpan } from '../telemetry/request-trace.js';
 import { COST_PER_UNIT, chargingForRows, declaredCost, type EngineContext } from './cost.js';
 import type { DocumentCache, KnownOperation, ReadDocument } from './documents.js';
-import { BAD_REQUEST, blameArgumentOfVariable, type ErrorTerms, nameKeys, toGraphQLErrors } from './errors.js';
+import {
+  BAD_REQUEST,
+  blameArgumentOfVariable,
+  type ErrorTerms,
+  nameKeys,
+  placeOfVariable,
+  toGraphQLErrors,
+} from './errors.js';
 import { beyond, fragmentsOf, LIMITS, limitExceeded } from './limits.js';
 import { requireWrittenValues } from './nodes.js';
 import type { Resolver, WrapResolver } from './wrap-resolvers.js';
@@ -68,14 +75,22 @@ export function prepareRequest(document: ReadDocument, parameters: Parameters): 
     // Yoga executes no operation of the document, and so does not find out by itself.
     return fault === null ? prepared : { ...prepared, document: { ...document, tree: null }, refusal: [fault] };
   }
-  for (const { variable } of operation.node.variableDefinitions ?? []) {
-    const { value: name } = variable.name;
-    const fault = findLongValue(variables[name], name);
-    if (fault !== null) return { ...prepared, refusal: [asBadRequest(new GraphQLError(fault))] };
+  for (const definition of operation.node.variableDefinitions ?? []) {
+    const { value: name } = definition.variable.name;
+    const fault = findLongValue(variables[name]);
+    if (fault === null) continue;
+    const { path, argument } = placeOfVariable(
+      document.on.schema,
+      rootsOf(operation, document),
+      definition,
+      fault.keys,
+    );
+    const error = new GraphQLError(`${path}: ${fault.words}`);
+    return { ...prepared, refusal: [asBadRequest(error, argument === null ? {} : { argument })] };
   }
   const { coerced, errors = [] } = operation.readVariables(variables);
   if (coerced === undefined) {
-    const roots = [operation.node, ...fragmentsOf(document.tree as DocumentNode).values()];
+    const roots = rootsOf(operation, document);
     const refuse = (error: GraphQLError) =>
       asBadRequest(nameKeys(document.on.schema, error), blameArgumentOfVariable(roots, error));
     return { ...prepared, refusal: errors.map(refuse) };
@@ -91,20 +106,33 @@ export function prepareRequest(document: ReadDocument, parameters: Parameters): 
 /** Deeper than any input type of the schema. */
 const MAX_DEPTH = 8;
 
+/** What is wrong with a value in a variable, and the keys and places that lead to it. */
+interface LongValue {
+  readonly keys: readonly (string | number)[];
+  readonly words: string;
+}
+
 /** The fault of a variable with a text that is too long, before GraphQL.js reads it and repeats it in an error. */
-function findLongValue(value: unknown, name: string, depth = 1): string | null {
+function findLongValue(value: unknown, keys: LongValue['keys'] = []): LongValue | null {
   if (typeof value === 'string')
-    return isTooLong('text', value) ? `${name}: got ${value.length} characters, expected ${atMost('text')}.` : null;
+    return isTooLong('text', value) ? { keys, words: `got ${show(value)}, expected ${atMost('text')}.` } : null;
   if (typeof value !== 'object' || value === null) return null;
-  if (depth === MAX_DEPTH) return `variables: got more levels, expected at most ${MAX_DEPTH} within each other.`;
+  if (keys.length + 1 === MAX_DEPTH)
+    return { keys: [], words: `got more levels, expected at most ${MAX_DEPTH} within each other.` };
   for (const [key, item] of Object.entries(value)) {
     if (isTooLong('graphqlName', key))
-      return `${name}: got a key of ${key.length} characters, expected ${atMost('graphqlName')}.`;
-    const fault = findLongValue(item, Array.isArray(value) ? `${name}[${key}]` : `${name}.${key}`, depth + 1);
+      return { keys, words: `got a key of ${key.length} characters, expected ${atMost('graphqlName')}.` };
+    const fault = findLongValue(item, [...keys, Array.isArray(value) ? Number(key) : key]);
     if (fault !== null) return fault;
   }
   return null;
 }
+
+/** The operation and the fragments of its document, in which its variables stand. */
+const rootsOf = ({ node }: KnownOperation, { tree }: ReadDocument) => [
+  node,
+  ...fragmentsOf(tree as DocumentNode).values(),
+];
 
 /** The status is 400 with either media type, as for a malformed body. */
 function asBadRequest({ message, nodes }: GraphQLError, extensions = {}): GraphQLError {

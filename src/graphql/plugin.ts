@@ -226,6 +226,11 @@ function asksForPage({ method, headers }: FastifyRequest): boolean {
 function bodyParameters({ query, body }: FastifyRequest): unknown {
   if (Object.keys(query as object).some((name) => plainName(name) === 'variables'))
     throw new AppError('BAD_USER_INPUT', 'variables: got them in the URL, expected them in the body of a POST.');
+  if (Array.isArray(body))
+    throw new AppError(
+      'BAD_USER_INPUT',
+      'The body is a list. Batches of operations are not supported: send each operation in a request of its own.',
+    );
   return body;
 }
 

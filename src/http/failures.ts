@@ -76,8 +76,18 @@ export function sendFailure(error: unknown, request: FastifyRequest, reply: Fast
   reply.serializer(JSON.stringify).send({ error: failure.publicMessage });
 }
 
+/** What a caller of a method may look for that a path does not have. */
+export interface Instead {
+  readonly methods: readonly string[];
+  readonly path: RegExp;
+  readonly sentence: string;
+}
+
 /** A handler for unknown routes: 405 with the methods of the path, or 404. It knows the routes that are registered on `app` after this call. */
-export function refuseUnknownRoutes(app: FastifyInstance): (request: FastifyRequest) => never {
+export function refuseUnknownRoutes(
+  app: FastifyInstance,
+  instead: readonly Instead[] = [],
+): (request: FastifyRequest) => never {
   const routes: { path: RegExp; method: string }[] = [];
   app.addHook('onRoute', ({ url, method }) => {
     const pattern = url.replaceAll('.', '\\.').replaceAll('*', '.*').replace(/:\w+/g, '[^/]+');
@@ -85,13 +95,21 @@ export function refuseUnknownRoutes(app: FastifyInstance): (request: FastifyRequ
   });
   return ({ method, raw }) => {
     const path = (raw.url ?? '').replace(/\?.*$/s, '');
-    const allowed = routes.filter((route) => route.path.test(path)).map((route) => route.method);
+    const methodsOf = (asked: string) => routes.filter((route) => route.path.test(asked)).map((route) => route.method);
+    const allowed = methodsOf(path);
     // The route of the method has found nothing, such as a file of a page.
-    if (allowed.length === 0 || allowed.includes(method)) throw new AppError('PATH_NOT_FOUND', NO_SUCH_PATH);
+    if (allowed.length === 0 || allowed.includes(method)) {
+      const isOneSlashTooLong = path.endsWith('/') && methodsOf(path.slice(0, -1)).length > 0;
+      throw new AppError('PATH_NOT_FOUND', isOneSlashTooLong ? WITHOUT_SLASH : NO_SUCH_PATH);
+    }
     const allow = [...new Set(allowed)].join(', ');
-    throw new AppError('METHOD_NOT_ALLOWED', `${method} is not allowed here; use ${allow}.`, { headers: { allow } });
+    const other = instead.find(({ methods, path: of }) => methods.includes(method) && of.test(path));
+    const sentences = [`${method} is not allowed here; use ${allow}.`, ...(other ? [other.sentence] : [])];
+    throw new AppError('METHOD_NOT_ALLOWED', sentences.join(' '), { headers: { allow } });
   };
 }
+
+const WITHOUT_SLASH = 'There is nothing at this path: send it without the slash at the end.';
 
 /* Requests that HTTP or URL syntax forbids, and those that Node would answer itself, are answered like all others. */
 

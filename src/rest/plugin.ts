@@ -5,7 +5,13 @@ import { parse } from '../domain/parse.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
 import { type Authenticate, authenticated, CHALLENGE, stillAuthenticated } from '../http/authentication.js';
 import { jsonBodyParser } from '../http/body.js';
-import { codeHeaders, namesIgnoredParameters, refuseUnknownRoutes, sendFailure } from '../http/failures.js';
+import {
+  codeHeaders,
+  type Instead,
+  namesIgnoredParameters,
+  refuseUnknownRoutes,
+  sendFailure,
+} from '../http/failures.js';
 import { JSON_TYPE } from '../http/media-types.js';
 import { userRoutes } from './users.js';
 import { BODY_FORM, walletRoutes } from './wallets.js';
@@ -13,11 +19,27 @@ import { BODY_FORM, walletRoutes } from './wallets.js';
 /** The largest body that is parsed, without the white space around it. The largest valid body has a fiftieth of it. */
 const MAX_JSON_BYTES = 16_384;
 
+/** Users are changed over GraphQL only. */
+const INSTEAD: readonly Instead[] = [
+  {
+    methods: ['POST', 'PUT'],
+    path: /^\/server\/users$/,
+    sentence: 'To register a user, send recordLogin over GraphQL.',
+  },
+  {
+    methods: ['PATCH', 'POST', 'PUT'],
+    path: /^\/server\/users(\/\d+)?$/,
+    sentence: 'To change a user, send updateUser over GraphQL.',
+  },
+];
+
 /** The REST interface under /server: authentication first, then the six routes. */
 export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: Authenticate }> = async (
   app,
   options,
 ) => {
+  const refuseUnknown = refuseUnknownRoutes(app, INSTEAD);
+  app.setNotFoundHandler(refuseUnknown);
   app.addHook('onRequest', authenticated(options.authenticate));
   app.addHook('preHandler', stillAuthenticated(options.authenticate));
   // The services check it too, but only after the parameters, and 401 has to come before every other error.
@@ -30,6 +52,8 @@ export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: 
     };
     const nameIgnored = namesIgnoredParameters((route.schema ?? {}) as { querystring?: z.ZodObject });
     route.preValidation = (request, reply, done) => {
+      // A path that ends where its parameter should be.
+      if (Object.values(request.params as object).includes('')) refuseUnknown(request);
       nameIgnored(request, reply);
       // Fastify would take it for null.
       const isMissing = route.schema?.body !== undefined && request.body === undefined;
@@ -60,7 +84,6 @@ export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: 
     done(isWrong ? badInput('content-type', headers['content-type'], JSON_TYPE) : null, undefined);
   });
 
-  app.setNotFoundHandler(refuseUnknownRoutes(app));
   await app.register(userRoutes, { services: options.services });
   await app.register(walletRoutes, { services: options.services });
 };

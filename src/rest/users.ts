@@ -4,7 +4,7 @@ import type { Services } from '../context.js';
 import { dateBound, limit, loginMethods, PAGE_SIZE, page, userFilter } from '../domain/filters.js';
 import { requireEmail } from '../domain/identities.js';
 import { INPUT_LIMITS, requireKey } from '../domain/input-limits.js';
-import { says, userId } from '../domain/parse.js';
+import { readAll, says, userId } from '../domain/parse.js';
 import type { User } from '../domain/users.js';
 import { requireAddress } from '../domain/wallets.js';
 import { AppError } from '../errors.js';
@@ -167,6 +167,8 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
   app.delete(
     '/users/:user_id',
     {
+      // The handler refuses a wrong ID together with a wrong key.
+      attachValidation: true,
       config: { permission: 'write' },
       schema: {
         operationId: 'removeUser',
@@ -178,8 +180,14 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
         response: { 200: answerWithoutResult('The user is removed.', 'User removed.') },
       },
     },
-    async ({ scope, id, headers, until, params: { user_id } }) => {
-      await users.removeUser(scope, user_id, id, requireKey('Idempotency-Key', headers['idempotency-key']), until);
+    async ({ scope, id, headers, until, params: { user_id }, validationError }) => {
+      const [, key] = readAll(
+        () => {
+          if (validationError !== undefined) throw validationError;
+        },
+        () => requireKey('Idempotency-Key', headers['idempotency-key']),
+      );
+      await users.removeUser(scope, user_id, id, key, until);
       return { message: 'User removed.' };
     },
   );

@@ -1,10 +1,11 @@
 import { type Line, lookAt, parseJson, splitLines, textOf } from '../domain/lines.js';
-import { parse } from '../domain/parse.js';
+import { allFaults, parse } from '../domain/parse.js';
 import {
   MAX_WALLETS,
   type MalformedWallet,
   parseAddress,
   readWalletObject,
+  requireAddress,
   type WalletQuestion,
   walletObject,
 } from '../domain/wallets.js';
@@ -87,12 +88,20 @@ async function* walletsOfCsv(input: AsyncIterable<Buffer>): AsyncGenerator<Walle
     }));
 }
 
-/** An empty cell is refused: a caller lost the ID. */
+/** An empty cell is refused: a caller lost the ID. Two wrong cells are named together. */
 function walletOfCells({ address, user_id, userid }: Record<string, unknown>, asksForUser: boolean) {
   if (!asksForUser) return readWalletObject(parse(walletObject, { address }));
-  const cell = String(user_id ?? userid ?? '');
+  const readId = () => idOfCell(String(user_id ?? userid ?? ''));
+  try {
+    return readWalletObject(parse(walletObject, { address, user_id: readId() }));
+  } catch (error) {
+    throw allFaults(error, [readId, () => requireAddress('address', String(address ?? ''))], (read) => read());
+  }
+}
+
+function idOfCell(cell: string): number {
   if (!/^0*[1-9]\d{0,14}$/.test(cell)) throw badInput('user_id', cell, 'a whole number, 1 and up');
-  return readWalletObject(parse(walletObject, { address, user_id: Number(cell) }));
+  return Number(cell);
 }
 
 /** The wallet of a line; null for an empty line. BAD_USER_INPUT. */

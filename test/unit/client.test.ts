@@ -178,6 +178,16 @@ describe('the secret', () => {
 });
 
 describe('an error', () => {
+  test.each([{}, { docs: 'https://other.example/errors' }])(
+    'of another GraphQL server is no error of the service: %j',
+    async (extensions) => {
+      const errors = [{ message: 'Failed.', extensions: { code: 'BAD_USER_INPUT', ...extensions } }];
+      const { client } = answering(() => json({ errors }, 400));
+      const error = await client.users.get(1).catch((failure) => failure);
+      expect(error).toMatchObject({ code: 'BAD_ANSWER', status: 400, message: 'Failed.' });
+    },
+  );
+
   test('has the other user of a conflict', async () => {
     const { client } = answering(() => failing('CONFLICT', { argument: 'input.externalId', userId: '7' }));
     const error = await client.users.update(1, { externalId: 'a' }).catch((failure) => failure);
@@ -252,7 +262,10 @@ function answering(answer: (attempt: number) => Response | Promise<Response>, op
 const json = (body: object, status = 200, headers: Record<string, string> = {}) =>
   new Response(JSON.stringify(body), { status, headers: { 'content-type': 'application/json', ...headers } });
 const failing = (code: string, extensions: object = {}) =>
-  json({ data: null, errors: [{ message: 'Failed.', path: ['user'], extensions: { code, ...extensions } }] });
+  json({
+    data: null,
+    errors: [{ message: 'Failed.', path: ['user'], extensions: { code, docs: `/docs/errors#${code}`, ...extensions } }],
+  });
 const html = (status: number, headers = {}) => new Response('<html>Away.</html>', { status, headers });
 const cut = () =>
   new Response(

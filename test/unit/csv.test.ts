@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { isOfUser } from '#dist/domain/csv-cells.js';
 import { CSV_HEAD, formatCsvUser } from '#dist/domain/import-format.js';
 import { createRowSplitter, guessDialect, type Row, recordOf } from '#dist/users/moving/read-csv.js';
+import { walletBatches } from '#dist/users/wallet-input.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 
 type User = Parameters<typeof formatCsvUser>[0];
@@ -247,5 +248,17 @@ describe('a row that is wrong', () => {
   test('ends the reading after many of its kind, and says so', () => {
     const faults = faultsIn(`auth_method,auth_value\n${'x,"y\n'.repeat(200_000)}`);
     expect(faults.at(-1)).toEqual([22, expect.stringContaining('Nothing from here on was read.')]);
+  });
+});
+
+test('a line of wallets with a wrong address and a wrong user ID names both', async () => {
+  async function* input() {
+    yield Buffer.from('address,user_id\nhello,x\n');
+  }
+  const { value: lines } = await walletBatches(input()).next();
+  expect(lines?.[0]?.wallet).toEqual({
+    reason: expect.stringMatching(
+      /user_id: got "x", expected a whole number, 1 and up\. address: got "hello", expected /,
+    ),
   });
 });
