@@ -28,7 +28,7 @@ export const MEANINGS = {
   },
   FORBIDDEN: {
     status: 403,
-    cause: 'the App Secret lacks the [scope](operating.md#secrets) that the message names',
+    cause: 'the App Secret lacks the [scope](credentials.md#scopes) that the message names',
     remedy: 'use a secret that has it',
   },
   /** Its credentials are right, and refused until the operator enables the project again. */

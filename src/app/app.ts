@@ -1,10 +1,11 @@
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import Fastify, { type FastifyInstance, LogController } from 'fastify';
+import Fastify, { type FastifyInstance, type FastifyRequest, LogController } from 'fastify';
 import { VERSION } from '../config/build.js';
 import type { Config } from '../config/config.js';
 import type { Context } from '../context.js';
 import type { Door } from '../dashboard/door.js';
+import type { Credentials } from '../domain/projects.js';
 import { type DocsOf, unavailable } from '../errors.js';
 import { graphqlPlugin } from '../graphql/plugin.js';
 import { guidesPlugin } from '../guides/guides.js';
@@ -37,6 +38,7 @@ import { verdictsPlugin } from '../rest/wallets.js';
 import type { Logger } from '../telemetry/logger.js';
 import type { Figure } from '../telemetry/metrics.js';
 import type { TraceSpan } from '../telemetry/request-trace.js';
+import { shownDemo } from './demo.js';
 import { figuresOf, shared } from './figures.js';
 
 export interface ServerOptions {
@@ -44,7 +46,7 @@ export interface ServerOptions {
   readonly log: Logger;
   /** Until it is open, both interfaces answer 503. */
   readonly context: Context;
-  readonly demoCredentials?: DemoCredentials;
+  readonly demoCredentials?: (request: FastifyRequest) => Credentials | null;
   /** Lets in commands on this machine. */
   readonly door?: Door | null;
   readonly admission?: AdmissionOptions;
@@ -81,7 +83,8 @@ const ADMISSION = { maxInFlight: 256, maxInFlightPerProject: 8, maxQueued: 4_096
 
 /** Creates the HTTP server with both interfaces and the pages. It does not listen yet. */
 export async function createServer(options: ServerOptions): Promise<FastifyInstance> {
-  const { config, log, context, demoCredentials = () => null, timeouts = TIMEOUTS } = options;
+  const { config, log, context, demoCredentials: demoOf = () => null, timeouts = TIMEOUTS } = options;
+  const demoCredentials: DemoCredentials = (request) => shownDemo(context.services, demoOf(request));
   const { services } = context;
   const app = createFastify(options, timeouts);
   decorateRequests(app);
@@ -113,7 +116,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
 
   const authenticate = createAuthenticate(context, services.projects, runWithAdmission);
   const { graphiql, dashboard, documentsDir } = config;
-  await serveOpenApi(app, VERSION, demoCredentials);
+  await serveOpenApi(app, { version: VERSION, publicUrl: config.publicUrl, demoCredentials });
   await app.register(restPlugin, { prefix: '/server', services, authenticate });
   await app.register(copiesPlugin, { services, authenticate });
   await app.register(changesPlugin, { changes: services.changes, authenticate, streams });

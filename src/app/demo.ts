@@ -72,6 +72,12 @@ async function readDemo(path: string): Promise<Credentials | null> {
   }
 }
 
+/** The credentials that a page shows: none once they are revoked, or while that cannot be known. */
+export async function shownDemo(services: Services, demo: Credentials | null): Promise<Credentials | null> {
+  if (demo === null) return null;
+  return (await areValid(services, demo).catch(() => false)) ? demo : null;
+}
+
 async function areValid(services: Services, credentials: Credentials): Promise<boolean> {
   try {
     await services.projects.authenticate(credentials);

@@ -171,7 +171,7 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
   }
 
   async function answerPage(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-    const { html, policy } = await (explore as NonNullable<typeof explore>)(demoCredentials(request));
+    const { html, policy } = await (explore as NonNullable<typeof explore>)(await demoCredentials(request));
     if (reply.sent) return reply;
     return reply.type('text/html; charset=utf-8').header('content-security-policy', policy).send(html);
   }

@@ -66,17 +66,84 @@ const loadIndex = () => {
   return index;
 };
 
-/** The fit of a section: every word has to be there. Headings count more than text. */
+/** What readers say, and the words of these pages for it. */
+const SYNONYMS = {
+  create: ['register', 'record'],
+  signup: ['register'],
+  'sign-up': ['register'],
+  signin: ['login'],
+  erase: ['remove', 'purge'],
+  delete: ['remove'],
+  gdpr: ['remove', 'purge'],
+  block: ['ban'],
+  suspend: ['ban'],
+  paginate: ['page', 'cursor'],
+  pagination: ['page', 'cursor'],
+  rotate: ['replace a secret', 'rotate'],
+  token: ['secret'],
+  'api-key': ['secret'],
+  sdk: ['client'],
+  sync: ['copy'],
+  throttle: ['rate limit', 'limit'],
+  event: ['change'],
+};
+
+/** The words of a question, each with what means the same. Two words that are one in the list are joined. */
+function wordsOf(text) {
+  const joined = text.toLowerCase().replaceAll(/\b(sign|api) (up|in|key)\b/g, '$1-$2');
+  const words = joined.split(/\s+/).filter(Boolean);
+  return words.map((word) => [word, ...(SYNONYMS[word] ?? SYNONYMS[word.replace('-', '')] ?? [])]);
+}
+
+/** The contract says everything, too; a guide says it to a reader. */
+const LAST_PAGE = 'Contract of REST';
+
+/** The fit of a section: of each word one form has to be there. A title counts more than any text. */
 function scoreOf([, page, heading, text], words) {
   let score = 0;
-  for (const word of words) {
-    const inHeading = heading.toLowerCase().indexOf(word);
-    const times = text.toLowerCase().split(word).length - 1;
-    if (inHeading < 0 && times === 0 && !page.toLowerCase().includes(word)) return 0;
-    score += (inHeading === 0 ? 30 : inHeading > 0 ? 20 : 0) + Math.min(times, 5) + 1;
-    if (heading.toLowerCase() === word) score += 30;
+  for (const forms of words) {
+    const fits = forms.map((form) => fitOf(form, page.toLowerCase(), heading.toLowerCase(), text.toLowerCase()));
+    const best = Math.max(0, ...fits.map((fit, at) => (at === 0 ? fit : fit * 0.9)));
+    if (best === 0) return 0;
+    score += best;
   }
-  return score;
+  return page === LAST_PAGE ? score / 4 : score;
+}
+
+function fitOf(word, page, heading, text) {
+  const inHeading = heading.indexOf(word);
+  const times = text.split(word).length - 1;
+  const title =
+    heading === word || (heading === '' && page === word) ? 200 : inHeading === 0 ? 100 : inHeading > 0 ? 60 : 0;
+  const ofPage = page.includes(word) ? (heading === '' ? 80 : 10) : 0;
+  return title + ofPage + Math.min(times, 5);
+}
+
+/** Whether one word becomes the other by one letter that is added, left out, replaced or swapped. */
+function isOneOff(word, other) {
+  if (Math.abs(word.length - other.length) > 1 || word.length < 4) return false;
+  let at = 0;
+  while (at < word.length && word[at] === other[at]) at += 1;
+  const [rest, others] = [word.slice(at), other.slice(at)];
+  const isSwapped = rest[0] === others[1] && rest[1] === others[0] && rest.slice(2) === others.slice(2);
+  return isSwapped || rest.slice(1) === others.slice(1) || rest.slice(1) === others || rest === others.slice(1);
+}
+
+/** The words of a question with the nearest word of the pages in the place of one that stands nowhere. */
+function corrected(words, sections) {
+  const all = new Set(
+    sections.flatMap(
+      ([, page, heading, text]) => `${page} ${heading} ${text}`.toLowerCase().match(/[a-z][a-z-]{2,}/g) ?? [],
+    ),
+  );
+  const isThere = (form) =>
+    sections.some((section) => fitOf(form, ...section.slice(1).map((text) => text.toLowerCase())) > 0);
+  return words.map((forms) => {
+    if (forms.some(isThere)) return forms;
+    return [...all]
+      .filter((other) => isOneOff(forms[0], other))
+      .flatMap((other) => [other, ...(SYNONYMS[other] ?? [])]);
+  });
 }
 
 /** Text with the words marked. */
@@ -107,19 +174,20 @@ function showSection([address, page, heading, text], words) {
 }
 
 async function search() {
-  const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+  let words = wordsOf(field.value);
   found.hidden = words.length === 0;
   if (words.length === 0) return;
   const asked = field.value;
   try {
     const sections = await loadIndex();
     if (field.value !== asked) return;
+    words = corrected(words, sections);
     const fitting = sections
       .map((section) => ({ section, score: scoreOf(section, words) }))
       .filter(({ score }) => score > 0)
       .sort((a, b) => b.score - a.score);
     const shown = fitting.slice(0, MOST_FOUND);
-    list.replaceChildren(...shown.map(({ section }) => showSection(section, words)));
+    list.replaceChildren(...shown.map(({ section }) => showSection(section, words.flat())));
     const number = `${fitting.length} ${fitting.length === 1 ? 'section' : 'sections'}`;
     status.textContent = fitting.length === 0 ? 'Nothing found.' : number;
   } catch {

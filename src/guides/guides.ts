@@ -29,32 +29,37 @@ const TYPES: Record<string, string> = {
   js: 'text/javascript; charset=utf-8',
   json: 'application/json; charset=utf-8',
   graphql: 'text/plain; charset=utf-8',
+  md: 'text/markdown; charset=utf-8',
+  txt: 'text/plain; charset=utf-8',
 };
 const POLICY = pagePolicy({ script: "'self'", style: "'self'" });
 const MISSING = '404';
 /** The file of the checkout, from which callers generate code. */
 const SCHEMA = 'schema.graphql';
+/** The list of pages for language models (llmstxt.org). */
+const LIST = 'llms.txt';
 
-/** The documentation for callers, below /docs, as make-guides.js makes it. Its start is also the front page; /schema.graphql is beside it. */
+/** The documentation for callers, below /docs, as make-guides.js makes it. Its start is also the front page; two files are beside it. */
 export const guidesPlugin: FastifyPluginAsync<GuidesOptions> = async (app, { demoCredentials, ...parts }) => {
   const find = createFinder(parts);
-  for (const url of ['/', '/docs', '/docs/*', `/${SCHEMA}`]) {
+  for (const url of ['/', '/docs', '/docs/*', `/${SCHEMA}`, `/${LIST}`]) {
+    const file = url.startsWith('/docs') ? '' : url.slice(1);
     app.get(url, { schema: { hide: true } }, async (request, reply) => {
-      const { '*': name = url === `/${SCHEMA}` ? SCHEMA : '' } = request.params as { '*'?: string };
+      const { '*': name = file } = request.params as { '*'?: string };
       const guide = name === MISSING ? null : await find(name);
       if (guide !== null) return send(guide, request, reply);
-      // As the files of the documentation are named, and as some write addresses.
-      const page = name.replace(/(\.md|\/)$/, '');
+      // As some write addresses.
+      const page = name.replace(/\/$/, '');
       if (page !== '' && page !== name && (await find(page)) !== null) return reply.redirect(`/docs/${page}`, 308);
       return refuse(request, reply);
     });
   }
 
-  function send(guide: Guide, request: FastifyRequest, reply: FastifyReply): unknown {
+  async function send(guide: Guide, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
     const isPage = guide.type === HTML;
     reply.type(guide.type);
     if (isPage) reply.header('content-security-policy', POLICY);
-    const demo = isPage ? demoCredentials(request) : null;
+    const demo = isPage ? await demoCredentials(request) : null;
     // Neither stored nor compressed, because it shows a secret.
     if (demo !== null) return reply.send(withDemo(guide.text, demo));
     reply.headers({ 'cache-control': 'no-cache', etag: guide.tag, vary: 'accept-encoding' });

@@ -12,6 +12,7 @@ const readText = (path) => readFile(new URL(path, ROOT), 'utf8');
 /** The pages by group: name, title, and what a caller finds there. A page NAME is docs/NAME.md. */
 const GROUPS = {
   Guides: [
+    ['credentials', 'Credentials', 'What a secret looks like, what it may do, and how to replace it.'],
     ['graphql', 'GraphQL', 'Register, list, find and verify, with a request and its answer for each.'],
     ['client', 'Client', 'For JavaScript and TypeScript, with retries, pages and copies.'],
     ['rest', 'REST', 'The routes, one by one, with curl.'],
@@ -115,7 +116,7 @@ function addressOf(href) {
   return TITLES.has(name) ? `/docs/${name}${anchor ? `#${anchor}` : ''}` : null;
 }
 
-/** A link that leaves the guides, to a page for operators or to a file of the project, becomes text that says where it is. */
+/** A link that leaves the guides, to a page for operators or to a file of the project, becomes text: that page is not served. */
 function directLinks(inline) {
   const tags = [];
   for (const token of inline.children) {
@@ -125,7 +126,7 @@ function directLinks(inline) {
       if (address !== null) token.attrSet('href', address);
       else {
         token.tag = 'span';
-        token.attrs = [['title', `In the project: ${posix.join('docs', href)}`]];
+        token.attrs = [];
       }
       tags.push(token.tag);
     } else if (token.type === 'link_close') token.tag = tags.pop();
@@ -293,6 +294,29 @@ ${groups.join('\n')}
 const MISSING =
   '<h1>There is no such page</h1>\n<p>Search for it above, or begin at the <a href="/docs">start of the documentation</a>.</p>';
 
+/** The text of a page, with links to the texts of others. What is not served stays a name. */
+function linksToFiles(text) {
+  const shown = text.replaceAll(/<!--.*?-->\s*/gs, '');
+  return shown.replaceAll(/\[([^\]]*)\]\(([^)\s]+)\)/g, (link, words, href) => {
+    const address = addressOf(href);
+    if (address === null) return words;
+    return /^\/docs\/\w/.test(address)
+      ? `[${words}](${address.replace(/(?=#|$)/, '.md')})`
+      : link.replace(href, address);
+  });
+}
+
+/** As llmstxt.org describes it: what the service is, and its pages as Markdown. */
+function listOfPages() {
+  const groups = Object.entries(GROUPS).map(
+    ([title, pages]) =>
+      `## ${title}\n\n${pages.map(([name, page, what]) => `- [${page}](/docs/${name}.md): ${what}`).join('\n')}`,
+  );
+  const documents =
+    '## For programs\n\n- [GraphQL schema](/schema.graphql): every type, field and argument, with descriptions.\n- [OpenAPI document](/openapi.json): the REST routes.';
+  return `# userdir\n\n> The users of many projects, over GraphQL and REST, for backends. Each request carries the App ID and the App Secret of a project.\n\n${[...groups, documents].join('\n\n')}\n`;
+}
+
 const files = {
   '': shell('Documentation', '', [], startPage()),
   // Its name is no path of a request.
@@ -306,12 +330,14 @@ for (const [name, title] of PAGES) {
   const text = name === 'examples' ? await examplesPage() : await readText(`docs/${name}.md`);
   const { html, headings, sections } = renderPage(name, text);
   files[name] = shell(title, name, headings, html);
+  files[`${name}.md`] = linksToFiles(text);
   for (const section of sections) {
     const address = `/docs/${name}${section.id && `#${section.id}`}`;
     index.push([address, title, section.title, section.text.join(' ').replaceAll(/\s+/g, ' ')]);
   }
 }
 files['search.json'] = JSON.stringify(index);
+files['llms.txt'] = listOfPages();
 
 const folder = new URL('dist/guides/', ROOT);
 await mkdir(folder, { recursive: true });

@@ -3,8 +3,8 @@ import type { Credentials } from '../domain/projects.js';
 import { AppError, unavailable } from '../errors.js';
 import { logIds } from './request-log.js';
 
-/** The credentials of the demo project, for a request that may see them on a page; null for any other. */
-export type DemoCredentials = (request: FastifyRequest) => Credentials | null;
+/** The credentials of the demo project, for a request that may see them on a page, as long as they are valid; null otherwise. */
+export type DemoCredentials = (request: FastifyRequest) => Promise<Credentials | null>;
 
 /** The policy of a page, which may load what `sources` names and send requests to this service only: credentials typed into it stay here. */
 export function pagePolicy(sources: Record<string, string>): string {

@@ -53,20 +53,26 @@ const zodToJsonConfig: Pick<z.core.ToJSONSchemaParams, 'override'> = {
 };
 const transformObject = createJsonSchemaTransformObject({ zodToJsonConfig });
 
+export interface OpenApiOptions {
+  readonly version: string;
+  /** Where callers reach the service; null where the settings do not say it. */
+  readonly publicUrl: string | null;
+  readonly demoCredentials: DemoCredentials;
+}
+
 /**
  * Serves the OpenAPI 3.1 document of the REST interface at /openapi.json, generated from the schemas that check the requests, and a page of it at
  * /docs/reference, with the credentials of a demo project. It is called before the routes are registered.
  */
 export async function serveOpenApi(
   app: FastifyInstance,
-  version: string,
-  demoCredentials: DemoCredentials,
+  { version, publicUrl, demoCredentials }: OpenApiOptions,
 ): Promise<void> {
   await app.register(swagger, {
     openapi: {
       openapi: '3.1.0',
       info: { title: 'userdir REST interface', version, description: DESCRIPTION },
-      servers: [{ url: '/', description: 'The service that serves this document.' }],
+      servers: [{ url: publicUrl ?? '/', description: 'The service that serves this document.' }],
       components: {
         securitySchemes: {
           appId: { type: 'apiKey', in: 'header', name: 'service-app-id', description: 'App ID.' },
@@ -84,7 +90,8 @@ export async function serveOpenApi(
           },
         },
       },
-      security: [{ appId: [], appSecret: [] }, { basic: [] }],
+      // Tools take the first, and some of them only one header of two.
+      security: [{ basic: [] }, { appId: [], appSecret: [] }],
       tags: [
         { name: 'users', description: 'List, count, search, get and remove users.' },
         { name: 'wallets', description: 'Decide whether an address belongs to a current user.' },
@@ -104,7 +111,7 @@ export async function serveOpenApi(
       reply.header('cache-control', 'no-store');
       if (typeof payload !== 'string') return payload;
       const page = payload.replace('</head>', `${SITE.viewport}</head>`).replace('<body>', `<body>${SITE.header}`);
-      const demo = demoCredentials(request);
+      const demo = await demoCredentials(request);
       return demo === null ? page : withDemo(page, demo);
     });
     await docs.register(swaggerUi, {

@@ -49,6 +49,7 @@ test('the GraphQL schema is public, that of the checkout, and is not sent twice'
 describe('the pages', () => {
   test('are those for callers', () => {
     const guides = [
+      'credentials',
       'graphql',
       'client',
       'rest',
@@ -197,12 +198,31 @@ describe('as files', () => {
     expect([post.status, post.headers.allow]).toEqual([405, 'GET, HEAD']);
   });
 
-  test('the name of a file of docs/ and an address with a slash at its end lead to the page', async () => {
-    for (const path of ['/docs/errors.md', '/docs/errors/']) {
-      const { status, headers } = await ask(path);
-      expect([path, status, headers.location]).toEqual([path, 308, '/docs/errors']);
-    }
+  test('an address with a slash at its end leads to the page', async () => {
+    const { status, headers } = await ask('/docs/errors/');
+    expect([status, headers.location]).toEqual([308, '/docs/errors']);
     expect((await ask('/docs/')).status).toBe(200);
+  });
+
+  test('each page is there as Markdown, whose links lead to files of the service', async () => {
+    const list = (await ask('/llms.txt')).bytes.toString();
+    const listed = [...list.matchAll(/\]\((\/docs\/\w+\.md)\)/g)].map(([, path = '']) => path);
+    expect(listed.toSorted()).toEqual(
+      names
+        .filter((name) => name !== 'reference')
+        .map((name) => `/docs/${name}.md`)
+        .toSorted(),
+    );
+    for (const path of listed) {
+      const { status, headers, bytes } = await ask(path);
+      expect([path, status, headers['content-type']]).toEqual([path, 200, 'text/markdown; charset=utf-8']);
+      expect(bytes.toString()).toMatch(/^# /m);
+      const links = [...bytes.toString().matchAll(/\]\(([^)\s]+)\)/g)].map(([, link = '']) => link);
+      for (const link of new Set(
+        links.filter((each) => !/^(https?:|#)/.test(each)).map((each) => each.replace(/#.*/, '')),
+      ))
+        expect([path, link, (await ask(link, html)).status]).toEqual([path, link, 200]);
+    }
   });
 
   test('GRAPHIQL=off leaves out the links to GraphiQL', async () => {
@@ -228,6 +248,16 @@ describe('as files', () => {
       expect(await shown(path)).toEqual({ status: 200, isShown: true, kept: ['no-store', null, null] });
     for (const path of ['/docs/guides.js', '/docs/search.json', '/docs/guides.css'])
       expect(await shown(path)).toMatchObject({ status: 304, isShown: false });
+    // A secret that is not valid any more is not shown.
+    const revoked = await app.createProject();
+    const { projects, secrets } = app.context.services;
+    const withRevoked = await startTestApp({ demoCredentials: () => revoked });
+    const isShown = async () =>
+      (await (await fetch(`${withRevoked.url}/docs/rest`)).text()).includes(revoked.appSecret);
+    expect(await isShown()).toBe(true);
+    await secrets.rotateSecret(await projects.getScope(revoked.appId), { label: 'main', overlapMs: 0 });
+    await expect.poll(isShown).toBe(false);
+    await withRevoked.close();
     await demo.close();
     expect(await pageAt('/docs/rest')).not.toContain('name="demo"');
   });

@@ -8,7 +8,7 @@ import { findFaults, hasBrowser, launchBrowser, recordRequests } from '../suppor
 
 const PATHS = [
   '',
-  ...'/graphql /client /rest /changes /examples /errors /limits /spec /compatibility /glossary'.split(' '),
+  ...'/credentials /graphql /client /rest /changes /examples /errors /limits /spec /compatibility /glossary'.split(' '),
 ];
 const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 60_000 });
 
@@ -108,6 +108,24 @@ describe.skipIf(!hasBrowser)('the documentation in a browser', () => {
     await find(page, 'federated graph');
     await page.keyboard.press('Enter');
     await page.waitForURL('**/docs/graphql#in-a-federated-graph');
+  });
+
+  test('the search knows what readers say, and a word with one wrong letter; titles and guides come first', async () => {
+    await using opened = await openPage('/docs');
+    const { page } = opened;
+    for (const [words, first] of [
+      ['sign up', /Register a user/],
+      ['create user', /Register a user/],
+      ['GDPR', /[Rr]emove/],
+      ['erase', /[Rr]emove/],
+      ['rotate', /Replace a secret/],
+      ['api key', /Credentials/],
+      ['webhoks', /Webhooks/],
+      ['cursro', /cursor/],
+      ['limits', /^Limits/],
+      ['verify a wallet', /Verify a wallet/],
+    ] as const)
+      expect((await find(page, words))[0], words).toMatch(first);
   });
 
   test('says so where the search cannot be loaded, and tries again', async () => {

@@ -64,7 +64,7 @@ describe('/openapi.json', () => {
       { type: 'apiKey', in: 'header', name: 'service-app-secret' },
       { type: 'http', scheme: 'basic' },
     ]);
-    expect(document.security).toEqual([{ appId: [], appSecret: [] }, { basic: [] }]);
+    expect(document.security).toEqual([{ basic: [] }, { appId: [], appSecret: [] }]);
     for (const { operation } of operations()) expect(operation.security).toBeUndefined();
   });
 
