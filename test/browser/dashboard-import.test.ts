@@ -127,6 +127,7 @@ describe.skipIf(!hasBrowser)('the dialog of an import', () => {
       await dialog.getByLabel('File').setInputFiles(files.map((file) => join(sample(system), file)));
       await dialog.getByLabel('From').selectOption(system);
       await button(dialog, /^Look into the files?$/).click();
+      await dialog.getByLabel('Skip it').check();
       await button(dialog, /^(Skip .+, i|I)mport \d+ (people|person)$/).click();
       await dialog.getByText('Import finished').waitFor();
       const { created, failed } = await facts(dialog);
@@ -158,12 +159,12 @@ describe.skipIf(!hasBrowser)('the dialog of an import', () => {
     await dialog.getByText('is the file from another system?').waitFor();
     await dialog.getByLabel('From').selectOption('Auth0');
     await button(dialog, 'Look into the file').click();
-    await button(dialog, 'Skip 2 lines, import 1 person').waitFor();
     const faults = dialog.getByRole('table', { name: 'Lines that failed' }).getByRole('row');
     expect((await faults.allInnerTexts()).slice(1)).toEqual([
       expect.stringMatching(/^2\s+auth_value: got "no email", expected an email address/),
       expect.stringMatching(/^3\s+Line 1 has the same auth_method and auth_value/),
     ]);
+    await dialog.getByLabel('Skip it').check();
     await button(dialog, 'Skip 2 lines, import 1 person').click();
     await dialog.getByText('Import finished').waitFor();
     expect(await facts(dialog)).toEqual({ created: '1', skipped: '0', failed: '2' });
@@ -175,6 +176,46 @@ describe.skipIf(!hasBrowser)('the dialog of an import', () => {
     await button(dialog, 'Import').click();
     await dialog.getByText('Nothing was imported').waitFor();
     expect(await button(dialog, 'Skip these lines, import the rest').isVisible()).toBe(true);
+    expect(opened.complaints).toEqual([]);
+  });
+
+  test('imports nothing where that is marked, whenever a line is found wrong', async () => {
+    const project = await app.createProject('Marked');
+    await using opened = await openDashboard(app, browser, 'admin');
+    const dialog = await openImport(opened.page, project);
+    const record = (email: string) => JSON.stringify({ user_id: `auth0|${email}`, email, email_verified: true });
+    const look = async (...emails: string[]) => {
+      await dialog.getByLabel('File').setInputFiles(csv(emails.map(record).join('\n'), 'export.json'));
+      await dialog.getByLabel('From').selectOption('Auth0');
+      await button(dialog, 'Look into the file').click();
+    };
+
+    // Wrong when the service looks: the mark stands, so it cannot be imported.
+    await look('a@example.com', 'no email', 'b@example.com');
+    await dialog.getByText('1 line is wrong, so nothing is imported.').waitFor();
+    expect(await button(dialog, 'Import nothing').isDisabled()).toBe(true);
+    await dialog.getByLabel('Skip it').check();
+    await button(dialog, 'Skip 1 line, import 2 people').waitFor();
+    await dialog.getByText('The same with').click();
+    expect(await dialog.locator('pre').innerText()).toContain('--skip-invalid');
+    await dialog.getByLabel('Import nothing').check();
+    expect(await dialog.locator('pre').innerText()).not.toContain('--skip-invalid');
+    expect(await button(dialog, 'Import nothing').isDisabled()).toBe(true);
+    await dialog.locator('form').evaluate((form: Json) => form.requestSubmit());
+    expect(await total(project)).toBe(0);
+
+    // Wrong only when it is imported: a user registered in between.
+    await look('a@example.com', 'b@example.com', 'c@example.com');
+    await button(dialog, 'Import 3 people').waitFor();
+    await project.addUsers({ auth_method: 'email', auth_value: 'b@example.com' });
+    await button(dialog, 'Import 3 people').click();
+    await dialog.getByText('Nothing was imported').waitFor();
+    expect(await facts(dialog)).toMatchObject({ created: '0', failed: '1' });
+    expect(await total(project)).toBe(1);
+    // It is the reader's choice to skip that line.
+    await button(dialog, 'Skip these lines, import the rest').click();
+    await dialog.getByText('Import finished').waitFor();
+    expect(await total(project)).toBe(3);
     expect(opened.complaints).toEqual([]);
   });
 
@@ -191,7 +232,7 @@ describe.skipIf(!hasBrowser)('the dialog of an import', () => {
     await until(() => column('User-ID').inputValue()).toBe('external_id');
     await until(() => column('E-Mail').inputValue()).toBe('email');
     await until(() => column('notes').inputValue()).toBe('');
-    await button(dialog, 'Skip 1 line, import 2 people').waitFor();
+    await button(dialog, 'Import nothing').waitFor();
     await dialog.getByText('The row has 5 cells, expected 4.').waitFor();
     expect(await counts(dialog, 'How they log in')).toEqual({ email: 2 });
     expect(await counts(dialog, 'Not kept')).toEqual({ account: 1, notes: 1 });
@@ -214,6 +255,7 @@ describe.skipIf(!hasBrowser)('the dialog of an import', () => {
       'metadata.notes': 'notes',
     };
     expect(await dialog.locator('pre').innerText()).toContain(`--map '${JSON.stringify(map)}'`);
+    await dialog.getByLabel('Skip it').check();
     await button(dialog, 'Skip 1 line, import 2 people').click();
     await dialog.getByText('Import finished').waitFor();
     expect(await total(project)).toBe(2);

@@ -21,6 +21,13 @@ const OUTSIDE = `(async () => {
     if (wide > 0) faults.push('the page is ' + wide + ' pixels too wide');
     for (const table of (dialog ?? document).querySelectorAll('.table'))
       if (table.scrollWidth > table.clientWidth + 1) faults.push(table.ariaLabel + ' is ' + (table.scrollWidth - table.clientWidth) + ' pixels too wide');
+    // The frame of the page has rules of its own: a class of it on a cell takes the cell out of its row.
+    for (const cell of (dialog ?? document).querySelectorAll('tr > *')) {
+      const { display, position } = getComputedStyle(cell);
+      const isCell = getComputedStyle(cell.parentElement).display !== 'table-row' || display === 'table-cell' || display === 'none';
+      if (!isCell || !['static', 'relative'].includes(position) && !cell.closest('.hidden'))
+        faults.push('the cell ' + name(cell) + ' is ' + display + ' and ' + position);
+    }
     for (const cell of document.querySelectorAll('td[data-title="Who"]'))
       if (cell.scrollWidth > cell.clientWidth) faults.push(cell.innerText + ' is cut off');
     for (const action of (dialog ?? document).querySelectorAll('a[href], button, input, select, summary, textarea')) {

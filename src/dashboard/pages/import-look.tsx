@@ -159,7 +159,7 @@ function CountTable({ title, counts, hasBars = false }: { title: string; counts:
         rowKey={([name]) => name}
         columns={[
           { title: 'What', namesRow: true, cell: ([name]) => <bdi>{name}</bdi> },
-          hasBars && { title: 'Part', class: 'bar', cell: bar },
+          hasBars && { title: 'Part', class: 'share', cell: bar },
           { title: 'How many', class: 'number', cell: ([, count]) => formatNumber(count) },
         ]}
       />

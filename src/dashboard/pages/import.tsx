@@ -102,10 +102,10 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
       />
     );
   const findings = look?.findings;
-  // What was found wrong is not to fail the import.
-  const skips = skipInvalid || (findings?.failed ?? 0) > 0;
+  const wrong = isReady ? (findings?.failed ?? 0) : 0;
+  const isBlocked = wrong > 0 && !skipInvalid;
   const options = {
-    ...{ ...way, skipInvalid: skips, file: files.length > 0 ? files.map(({ name }) => name) : 'FILE' },
+    ...{ ...way, skipInvalid, file: files.length > 0 ? files.map(({ name }) => name) : 'FILE' },
     ...(onConflict !== 'fail' && { onConflict: onConflict === 'replace' ? 'update' : onConflict }),
     replace: onConflict === 'replace',
   };
@@ -114,9 +114,13 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
       title="Import users"
       submit={isReady ? submitOf(findings, skipInvalid) : look ? 'Look again' : 'Look into the file'}
       recipe={{ userdir: command('user import', { project: appId, ...options }) }}
-      onSubmit={() => run(skips)}
+      onSubmit={() => run(skipInvalid)}
       {...{ onClose, busy, failure: query.failure ?? failure }}
-      disabled={files.length === 0 || files.some(({ size }) => size === 0) || (isReady && findings?.imported === 0)}
+      disabled={
+        files.length === 0 ||
+        files.some(({ size }) => size === 0) ||
+        (isReady && (findings?.imported === 0 || isBlocked))
+      }
     >
       <ChoiceFields
         {...{ choice, busy }}
@@ -153,6 +157,12 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
           onChange={(changed) => setChoice({ ...choice, columns: changed })}
         />
       )}
+      {isBlocked && (
+        <p class="banner warn">
+          {plural(wrong, 'line is', 'lines are')} wrong, so nothing is imported. Correct the file, or choose above to
+          skip such lines.
+        </p>
+      )}
       {findings && <Picture findings={findings} isStale={!isLooked} />}
       {progress && <Sending progress={progress} onStop={stop} />}
     </DialogForm>
@@ -163,7 +173,8 @@ function submitOf(findings: Findings | undefined, skipInvalid: boolean): string 
   if (!findings) return 'Import';
   const people = plural(findings.imported, 'person', 'people');
   const { failed } = findings;
-  return failed > 0 && !skipInvalid ? `Skip ${plural(failed, 'line')}, import ${people}` : `Import ${people}`;
+  if (failed === 0) return `Import ${people}`;
+  return skipInvalid ? `Skip ${plural(failed, 'line')}, import ${people}` : 'Import nothing';
 }
 
 /** Sends the files to the service, of which one request runs at a time. It ends with the dialog. */
