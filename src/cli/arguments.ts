@@ -3,10 +3,10 @@ import { access, constants, stat } from 'node:fs/promises';
 import { addAbortSignal, type Readable } from 'node:stream';
 import { Argument, type Command, InvalidArgumentError, Option } from 'commander';
 import { dateBound } from '../domain/filters.js';
-import type { Stored } from '../domain/import-format.js';
 import { describeJsonFault } from '../domain/json-fault.js';
 import { parse, userId } from '../domain/parse.js';
 import { SECRET_SCOPES, type SecretScope } from '../domain/projects.js';
+import type { Stored } from '../domain/stored.js';
 
 /** What a command says of itself and takes, options that several commands have, and parsers, which throw InvalidArgumentError. */
 

@@ -6,7 +6,7 @@ import { Argument, type Command } from 'commander';
 import type { Services } from '../context.js';
 import { graphql } from '../dashboard/documents.js';
 import { formatCsvLine } from '../domain/csv-cells.js';
-import { isStored } from '../domain/import-format.js';
+import { isStored } from '../domain/stored.js';
 import { AppError, COMMAND, counted, type ErrorCode } from '../errors.js';
 import type { MoveSummary } from '../users/moving/move.js';
 import type { System } from '../users/moving/person.js';

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { graphql, type ResultOf } from '../dashboard/documents.js';
-import { countBytes } from '../domain/import-format.js';
 import { readAhead } from '../domain/lines.js';
+import { countBytes } from '../domain/stored.js';
 import { counted } from '../errors.js';
 import { type WalletLine, walletBatches } from '../users/wallet-input.js';
 import { fileArgument, openInput, projectOption } from './arguments.js';

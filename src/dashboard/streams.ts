@@ -8,12 +8,12 @@ import {
   EXPORT_TARGETS,
   type ExportFormat,
   ON_CONFLICT,
-  type SpoolFile,
   type UserFormat,
 } from '../domain/import-format.js';
 import { requireNoNul } from '../domain/input-limits.js';
 import { parse } from '../domain/parse.js';
 import type { AuditQuestion, ProjectScope } from '../domain/projects.js';
+import type { SpoolFile } from '../domain/stored.js';
 import { AppError, badInput, type ErrorCode, fromUnknown } from '../errors.js';
 import { allowLongUpload, refuseBrackets, reportFailure } from '../http/failures.js';
 import type { Lifetime, Lifetimes, Streams, Terms } from '../http/lifetime.js';

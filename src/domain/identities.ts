@@ -30,19 +30,21 @@ export interface LinkedAccount {
 
 /** A user as a login or an import line describes one, checked and in the form in which it is stored. */
 export interface Profile extends LoginFields {
-  /** The login email for a user who exists: null where nothing is said of it, so that it stays. */
-  readonly saidEmail: string | null;
   readonly accounts: readonly LinkedAccount[];
 }
 
 /** An identity beside the primary one, as an import writes it. Null for what is left to the database. */
 export interface LinkedIdentity
   extends Identity,
-    Pick<LoginFields, 'loginEmail' | 'emailVerified'>,
-    Pick<HistoryFields, 'createdAt' | 'lastLogin'> {}
+    Pick<LoginFields, 'emailVerified'>,
+    Pick<HistoryFields, 'createdAt' | 'lastLogin'> {
+  readonly loginEmail: string | null;
+}
 
 /** A user as an import writes it. A null is left to the database, or in an update unchanged. */
 export interface UserRecord extends Profile, HistoryFields {
+  /** The email of the primary identity of a user who exists: null where nothing is said of it, empty for none. */
+  readonly givenEmail?: string | null;
   /** Since when the primary identity is the user's, and its last login. */
   readonly identityAt?: Date | null;
   readonly identityLogin?: Date | '-infinity' | null;
@@ -174,7 +176,7 @@ export const foldEmail = (text: string): string | null => foldWithin(INPUT_LIMIT
 const LONGEST_EMAIL_KEY: Bound = { max: 320, unit: 'characters' };
 
 /** The email that an auth value of any method is; null for another value. */
-const emailKey = (authValue: string) => foldWithin(LONGEST_EMAIL_KEY, authValue);
+export const emailKey = (authValue: string) => foldWithin(LONGEST_EMAIL_KEY, authValue);
 
 /** True if two texts are one email, or else the same text. */
 export function isSameEmail(one: string, other: string): boolean {
@@ -266,10 +268,13 @@ const PARTS = {
   accounts: parseAccounts,
 };
 
-/** Checks a profile; BAD_USER_INPUT names the fields. Only its wallet, which is the auth value of a `wallet` login, is an external account. */
-export function parseProfile(input: ProfileInput, spelling: Spelling): Profile {
+/**
+ * Checks a profile; BAD_USER_INPUT names the fields. Only its wallet, which is the auth value of a `wallet` login, is an external account.
+ * An import may say (`isLine`) another email of a person than that by which they log in.
+ */
+export function parseProfile(input: ProfileInput, spelling: Spelling, isLine = false): Profile {
   try {
-    return readProfile(input, spelling);
+    return readProfile(input, spelling, isLine);
   } catch (error) {
     throw profileFaults(error, input, spelling);
   }
@@ -278,17 +283,20 @@ export function parseProfile(input: ProfileInput, spelling: Spelling): Profile {
 const profileFaults = (error: unknown, input: ProfileInput, spelling: Spelling) =>
   allFaults(error, Object.values(PARTS), (read) => read(input, spelling));
 
-function readProfile(input: ProfileInput, spelling: Spelling): Profile {
+function readProfile(input: ProfileInput, spelling: Spelling, isLine: boolean): Profile {
   const identity = PARTS.identity(input, spelling);
   const wallet = walletOf(identity, PARTS.address(input), spelling);
-  const saidEmail = saidEmailOf(identity, PARTS.email(input), spelling);
-  if (input.emailVerified != null && saidEmail === null)
+  const saidEmail = PARTS.email(input);
+  const isEmail = identity.authMethod === 'email';
+  if (isEmail && saidEmail !== null && saidEmail !== identity.authValueKey && !isLine)
+    throw badInput('email', saidEmail, `the email in ${spelling('auth_value')}, or none`);
+  if (input.emailVerified != null && saidEmail === null && !isEmail && !isLine)
     throw badInput(spelling('email_verified'), input.emailVerified, 'none without an email');
   return {
     ...identity,
-    // Without one in the input, the email of a new user is the value if that is an email.
-    loginEmail: saidEmail ?? emailKey(identity.authValue),
     saidEmail,
+    // Of another identity, it is the value if that is an email, unless something else is said.
+    identityEmail: isEmail ? identity.authValueKey : (saidEmail ?? emailKey(identity.authValue)),
     emailVerified: input.emailVerified ?? null,
     metadata: PARTS.metadata(input),
     wallet: wallet?.publicKey ?? null,
@@ -353,13 +361,6 @@ function walletOf(identity: Identity, given: Address | null, spelling: Spelling)
     wallet.publicKey,
     `the address in ${spelling('auth_value')}, by which a wallet login logs in`,
   );
-}
-
-/** The value of an email login. For any other login the email given. */
-function saidEmailOf(identity: Identity, given: string | null, spelling: Spelling): string | null {
-  if (identity.authMethod !== 'email') return given;
-  if (given === null || given === identity.authValueKey) return identity.authValueKey;
-  throw badInput('email', given, `the email in ${spelling('auth_value')}, or none`);
 }
 
 type GivenAddress = Address & Pick<AccountInput, 'walletType'>;

@@ -1,7 +1,6 @@
 import { z } from 'zod';
-import { AppError } from '../errors.js';
-import { type Ban, type BanRecord, parseBanReason } from './bans.js';
-import { formatCsvLine } from './csv-cells.js';
+import { AppError, badInput } from '../errors.js';
+import { type BanRecord, parseBanReason } from './bans.js';
 import {
   camelCase,
   identityText,
@@ -18,16 +17,7 @@ import {
 import { isTooLong } from './input-limits.js';
 import { type Line, parseJson, textOf } from './lines.js';
 import { dateForm, EARLIEST, LATEST, nameKeys, parse, parseDate, readableText, says } from './parse.js';
-import {
-  type ExportedIdentity,
-  type ExportedUser,
-  type GivenFields,
-  type LineOf,
-  Network,
-  selectColumns,
-  type UserColumn,
-  WalletType,
-} from './users.js';
+import { type GivenFields, type LineOf, Network, selectColumns, type UserColumn, WalletType } from './users.js';
 import { parseAddress, requireAddress } from './wallets.js';
 
 /* The import format, one JSON object a line: users, then bans as {"ban": {…}}. Export writes it, and users.ts has the fields. */
@@ -36,7 +26,7 @@ const MAX_INT = 2_147_483_647;
 const DATE_TIME_FORM = 'a date or an RFC 3339 date-time, from 1970';
 /** Clocks may be so far apart. */
 const CLOCK_LEEWAY_MS = 86_400_000;
-const LINE_COLUMNS = selectColumns(({ line }) => line !== undefined);
+export const LINE_COLUMNS = selectColumns(({ line }) => line !== undefined);
 
 /** The fields of a user's line, and how a cell of CSV gives each. */
 export const IMPORT_FIELDS: readonly {
@@ -50,6 +40,9 @@ export const IMPORT_FIELDS: readonly {
   { name: 'accounts', form: 'accounts' },
   { name: 'identities', form: 'json' },
 ];
+
+/** That a person has no email, where null says nothing: in CSV, and where the auth_value is an email by which the person logs in. */
+export const NO_EMAIL = 'none';
 
 const KNOWN_FIELDS = ['id', ...IMPORT_FIELDS.map(({ name }) => name)].join(', ');
 const KNOWN_IDENTITY_FIELDS = 'auth_method, auth_value, email, email_verified, created_at, last_login, primary';
@@ -173,59 +166,6 @@ const userLine = z.strictObject(
   { error: unknownFields(KNOWN_FIELDS, 'line') },
 ) as unknown as z.ZodType<UserLine>;
 
-/** The type is written only where it does not follow from the wallet: for an external account that is not the wallet any more. */
-function formatAccount({ wallet_type, ...account }: ExportedUser['accounts'][number], wallet: string | null) {
-  const follows = (wallet_type === 'external') === (account.public_key === wallet);
-  return follows ? account : { ...account, wallet_type };
-}
-
-/** The email of an email login is its auth_value. */
-function formatIdentity({ email, email_verified, created_at, last_login, primary, ...identity }: ExportedIdentity) {
-  return {
-    ...identity,
-    email: identity.auth_method === 'email' ? null : email,
-    ...(email_verified !== null && { email_verified }),
-    created_at: new Date(created_at),
-    last_login: last_login === null ? null : new Date(last_login),
-    ...(primary && { primary }),
-  };
-}
-
-/** A user as a line of the format, with its newline. */
-export function formatLine({ id, email_verified, metadata, accounts, identities, ...user }: ExportedUser): string {
-  const fields = {
-    id,
-    ...user,
-    // Few users have them.
-    ...(email_verified !== null && { email_verified }),
-    ...(metadata !== null && { metadata }),
-    email: user.auth_method === 'email' ? null : user.email,
-    accounts: accounts.map((account) => formatAccount(account, user.wallet)),
-    ...(identities !== null && { identities: identities.map(formatIdentity) }),
-  };
-  return `${JSON.stringify(fields)}\n`;
-}
-
-/** The columns of users as CSV: the user ID, those of the format, the accounts as addresses, and the identities as JSON. */
-const CSV_COLUMNS = ['id', ...LINE_COLUMNS.map(({ line }) => line)] as (keyof LineOf<GivenFields>)[];
-export const CSV_HEAD: string = formatCsvLine([...CSV_COLUMNS, 'accounts', 'identities']);
-
-/** A user as a line of CSV. */
-export function formatCsvUser(user: ExportedUser): string {
-  const accounts = user.accounts.map(({ public_key }) => public_key).join(' ');
-  return formatCsvLine([...CSV_COLUMNS.map((column) => user[column]), accounts, user.identities?.map(formatIdentity)]);
-}
-
-/** A ban as a line of the format, with its newline. Absent terms are left out: 0.9.0 refuses fields that it does not know. */
-export function formatBan({ authMethod, authValue, createdAt, reason, expiresAt }: Ban): string {
-  const ban = {
-    ...{ auth_method: authMethod, auth_value: authValue, created_at: createdAt },
-    ...(reason !== null && { reason }),
-    ...(expiresAt !== null && { expires_at: expiresAt }),
-  };
-  return `${JSON.stringify({ ban })}\n`;
-}
-
 /** Treatments of a line whose user exists. An update only adds logins; a replacement takes them back, too. */
 export const ON_CONFLICT = ['skip', 'update', 'replace', 'fail'] as const;
 
@@ -264,22 +204,37 @@ function parseBan(value: unknown): BanRecord {
 
 function parseUser(value: unknown): UserRecord {
   const line = parse(userLine, value);
-  const { createdAt, lastLogin, loginCount, ...fields } = inputOf(line);
+  const { createdAt, lastLogin, loginCount, email, ...fields } = inputOf(line);
   const accounts = line.accounts?.map((account) => ({
     network: account.network,
     publicKey: account.public_key,
     walletType: account.wallet_type,
   }));
-  const profile = parseProfile(withOwnWallet({ ...fields, accounts }), snakeCase);
+  const isEmail = fields.authMethod === 'email';
+  const isNone = email === NO_EMAIL || (email === null && !isEmail);
+  const given = { ...fields, accounts, email: isNone ? null : email };
+  const profile = parseProfile(withOwnWallet(given), snakeCase, true);
   const record = {
     ...profile,
+    ...(isNone && { saidEmail: '' }),
+    ...(isNone && !isEmail && { identityEmail: null }),
+    givenEmail: isEmail ? null : isNone ? '' : profile.saidEmail,
     createdAt: createdAt ?? null,
     lastLogin: lastLogin ?? null,
     loginCount: loginCount ?? null,
   };
   const user = line.identities == null ? record : withIdentities(record, line.identities);
+  requireEmailOf(user, 'email_verified');
   requireFewAccounts(user);
   return user;
+}
+
+/** BAD_USER_INPUT for what is said of an email that is not there. */
+function requireEmailOf(
+  { identityEmail, emailVerified }: Pick<UserRecord, 'identityEmail' | 'emailVerified'>,
+  name: string,
+) {
+  if (emailVerified !== null && identityEmail === null) throw badInput(name, emailVerified, 'none without an email');
 }
 
 /** Whose primary identity is a wallet has that one: another wallet of the line is an external account. BAD_USER_INPUT. */
@@ -313,26 +268,33 @@ function withIdentities(user: UserRecord, entries: readonly IdentityEntry[]): Us
   const accounts = new Map(user.accounts.map((account) => [account.addressKey, account]));
   for (const entry of entries) {
     const { auth_method: authMethod, auth_value: authValue, email, email_verified: emailVerified } = entry;
-    const profile = parseProfile({ authMethod, authValue, email, emailVerified }, ofIdentity);
+    const profile = parseProfile({ authMethod, authValue, email, emailVerified }, ofIdentity, true);
+    const loginEmail = email === null && authMethod !== 'email' ? null : profile.identityEmail;
+    requireEmailOf({ identityEmail: loginEmail, emailVerified: profile.emailVerified }, ofIdentity('email_verified'));
+    if (authMethod === 'email' && (profile.saidEmail ?? loginEmail) !== loginEmail)
+      throw badInput(ofIdentity('email'), email, `the email in ${ofIdentity('auth_value')}, or none`);
     const text = identityText(profile);
     if (linked.has(text)) throw wrong('one is there twice');
     if (entry.primary && text !== own) throw wrong('the primary one is not the auth_method and auth_value of the line');
-    if (text === own && (profile.saidEmail ?? user.saidEmail) !== user.saidEmail)
-      throw wrong('the email of the primary one is not that of the line');
     if (text === own && (profile.emailVerified ?? user.emailVerified) !== user.emailVerified)
       throw wrong('email_verified of the primary one is not that of the line');
-    if (text === own) primary = entry;
-    linked.set(text, { ...profile, createdAt: entry.created_at ?? null, lastLogin: entry.last_login ?? null });
+    if (text === own) primary = { ...entry, email: entry.email === undefined ? undefined : loginEmail };
+    const [createdAt, lastLogin] = [entry.created_at ?? null, entry.last_login ?? null];
+    linked.set(text, { ...profile, loginEmail, createdAt, lastLogin });
     for (const { addressKey, ...account } of profile.accounts)
       accounts.set(addressKey, { addressKey, ...account, ...accounts.get(addressKey), walletType: 'external' });
   }
   linked.delete(own);
   if (linked.size >= MAX_IDENTITIES) throw tooManyIdentities(linked.size + 1);
+  // An identity may have another email than what was said of the person.
+  const { email: ownEmail } = primary ?? {};
   const hasOtherLogin = primary?.last_login === null && user.lastLogin !== null;
   return {
     ...user,
     accounts: [...accounts.values()],
     linked: [...linked.values()],
+    ...(ownEmail !== undefined && { identityEmail: ownEmail }),
+    ...(ownEmail !== undefined && user.authMethod !== 'email' && { givenEmail: ownEmail ?? '' }),
     identityAt: primary?.created_at ?? null,
     // Null is of a user who logs in by the others only. Where nothing is said, it is the last login of the user.
     identityLogin: hasOtherLogin ? '-infinity' : (primary?.last_login ?? null),
@@ -349,35 +311,6 @@ function inputOf(line: UserLine): LineInput {
   const input: Record<string, unknown> = {};
   for (const [key, name] of INPUT_NAMES) input[name] = line[key as keyof UserLine];
   return input as LineInput;
-}
-
-/** Bytes that can be read from their start any number of times. */
-export interface Stored extends AsyncIterable<Buffer> {
-  readonly bytes: number;
-}
-
-export function isStored(input: AsyncIterable<Buffer>): input is Stored {
-  return 'bytes' in input;
-}
-
-/** The bytes of an input, and which part of them has been read since they were begun last, 0 to 1; undefined where their number is unknown. */
-export function countBytes(input: AsyncIterable<Buffer> | Stored) {
-  let bytes = 0;
-  async function* chunks() {
-    bytes = 0;
-    for await (const chunk of input) {
-      bytes += chunk.length;
-      yield chunk;
-    }
-  }
-  return { chunks, fraction: () => (isStored(input) ? bytes / input.bytes : undefined) };
-}
-
-export interface SpoolFile extends Stored {
-  /** Appends a chunk. To be awaited before the next one. PAYLOAD_TOO_LARGE if the file would have more than its bound. */
-  write(chunk: string | Uint8Array): Promise<void>;
-  /** The bytes from a position on. */
-  read(position: number): AsyncGenerator<Buffer, void>;
 }
 
 export const EXPORT_FORMATS = ['ndjson', 'csv'] as const;

@@ -23,12 +23,12 @@ export interface UserColumn {
   readonly isIdentity?: true;
   /** An address, which is the same in another spelling. */
   readonly isAddress?: true;
-  /** It says something of the login email, and is forgotten with it. */
+  /** It says something of the email of the primary identity, and is forgotten with it. */
   readonly isOfEmail?: true;
   /** Few logins give it: the statement of plain ones does without. */
   readonly isRare?: true;
-  /** The column of a record that replaces the value of a user who exists, where another value is for new users only. */
-  readonly saidIn?: string;
+  /** The column of a record that replaces the value of a user who exists, empty for none, where another value is for new users only. */
+  readonly givenIn?: string;
   readonly isNullable?: true;
   /** Its key in a line of the import format. Absent where it follows from the others. */
   readonly line?: string;
@@ -58,7 +58,10 @@ export const USER_COLUMNS = {
   authValue: { name: 'auth_value', type: 'text', isShown: true, from: 'login', line: 'auth_value', isIdentity: true },
   authValueKey: { name: 'auth_value_key', type: 'text', from: 'login', isIdentity: true },
   loginMethod: { name: 'login_method', type: 'login_method', isShown: true },
-  loginEmail: { name: 'login_email', type: 'text', isNullable: true, isShown: true, from: 'login', line: 'email', saidIn: 'said_email' },
+  loginEmail: { name: 'login_email', type: 'text', isNullable: true, isShown: true },
+  saidEmail: { name: 'said_email', type: 'text', isNullable: true, from: 'login', line: 'email' },
+  identityEmail: { name: 'identity_email', type: 'text', isNullable: true, from: 'login', givenIn: 'given_email' },
+  linkedEmail: { name: 'linked_email', type: 'text', isNullable: true },
   wallet: { name: 'wallet', type: 'text', isNullable: true, isShown: true, from: 'login', line: 'wallet', isAddress: true, isRare: true },
   createdAt: { name: 'created_at', type: 'timestamptz', isShown: true, from: 'import', line: 'created_at', ifAbsent: "date_trunc('milliseconds', now())", kept: 'least' },
   lastLogin: { name: 'last_login', type: 'timestamptz', isNullable: true, isShown: true, from: 'import', line: 'last_login', kept: 'greatest' },
@@ -70,6 +73,7 @@ export const USER_COLUMNS = {
   identityAt: { name: 'identity_at', type: 'timestamptz', isNullable: true, from: 'identities', kept: 'least', otherwise: 'created_at' },
   identityLogin: { name: 'identity_login', type: 'timestamptz', isNullable: true, from: 'identities', kept: 'greatest', otherwise: 'last_login' },
   mergedInto: { name: 'merged_into', type: 'bigint', isNullable: true },
+  importId: { name: 'import_id', type: 'bigint', isNullable: true },
 } as const satisfies UserColumns;
 
 type Table = typeof USER_COLUMNS;
@@ -186,9 +190,12 @@ export interface ExportedIdentity {
   primary: boolean;
 }
 
-/** A user in the form of the import format, with the id. */
+/** A user in the form of the import format, with the id. The email is what was said: null where nothing was, empty for none. */
 export type ExportedUser = LineOf<AsRead<UserModel>> & {
   id: number;
+  /** The email that is shown. */
+  login_email: string | null;
+  primary: ExportedIdentity;
   /** The primary one first, then the oldest; null where there is no other. */
   identities: ExportedIdentity[] | null;
   /** Oldest first. */

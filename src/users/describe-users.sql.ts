@@ -87,7 +87,7 @@ export async function findRemovedIds(
     WHERE u.project_id = ${projectId}::int AND u.deleted_at IS NOT NULL AND (
       (u.auth_method = ${identity?.authMethod ?? null}::text AND u.auth_value_key = ${identity?.authValueKey ?? null}::text)
       OR u.auth_value_key = ${value ?? null}::text
-      OR u.login_email = ${email ?? null}::text
+      OR u.login_email = ${email ?? null}::text OR u.identity_email = ${email ?? null}::text
       OR u.external_id = ${externalId ?? null}::text
       OR u.id IN (
         SELECT i.user_id FROM identities i

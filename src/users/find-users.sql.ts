@@ -103,11 +103,20 @@ export const findUsersById = findByKey<UserKey>(
 /** Users are searched by a folded login email, or by the key of an address among their accounts. */
 export type SearchedBy = 'email' | 'address';
 
-/** At most `limit` current users `u` with an email of `k`, and as many rows for identities that are linked: of nulls where the user is among the first. */
+/** Of users `u`: those whose primary identity has another email than the user, as its index has it. */
+const HAS_OTHER_EMAIL = Prisma.sql`u.deleted_at IS NULL AND u.identity_email IS DISTINCT FROM u.login_email`;
+
+/** At most `limit` current users `u` with an email of `k`, as many whose primary identity has it, and as many rows for linked ones: of nulls where the user is among the first. */
 const withEmail = (columns: Prisma.Sql, limit: number) => Prisma.sql`
     (
       SELECT ${columns} FROM users u
       WHERE u.project_id = k.project_id AND u.login_email = k.value AND u.deleted_at IS NULL
+      LIMIT ${limit}::bigint
+    )
+    UNION ALL
+    (
+      SELECT ${columns} FROM users u
+      WHERE u.project_id = k.project_id AND u.identity_email = k.value AND ${HAS_OTHER_EMAIL}
       LIMIT ${limit}::bigint
     )
     UNION ALL
@@ -291,6 +300,8 @@ export const findUsersByPrefix: KeyedRead<PrefixKey, PrefixRow> = keyedStatement
         (${beginningWith(PLACES[0] as Place, 'external_id', EXACT)})
         UNION ALL
         ${inBoth((place) => beginningWith(place, 'login_email', FOLDED))}
+        UNION ALL
+        (${beginningWith({ ...(PLACES[0] as Place), isCurrent: HAS_OTHER_EMAIL }, 'identity_email', FOLDED)})
         UNION ALL
         ${inBoth(
           (place) => Prisma.sql`

@@ -8,7 +8,7 @@ import { isToBeLinked, OR_BECOMES_EXTERNAL } from './user-columns.sql.js';
 
 /** The primary identity of user `u`, in the columns of `identities`. */
 export const PRIMARY = Prisma.sql`
-  u.project_id, u.id AS user_id, u.auth_method, u.auth_value, u.auth_value_key, u.login_email, u.email_verified,
+  u.project_id, u.id AS user_id, u.auth_method, u.auth_value, u.auth_value_key, u.identity_email AS login_email, u.email_verified,
   coalesce(u.identity_at, u.created_at) AS created_at, nullif(coalesce(u.identity_login, u.last_login), '-infinity') AS last_login`;
 export const COLUMNS = Prisma.raw(
   'project_id, user_id, auth_method, auth_value, auth_value_key, login_email, email_verified, created_at, last_login',
@@ -82,9 +82,10 @@ export async function setEmail(
   userId: bigint,
   { id, loginEmail, emailVerified }: Pick<IdentityRow, 'id' | 'loginEmail' | 'emailVerified'>,
 ): Promise<void> {
-  const row = id === null ? Prisma.sql`users` : Prisma.sql`identities`;
+  const [row, column] =
+    id === null ? [Prisma.sql`users`, Prisma.sql`identity_email`] : [Prisma.sql`identities`, Prisma.sql`login_email`];
   await tx.query(Prisma.sql`
-    UPDATE ${row} SET login_email = ${loginEmail}, email_verified = ${emailVerified}::boolean
+    UPDATE ${row} SET ${column} = ${loginEmail}, email_verified = ${emailVerified}::boolean
     WHERE project_id = ${projectId}::int AND id = ${id ?? userId}::bigint`);
 }
 
@@ -94,7 +95,7 @@ export async function setPrimary(tx: Queryable, projectId: number, userId: bigin
   const { createdAt = null, lastLogin = null } = identity;
   await tx.query(Prisma.sql`
     UPDATE users SET auth_method = ${authMethod}, auth_value = ${authValue}, auth_value_key = ${authValueKey},
-      login_email = ${loginEmail}, email_verified = ${emailVerified}::boolean,
+      identity_email = ${loginEmail}, email_verified = ${emailVerified}::boolean,
       identity_at = coalesce(${createdAt}::timestamptz, ${THIS_INSTANT}),
       identity_login = coalesce(${lastLogin}::timestamptz, '-infinity'),
       wallet = CASE WHEN ${authMethod} = 'wallet' THEN ${authValue} ELSE wallet END
@@ -146,6 +147,11 @@ export async function mergeUsers(
 ): Promise<void> {
   const ofFrom = Prisma.sql`project_id = ${projectId}::int AND user_id = ${from}::bigint`;
   const ofInto = Prisma.sql`project_id = ${projectId}::int AND user_id = ${into}::bigint`;
+  // Before the identities come, which may have emails.
+  await tx.query(Prisma.sql`
+    UPDATE users u SET said_email = o.said_email FROM users o
+    WHERE u.project_id = ${projectId}::int AND u.id = ${into}::bigint AND o.project_id = u.project_id AND o.id = ${from}::bigint
+      AND u.login_email IS NULL AND u.said_email IS NULL AND o.said_email IS NOT NULL`);
   await tx.query(Prisma.sql`
     UPDATE accounts has SET wallet_type = 'external'
     WHERE has.${ofInto} AND has.wallet_type = 'custodial' AND EXISTS (

@@ -284,12 +284,18 @@ async function replacePrimary(
 }
 
 /** An identity after what a profile says of the email: the same object where that is nothing new. */
-function withEmail(known: sql.IdentityRow, { saidEmail, emailVerified }: Profile): sql.IdentityRow {
-  const isSame = saidEmail === known.loginEmail && (emailVerified ?? known.emailVerified) === known.emailVerified;
-  return saidEmail === null || isSame ? known : { ...known, loginEmail: saidEmail, emailVerified };
+function withEmail(known: sql.IdentityRow, { saidEmail, emailVerified: verified }: Profile): sql.IdentityRow {
+  const loginEmail = saidEmail ?? known.loginEmail;
+  const isSame = loginEmail === known.loginEmail;
+  const emailVerified = isSame ? (verified ?? known.emailVerified) : verified;
+  return isSame && emailVerified === known.emailVerified ? known : { ...known, loginEmail, emailVerified };
 }
 
 /** A profile as an identity to link. */
-const asIdentity = ({ authMethod, authValue, authValueKey, loginEmail, emailVerified }: Profile): sql.NewIdentity => ({
-  ...{ authMethod, authValue, authValueKey, loginEmail, emailVerified },
+const asIdentity = ({ authMethod, authValue, authValueKey, identityEmail, emailVerified }: Profile) => ({
+  authMethod,
+  authValue,
+  authValueKey,
+  loginEmail: identityEmail,
+  emailVerified,
 });

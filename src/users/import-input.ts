@@ -1,7 +1,8 @@
 import { setImmediate as nextTick } from 'node:timers/promises';
 import { identityText, MAX_IDENTITIES } from '../domain/identities.js';
-import { countBytes, type LineRecord, parseLine, type SourceLine, type SpoolFile } from '../domain/import-format.js';
+import { type LineRecord, parseLine, type SourceLine } from '../domain/import-format.js';
 import { lookAt, splitLines } from '../domain/lines.js';
+import { countBytes, type SpoolFile } from '../domain/stored.js';
 import { fromUnknown } from '../errors.js';
 import { createFirstLines, type FirstLines } from './first-lines.js';
 import { type ParsedLine, type PreparedBatch, prepareBatch } from './import-lines.js';

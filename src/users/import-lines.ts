@@ -265,12 +265,29 @@ async function asUsers(db: Queryable, projectId: number, users: PreparedUsers): 
 }
 
 function ofUser(record: UserRecord, primary: Omit<Holder, 'place'>): UserRecord {
-  const { authMethod, authValue, authValueKey, loginEmail, emailVerified, identityAt = null, identityLogin } = record;
+  const {
+    authMethod,
+    authValue,
+    authValueKey,
+    identityEmail,
+    emailVerified,
+    identityAt = null,
+    identityLogin,
+  } = record;
   const lastLogin = identityLogin instanceof Date ? identityLogin : null;
+  const loginEmail = identityEmail;
   const own = { authMethod, authValue, authValueKey, loginEmail, emailVerified, createdAt: identityAt, lastLogin };
   const linked = [own, ...(record.linked ?? [])].filter((one) => identityText(one) !== identityText(primary));
   // Nothing is said of the primary identity.
-  return { ...record, ...primary, saidEmail: null, emailVerified: null, identityAt: null, identityLogin: null, linked };
+  return {
+    ...record,
+    ...primary,
+    givenEmail: null,
+    emailVerified: null,
+    identityAt: null,
+    identityLogin: null,
+    linked,
+  };
 }
 
 /** Adds or updates the users of lines, but none who has all that the line gives. Returns lines of which one may have another user's external id. */

@@ -28,15 +28,15 @@ interface LinkState {
 export interface Holder extends Identity {
   /** The place of the record, from 1. */
   readonly place: number;
-  readonly loginEmail: string | null;
+  readonly identityEmail: string | null;
 }
 
 /** The users who have the external ids of records, where each has another primary identity. */
 export function findHolders(db: Queryable, projectId: number, records: readonly UserRecord[]): Promise<Holder[]> {
-  const columns = 'u.auth_method, u.auth_value, u.auth_value_key, u.login_email';
+  const columns = 'u.auth_method, u.auth_value, u.auth_value_key, u.identity_email';
   return db.query<Holder>(Prisma.sql`
     SELECT r.place::int, holder.auth_method AS "authMethod", holder.auth_value AS "authValue",
-      holder.auth_value_key AS "authValueKey", holder.login_email AS "loginEmail"
+      holder.auth_value_key AS "authValueKey", holder.identity_email AS "identityEmail"
     ${withHolders(projectId, records, columns)}`);
 }
 

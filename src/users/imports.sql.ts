@@ -6,6 +6,11 @@ import { linkedTo, withIdentity } from './transfers.sql.js';
 
 /* The users whom an import has created, in parts of a batch each: to undo it. */
 
+/** Tells the database which import the transaction is of: its users are marked with it, until something else touches them. */
+export async function beginImport(tx: Queryable, importId: AuditEntry['id']): Promise<void> {
+  await tx.query(Prisma.sql`SELECT set_config('userdir.import', ${String(importId)}::text, true)`);
+}
+
 /** Keeps the users that a batch of an import has created. `importId` is the id of its entry in the audit trail. */
 export async function keepCreated(
   db: Queryable,
@@ -32,14 +37,11 @@ export async function hasImport(db: Queryable, projectId: number, importId: Audi
 /** What a part of an undo has done. */
 export interface UndonePart {
   readonly removed: number;
-  /** Users who were created by the import, and have logged in, were merged or are removed since. */
+  /** Users who were created by the import, and touched by anything else since. */
   readonly kept: number;
 }
 
-/**
- * Removes the users of one part of an import who have not logged in since, nor got another identity, with an audit entry for each, and forgets
- * the part. Null where no part is left.
- */
+/** Removes the users of one part of an import whom nothing else has touched, with an audit entry for each, and forgets the part. Null where no part is left. */
 export async function undoPart(
   db: Queryable,
   { projectId, actor, requestId }: Actor,
@@ -54,15 +56,11 @@ export async function undoPart(
         ORDER BY first_user_id LIMIT 1
         FOR UPDATE
       )
-      RETURNING user_ids, imported_at
+      RETURNING user_ids
     ), removed AS (
       UPDATE users u SET deleted_at = ${THIS_INSTANT}
       WHERE project_id = ${projectId}::int AND id = ANY ((SELECT user_ids FROM part)::bigint[]) AND (deleted_at IS NULL)::int = 1
-        AND (last_login IS NULL OR last_login < (SELECT imported_at FROM part))
-        AND NOT EXISTS (
-          SELECT FROM identities i
-          WHERE i.project_id = u.project_id AND i.user_id = u.id AND i.created_at > (SELECT imported_at FROM part)
-        )
+        AND import_id = ${importId}::bigint
       RETURNING id
     ), audited AS (
       INSERT INTO audit_log (project_id, actor, request_id, action, user_id, details)

@@ -1,5 +1,5 @@
 import type { ArrayItem } from '../db/prepared-statement.js';
-import { arrayOfKeys, type KeyColumns, keyedWrite, Prisma, type Queryable, THIS_INSTANT } from '../db/statements.js';
+import { type KeyColumns, keyedWrite, Prisma, type Queryable, THIS_INSTANT } from '../db/statements.js';
 import { identityText, type LinkedAccount, MAX_ACCOUNTS, type Profile } from '../domain/identities.js';
 import type { LoginFields, User } from '../domain/users.js';
 import {
@@ -110,14 +110,6 @@ const IN_ORDER = Prisma.sql`ORDER BY project_id, auth_method, auth_value_key`;
 
 const IS_USER_OF_KEY = Prisma.sql`u.project_id = k.project_id AND u.auth_method = k.auth_method AND u.auth_value_key = k.auth_value_key`;
 
-/** The logins that say nothing of the email of a user whose identity is an email, which is the login email of the first login only. */
-const unsaid = arrayOfKeys((logins: readonly Login[]) =>
-  logins.filter(({ profile }) => profile.saidEmail === null && profile.loginEmail !== null).map(textOf),
-);
-const SAYS_NO_EMAIL = Prisma.sql`
-          excluded.login_email IS DISTINCT FROM existing.login_email
-          AND concat_ws(' ', excluded.project_id, excluded.auth_method, excluded.auth_value_key) = ANY (${unsaid}::text[])`;
-
 /**
  * A user who exists keeps the id, so no repeated login takes a number: ids would tell one project how often the users of others log in.
  * Where that user is removed at this moment, it undoes the statement (`isUserRemoved`), which is to be run again. Null for a linked identity:
@@ -135,7 +127,7 @@ const writeUsers = (keys: Prisma.Sql, columns: typeof LOGIN_COLUMNS) => Prisma.s
       INSERT INTO users AS existing (id, project_id, ${namesOf(columns)}, last_login, login_count)
       SELECT * FROM (SELECT ${ID} AS id, project_id, ${namesOf(columns)}, ${THIS_INSTANT}, 1 FROM ${keys}) AS login WHERE id IS NOT NULL
       ON CONFLICT (project_id, auth_method, auth_value_key) WHERE deleted_at IS NULL DO UPDATE SET
-        ${loginUpdates(columns, SAYS_NO_EMAIL)}, identity_login = NULL, ${COUNTED}`;
+        ${loginUpdates(columns)}, identity_login = NULL, ${COUNTED}`;
 
 const writtenUsers = (columns: typeof LOGIN_COLUMNS) => Prisma.sql`
     u AS (
@@ -210,7 +202,6 @@ const linkedStatement = keyedWrite<Login, LoginRow>(
   {
     project_id: ['int', ({ projectId }) => projectId],
     ...profileColumns(LOGIN_COLUMNS),
-    said_email: ['text', ({ profile }) => profile.saidEmail],
     ...ACCOUNT_COLUMNS,
     ...KEY_COLUMNS,
   },
@@ -224,7 +215,7 @@ const linkedStatement = keyedWrite<Login, LoginRow>(
         LEFT JOIN LATERAL (${LINKED_IDENTITY}) AS linked ON true
       ) AS k
     ), u AS (
-      UPDATE users AS existing SET ${loginUpdates(LINKED_COLUMNS, Prisma.sql`false`)}, identity_login = ${PRIMARY_LOGIN}, ${COUNTED}
+      UPDATE users AS existing SET ${loginUpdates(LINKED_COLUMNS)}, identity_login = ${PRIMARY_LOGIN}, ${COUNTED}
       FROM (SELECT k.*, ${THIS_INSTANT} AS last_login FROM k WHERE refusal IS NULL AND earlier IS NULL AND turn = 1) AS excluded
       WHERE existing.project_id = excluded.project_id AND existing.id = excluded.user_id AND (existing.deleted_at IS NULL)::int = 1
       RETURNING existing.*, false AS created

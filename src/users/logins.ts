@@ -60,10 +60,9 @@ const LINK_IT =
 /** True if a statement was undone, and undone again, because the user or the identity was changed at this moment. */
 const isCrossedTwice = (error: unknown) => isUserRemoved(error) || isLinked(error) || isConflict(error);
 
-/** The request as it was before a field was there, and before what was said counted, so that a retry across an upgrade is known. */
+/** The request as it was before a field was there, so that a retry across an upgrade is known. */
 const askedOf = (profile: Profile, linkByExternalId: boolean) => ({
   ...profile,
-  saidEmail: undefined,
   externalId: profile.externalId ?? undefined,
   emailVerified: profile.emailVerified ?? undefined,
   metadata: profile.metadata ?? undefined,

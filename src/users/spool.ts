@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdir, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { toSpoolFull } from '../db/failures.js';
-import type { SpoolFile } from '../domain/import-format.js';
+import type { SpoolFile } from '../domain/stored.js';
 import { AppError } from '../errors.js';
 
 /*

@@ -96,8 +96,9 @@ function throwIdentityError(error: unknown): never {
 }
 
 /** NOT_FOUND for a project that was deleted while its import waited or was sent. */
-function throwProjectError(error: unknown): never {
-  if ((error as { constraint?: unknown }).constraint !== 'users_project_id_fkey') throw error;
+export function throwProjectError(error: unknown): never {
+  const { constraint } = error as { constraint?: unknown };
+  if (constraint !== 'users_project_id_fkey' && constraint !== 'audit_log_project_id_fkey') throw error;
   throw projectDeleted();
 }
 
@@ -311,6 +312,10 @@ export async function findOverfull(
     ORDER BY r.record_index`);
 }
 
+const exportedIdentity = Prisma.sql`
+  jsonb_build_object('auth_method', i.auth_method, 'auth_value', i.auth_value, 'email', i.login_email,
+    'email_verified', i.email_verified, 'created_at', i.created_at, 'last_login', i.last_login, 'primary', i.id IS NULL)`;
+
 /** Matching users among the next `limit` after an id, in the order of ids, so that an import of them keeps the order of the list. */
 export interface ExportedBatch {
   /** The last user that was looked at; null where there is none after the id. */
@@ -331,16 +336,16 @@ export async function exportUsers(
     WITH next AS MATERIALIZED (
       SELECT * FROM users WHERE project_id = ${projectId}::int AND id > ${afterId}::bigint ORDER BY id LIMIT ${limit}::bigint
     )
-    SELECT last.id AS "lastId", u.id, ${EXPORTED_COLUMNS},
+    SELECT last.id AS "lastId", u.id, ${EXPORTED_COLUMNS}, u.login_email, (
+             SELECT ${exportedIdentity} FROM (SELECT NULL::bigint AS id, ${PRIMARY}) AS i
+           ) AS primary,
            coalesce((
              SELECT jsonb_agg(jsonb_build_object('network', a.network, 'public_key', a.public_key, 'wallet_type', a.wallet_type) ORDER BY a.id)
              FROM accounts a
              WHERE a.project_id = u.project_id AND a.user_id = u.id
            ), '[]') AS accounts,
            CASE WHEN EXISTS (SELECT FROM identities i WHERE i.project_id = u.project_id AND i.user_id = u.id) THEN (
-             SELECT jsonb_agg(jsonb_build_object('auth_method', i.auth_method, 'auth_value', i.auth_value, 'email', i.login_email,
-               'email_verified', i.email_verified, 'created_at', i.created_at, 'last_login', i.last_login, 'primary', i.id IS NULL)
-               ORDER BY i.id IS NOT NULL, i.created_at, i.id)
+             SELECT jsonb_agg(${exportedIdentity} ORDER BY i.id IS NOT NULL, i.created_at, i.id)
              FROM (
                SELECT NULL::bigint AS id, ${PRIMARY}
                UNION ALL

@@ -5,22 +5,13 @@ import { isBusy } from '../db/failures.js';
 import { createTurns } from '../db/one-at-a-time.js';
 import type { Queryable } from '../db/statements.js';
 import type { Ban } from '../domain/bans.js';
+import { CSV_HEAD, formatBan, formatCsvUser, formatLine } from '../domain/export-format.js';
 import { type UserFilter, userFilter } from '../domain/filters.js';
 import { parseStoredIdentity, snakeCase, type UserRecord } from '../domain/identities.js';
-import {
-  CSV_HEAD,
-  type ExportTarget,
-  formatBan,
-  formatCsvUser,
-  formatLine,
-  isStored,
-  type OnConflict,
-  type SpoolFile,
-  type Stored,
-  type UserFormat,
-} from '../domain/import-format.js';
+import type { ExportTarget, OnConflict, UserFormat } from '../domain/import-format.js';
 import { readAhead } from '../domain/lines.js';
 import type { AuditEntry, ProjectScope } from '../domain/projects.js';
+import { isStored, type SpoolFile, type Stored } from '../domain/stored.js';
 import type { BanState, ExportedUser } from '../domain/users.js';
 import { AppError, unavailable } from '../errors.js';
 import { findSnapshotCursor } from '../feed/changes.js';
@@ -39,14 +30,14 @@ import {
 } from './import-input.js';
 import { checkBatch, type PreparedBatch, writeBatch } from './import-lines.js';
 import { finishReport, type ImportReport, NO_BANS, newReport, type Tell, tellAtEnd } from './import-report.js';
-import { hasImport, keepCreated, undoPart } from './imports.sql.js';
+import { beginImport, hasImport, keepCreated, undoPart } from './imports.sql.js';
 import type { Leave } from './moving/leave.js';
 import type { GivenMove, Move, MoveSummary } from './moving/move.js';
 import type { System } from './moving/person.js';
 import type { Spool } from './spool.js';
 import { createPart } from './synthetic-users.js';
 import type { Totals } from './totals.js';
-import { addUsers, exportUsers, toImportRows, tryToImportAlone } from './transfers.sql.js';
+import { addUsers, exportUsers, throwProjectError, toImportRows, tryToImportAlone } from './transfers.sql.js';
 
 export interface ImportOptions extends Waiting, ReadOptions {
   readonly onConflict: OnConflict;
@@ -148,9 +139,12 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
         parts: Iterable<PreparedBatch> | AsyncIterable<PreparedBatch>,
         told: Tell | null,
       ) {
+        let begun: AuditEntry['id'] | null = null;
         for await (const part of parts) {
-          const created = await writeBatch(tx, actor.projectId, part, report, onConflict, told);
           if (entry === null) await record(tx);
+          if (entry !== begun) await beginImport(tx, entry ?? 0);
+          begun = entry;
+          const created = await writeBatch(tx, actor.projectId, part, report, onConflict, told);
           await keepCreated(tx, actor.projectId, entry ?? 0, created);
         }
         await record(tx);
@@ -160,7 +154,7 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
         const { imported, skipped, failed, bans, bans_kept, bans_ended } = report;
         const others = Object.entries({ failed, bans, bans_kept, bans_ended }).filter(([, count]) => count);
         const details = { imported, skipped, ...Object.fromEntries(others), ...(move && { from: move.system }) };
-        entry = await recordProgress(tx, actor, 'import', entry, details);
+        entry = await recordProgress(tx, actor, 'import', entry, details).catch(throwProjectError);
       }
       /** Imports all of `stored` or nothing, once `checked`, which has the same bytes, has been read without a fault. */
       async function importAll(stored: Stored, checked: AsyncIterable<Buffer>) {
@@ -193,7 +187,7 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
       return { ...finishReport(report), import_id: null, ...options.move?.summary() };
     },
 
-    /** Removes the users whom an import has created and who have not logged in since, a part at a time. NOT_FOUND. */
+    /** Removes the users whom an import has created and nothing else has touched since, a part at a time. NOT_FOUND. */
     async undoImport(scope: ProjectScope, importId: AuditEntry['id'], requestId: string | null = null) {
       const actor = scope.actorFor('operate', requestId);
       const part = await undoPart(db, actor, importId);

@@ -17,9 +17,9 @@ const sqlList = (parts: readonly string[]) => Prisma.raw(parts.join(', '));
 /** The columns that a login gives, and those that a plain one gives. */
 export const LOGIN_COLUMNS = selectColumns(({ from }) => from === 'login');
 export const PLAIN_COLUMNS = LOGIN_COLUMNS.filter(({ isRare }) => !isRare);
-/** The columns that a login by a linked identity gives: the email is of the identity. */
+/** The columns that a login by a linked identity gives: what is said of the primary one is not among them. */
 export const LINKED_COLUMNS = LOGIN_COLUMNS.filter(
-  ({ saidIn, isOfEmail, isIdentity }) => !saidIn && !isOfEmail && !isIdentity,
+  ({ givenIn, isOfEmail, isIdentity }) => !givenIn && !isOfEmail && !isIdentity,
 );
 const WRITTEN_COLUMNS = selectColumns(({ from }) => from !== undefined);
 
@@ -43,24 +43,25 @@ export const EXPORTED_COLUMNS = sqlList(
 
 export const namesOf = (columns: readonly UserColumn[]) => sqlList(columns.map(({ name }) => name));
 
-/** A login only adds to a user who exists. `saysNothing` is true where it says nothing of a column with `saidIn`. */
-export const loginUpdates = (columns: readonly UserColumn[], saysNothing: Prisma.Sql) =>
-  Prisma.join(
+/** The email that a login says, which is of the identity, too. */
+const SAID = 'excluded.said_email';
+
+/** A login only adds to a user who exists. */
+export const loginUpdates = (columns: readonly UserColumn[]) =>
+  sqlList(
     LOGIN_COLUMNS.filter(
       (column) => column.isNullable && (columns.includes(column) || (column.isOfEmail && columns === PLAIN_COLUMNS)),
     ).map((column) => {
-      const update = Prisma.raw(column.isSetOnce ? setOnce(column) : replace(column, `excluded.${column.name}`));
-      if (column.saidIn === undefined) return update;
-      const [name, value] = [Prisma.raw(column.name), Prisma.raw(valueAfter(column, `excluded.${column.name}`))];
-      return Prisma.sql`${name} = CASE WHEN ${saysNothing} THEN existing.${name} ELSE ${value} END`;
+      if (column.isSetOnce) return setOnce(column);
+      return replace(column, column.givenIn === undefined ? `excluded.${column.name}` : SAID);
     }),
   );
 
 /** The columns that an import writes. */
 export const IMPORTED_COLUMN_NAMES = sqlList(WRITTEN_COLUMNS.map(({ name }) => name));
 
-/** The columns of records: these, and what a record says of the email. */
-export const RECORD_COLUMN_NAMES = Prisma.sql`${IMPORTED_COLUMN_NAMES}, said_email`;
+/** The columns of records: these, and the email that a record gives the primary identity of a user who exists. */
+export const RECORD_COLUMN_NAMES = Prisma.sql`${IMPORTED_COLUMN_NAMES}, given_email`;
 
 /** Columns of records, an array for each. */
 export function recordArrays(records: readonly UserRecord[]): Prisma.Sql {
@@ -68,7 +69,7 @@ export function recordArrays(records: readonly UserRecord[]): Prisma.Sql {
     const values = records.map((record) => record[field as keyof typeof record] as ArrayItem);
     return Prisma.sql`${arrayText(values)}::${Prisma.raw(type)}[]`;
   });
-  return Prisma.join([...arrays, Prisma.sql`${arrayText(records.map(({ saidEmail }) => saidEmail))}::text[]`]);
+  return Prisma.join([...arrays, Prisma.sql`${arrayText(records.map(({ givenEmail = null }) => givenEmail))}::text[]`]);
 }
 
 /** The values of a new user from a row of IMPORTED_COLUMN_NAMES. */
@@ -83,15 +84,11 @@ export type ImportChange = 'update' | 'replace';
 export const importUpdates = (how: ImportChange) =>
   sqlList(
     WRITTEN_COLUMNS.filter(({ isIdentity }) => !isIdentity).map((column) => {
-      const { name, ifAbsent, saidIn } = column;
+      const { name, ifAbsent, givenIn } = column;
       // In `excluded` the value of a new user stands where the line gave nothing.
-      const isGiven = ifAbsent === undefined && saidIn === undefined;
-      return replace(
-        column,
-        isGiven ? `excluded.${name}` : givenBy('excluded', saidIn ?? name),
-        how,
-        'excluded.login_email',
-      );
+      const isGiven = ifAbsent === undefined && givenIn === undefined;
+      const value = isGiven ? `excluded.${name}` : givenBy('excluded', givenIn ?? name);
+      return replace(column, value, how, column.isOfEmail && givenBy('excluded', 'given_email'));
     }),
   );
 
@@ -105,7 +102,7 @@ function givenBy(table: string, column: string): string {
 export function changesFields(record: string, how: ImportChange): Prisma.Sql {
   const columns = WRITTEN_COLUMNS.filter(({ isIdentity }) => !isIdentity);
   const after = columns.map((column) =>
-    orOtherwise(column, valueAfter(column, `${record}.${column.saidIn ?? column.name}`, how, `${record}.login_email`)),
+    orOtherwise(column, valueAfter(column, `${record}.${column.givenIn ?? column.name}`, how, `${record}.given_email`)),
   );
   const before = columns.map((column) => orOtherwise(column, `existing.${column.name}`));
   return Prisma.raw(`ROW(${after.join(', ')}) IS DISTINCT FROM ROW(${before.join(', ')})`);
@@ -125,20 +122,16 @@ const orOtherwise = ({ otherwise }: UserColumn, value: string) =>
   otherwise === undefined ? value : `coalesce(${value}, existing.${otherwise})`;
 
 /** The value of a column of `existing` after `value`: where it is null, or compares equal, the value stays as it is. */
-function valueAfter(
-  column: UserColumn,
-  value: string,
-  how: ImportChange = 'replace',
-  email = 'excluded.login_email',
-): string {
-  const { name, isAddress, isOfEmail, kept, otherwise } = column;
+function valueAfter(column: UserColumn, value: string, how: ImportChange = 'replace', email = SAID): string {
+  const { name, isAddress, isOfEmail, givenIn, kept, otherwise } = column;
   const choose = how === 'update' && kept !== undefined ? kept : 'coalesce';
   if (otherwise !== undefined) {
     const chosen = `${choose}(${value}, ${orOtherwise(column, `existing.${name}`)})`;
     return `CASE WHEN ${value} IS NULL THEN existing.${name} ELSE ${chosen} END`;
   }
   const replaced = `${choose}(${value}, existing.${name})`;
-  if (isOfEmail) return `CASE WHEN ${email} <> existing.login_email THEN ${value} ELSE ${replaced} END`;
+  if (isOfEmail) return `CASE WHEN ${email} <> existing.identity_email THEN ${value} ELSE ${replaced} END`;
+  if (givenIn !== undefined) return `nullif(${replaced}, '')`;
   if (!isAddress) return replaced;
   // The wallet of who logs in by one is that one. No two addresses differ in nothing but the case of their letters.
   return `CASE WHEN existing.auth_method = 'wallet' OR lower(${value}) = lower(existing.${name}) THEN existing.${name} ELSE ${replaced} END`;

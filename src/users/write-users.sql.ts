@@ -93,17 +93,23 @@ const updateUsers = keyedWrite<Update, UpdateRow>(
     ), judged AS (
       SELECT k.*, (SELECT id FROM other) AS taken_by, CASE
         WHEN had.id IS NULL THEN 'no user'
-        WHEN k.sets_email AND had.auth_method = 'email' AND k.login_email IS NULL THEN 'email is identity'
+        WHEN had.changes_email AND had.auth_method = 'email' AND k.login_email IS NULL THEN 'email is identity'
         WHEN EXISTS (SELECT FROM other) THEN 'external id taken'
-        WHEN k.sets_email AND had.auth_method = 'email' AND EXISTS (${banOf('e', Prisma.sql`1`)}) THEN 'email banned'
+        WHEN had.sets_identity AND EXISTS (${banOf('e', Prisma.sql`1`)}) THEN 'email banned'
       END AS refusal,
-      k.sets_email AND had.auth_method = 'email' AND k.login_email <> had.auth_value_key AS sets_identity,
+      had.changes_email, had.sets_identity,
+      k.sets_email AND had.said_email IS DISTINCT FROM coalesce(k.login_email, '') AS says_email,
       concat_ws(' ',
-        CASE WHEN k.sets_email AND k.login_email IS DISTINCT FROM had.login_email THEN 'email' END,
+        CASE WHEN had.changes_email THEN 'email' END,
         CASE WHEN k.sets_external_id AND k.external_id IS DISTINCT FROM had.external_id THEN 'external_id' END,
         CASE WHEN k.sets_metadata AND k.metadata IS DISTINCT FROM had.metadata THEN 'metadata' END
       ) AS fields
-      FROM k LEFT JOIN had ON true
+      FROM k LEFT JOIN LATERAL (
+        SELECT had.*, k.sets_email AND k.login_email IS DISTINCT FROM had.login_email AS changes_email,
+          k.sets_email AND k.login_email IS DISTINCT FROM had.login_email AND had.auth_method = 'email'
+            AND k.login_email <> had.auth_value_key AS sets_identity
+        FROM had
+      ) AS had ON true
       CROSS JOIN LATERAL (SELECT k.project_id, 'email' AS auth_method, k.login_email AS auth_value_key) AS e
     ), updated AS (
       -- The address of a user who logs in by email is the identity, which changes with it.
@@ -112,18 +118,20 @@ const updateUsers = keyedWrite<Update, UpdateRow>(
         auth_value_key = CASE WHEN judged.sets_identity THEN judged.login_email ELSE u.auth_value_key END,
         identity_at = CASE WHEN judged.sets_identity THEN ${THIS_INSTANT} ELSE u.identity_at END,
         identity_login = CASE WHEN judged.sets_identity THEN '-infinity' ELSE u.identity_login END,
-        email_verified = CASE WHEN judged.sets_email AND judged.login_email IS DISTINCT FROM u.login_email THEN NULL ELSE u.email_verified END,
+        identity_email = CASE WHEN judged.changes_email AND (judged.sets_identity OR u.auth_method <> 'email') THEN judged.login_email ELSE u.identity_email END,
+        email_verified = CASE WHEN judged.changes_email AND (judged.sets_identity OR u.auth_method <> 'email')
+          AND judged.login_email IS DISTINCT FROM u.identity_email THEN NULL ELSE u.email_verified END,
         metadata = CASE WHEN judged.sets_metadata THEN judged.metadata ELSE u.metadata END,
-        login_email = CASE WHEN judged.sets_email THEN judged.login_email ELSE u.login_email END,
+        said_email = CASE WHEN judged.sets_email THEN coalesce(judged.login_email, '') ELSE u.said_email END,
         external_id = CASE WHEN judged.sets_external_id THEN judged.external_id ELSE u.external_id END
       FROM judged
       WHERE u.project_id = judged.project_id AND u.id = judged.id
-        AND judged.refusal IS NULL AND judged.earlier IS NULL AND judged.fields <> ''
+        AND judged.refusal IS NULL AND judged.earlier IS NULL AND (judged.fields <> '' OR judged.says_email)
       RETURNING u.*
     ), audited AS (
       INSERT INTO audit_log (project_id, actor, request_id, action, user_id, details)
       SELECT judged.project_id, actor, request_id, 'update', updated.id, jsonb_build_object('fields', string_to_array(judged.fields, ' '))
-      FROM judged JOIN updated USING (id)
+      FROM judged JOIN updated USING (id) WHERE judged.fields <> ''
     ), stored AS (
       ${storeAnswers(Prisma.sql`'null'::jsonb`, Prisma.sql`(SELECT * FROM judged WHERE refusal IS NULL AND earlier IS NULL) AS k`)}
     )

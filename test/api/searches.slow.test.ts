@@ -23,7 +23,7 @@ async function addUsers(email: string, count: number, options: { accounts?: numb
   const { accounts = 0, valueBytes = 0 } = options;
   const { db } = app.context;
   await db.query(Prisma.sql`
-    INSERT INTO users (project_id, auth_method, auth_value, auth_value_key, login_email, created_at)
+    INSERT INTO users (project_id, auth_method, auth_value, auth_value_key, identity_email, created_at)
     SELECT ${projectId}::int, 'google', v || repeat('x', ${valueBytes}::int), v, ${email}, '2026-01-01T00:00:00Z'::timestamptz + n / 2 * interval '1 second'
     FROM generate_series(1, ${count}::int) AS n, LATERAL (SELECT ${email} || n AS v) AS each`);
   await db.query(Prisma.sql`

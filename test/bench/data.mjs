@@ -199,7 +199,7 @@ async function insertUsers(client, { projectId, firstId, size, from, to }) {
     [firstId, size, from, Array.from({ length: to - from }, () => stellarAddress())],
   );
   await client.query(
-    `INSERT INTO users (project_id, id, auth_method, auth_value, auth_value_key, login_email, wallet, created_at, last_login, login_count)
+    `INSERT INTO users (project_id, id, auth_method, auth_value, auth_value_key, identity_email, wallet, created_at, last_login, login_count)
      SELECT $1, id, auth_method, auth_value, CASE WHEN auth_method IN ('email', 'wallet') AND auth_value NOT LIKE 'G%' THEN lower(auth_value) ELSE auth_value END,
             CASE WHEN auth_method = 'email' THEN lower(auth_value) WHEN auth_method IN ('google', 'apple') THEN 'person.' || id || '@example.org' END,
             CASE WHEN auth_method = 'wallet' THEN auth_value END,

@@ -15,7 +15,7 @@ import { COMMAND, cpuSeconds, oursEnv, rssMiB, startProcess, userdir } from './p
 /** The columns that psql copies: all that an import writes, and the ids. */
 const COLUMNS = {
   users:
-    'project_id, id, auth_method, auth_value, auth_value_key, login_email, wallet, external_id, created_at, last_login, login_count',
+    'project_id, id, auth_method, auth_value, auth_value_key, identity_email, wallet, external_id, created_at, last_login, login_count',
   accounts: 'project_id, id, user_id, network, public_key, address_key, wallet_type',
   bans: 'project_id, auth_method, auth_value, auth_value_key, created_at',
 };

@@ -7,8 +7,8 @@ DECLARE
   wanted CONSTANT bigint := current_setting('bench.users')::bigint;
 BEGIN
   FOR n IN 1 .. (wanted - 1) / seeded LOOP
-    INSERT INTO users (project_id, id, auth_method, auth_value, auth_value_key, login_email, wallet, created_at, last_login, login_count)
-    SELECT project_id, id + n * seeded, auth_method, n || '.' || auth_value, n || '.' || auth_value_key, n || '.' || login_email, n || '.' || wallet,
+    INSERT INTO users (project_id, id, auth_method, auth_value, auth_value_key, identity_email, wallet, created_at, last_login, login_count)
+    SELECT project_id, id + n * seeded, auth_method, n || '.' || auth_value, n || '.' || auth_value_key, n || '.' || identity_email, n || '.' || wallet,
       created_at, last_login, login_count
     FROM users WHERE id <= least(seeded, wanted - n * seeded);
     INSERT INTO accounts (project_id, user_id, network, public_key, address_key, wallet_type)

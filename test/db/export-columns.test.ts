@@ -10,6 +10,7 @@ const MADE_ANEW: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     project_id: 'the project that is imported into',
     id: 'made anew',
     deleted_at: 'only current users are exported, of whom it is null',
+    import_id: 'the import that has made the user',
     merged_into: 'only current users are exported, of whom it is null',
   },
   identities: {

@@ -124,7 +124,14 @@ function userRecords(at: Where, count: number): UserRecord[] {
     const exists = at.n === 1 ? index === 0 : index % 2 === 0;
     const mark = exists ? `u${n}` : `new ${index}`;
     return {
-      ...{ authMethod: 'google', authValue: mark, authValueKey: mark, loginEmail: null, saidEmail: null, wallet: null },
+      ...{
+        authMethod: 'google',
+        authValue: mark,
+        authValueKey: mark,
+        identityEmail: null,
+        saidEmail: null,
+        wallet: null,
+      },
       ...{ emailVerified: null, metadata: null },
       ...{ externalId: exists ? `x${n}` : mark, createdAt: null, lastLogin: null, loginCount: null },
       accounts: [{ network: 'ethereum', publicKey: 'new', addressKey: `new-${index}`, walletType: 'external' }],

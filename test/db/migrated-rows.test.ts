@@ -42,7 +42,7 @@ test('emails with a final sigma are folded again, unless another user has the ne
   ];
   for (const [method, value, key, email] of users)
     await run(
-      'INSERT INTO users (project_id, auth_method, auth_value, auth_value_key, login_email) VALUES ($1, $2, $3, $4, $5)',
+      'INSERT INTO users (project_id, auth_method, auth_value, auth_value_key, identity_email) VALUES ($1, $2, $3, $4, $5)',
       [projectId, method, value, key, email],
     );
   await run(`INSERT INTO bans (project_id, auth_method, auth_value, auth_value_key) VALUES ($1, 'email', $2, $3)`, [

@@ -54,7 +54,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('totals are exact
         return {
           ...identity,
           ...{
-            loginEmail: value,
+            identityEmail: value,
             saidEmail: value,
             emailVerified: null,
             metadata: null,

@@ -27,16 +27,16 @@ const FILL = `
 INSERT INTO projects (id, name, app_id) SELECT n, 'Project ' || n, 'app_' || lpad(n::text, 24, '0') FROM generate_series(1, :projects) n ON CONFLICT DO NOTHING;
 INSERT INTO app_secrets (project_id, secret_hash, label)
   SELECT n, ${sha("'secret ' || n")}, 'main' FROM generate_series(1, :projects) n;
-INSERT INTO users (project_id, auth_method, auth_value, auth_value_key, login_email, external_id, created_at, last_login, login_count)
+INSERT INTO users (project_id, auth_method, auth_value, auth_value_key, identity_email, external_id, created_at, last_login, login_count)
   SELECT 1, (ARRAY['google', 'email', 'wallet', 'passkey'])[n % 4 + 1], 'u' || n, 'u' || n,
          CASE WHEN n <= ${SHARED.users} THEN '${SHARED.email}' ELSE 'u' || n || '@example.com' END, 'x' || n,
          CASE WHEN n % 3 = 0 THEN timestamptz '${CROWDED_DAY} 00:00Z' + n * (interval '50000 seconds' / :rows)
               ELSE timestamptz '2024-01-01 00:00Z' + n * (interval '700000 minutes' / :rows) END, timestamptz '2026-01-01 00:00Z' + n * interval '1 second', 1
   FROM generate_series(1, :rows) n;
-INSERT INTO users (project_id, auth_method, auth_value, auth_value_key, login_email, external_id, created_at, deleted_at)
+INSERT INTO users (project_id, auth_method, auth_value, auth_value_key, identity_email, external_id, created_at, deleted_at)
   SELECT 1, 'google', 'u' || n, 'u' || n, 'u' || n || '@example.com', 'x' || n, '2024-01-01', timestamptz '2025-01-01 00:00Z' + n * interval '1 second'
   FROM generate_series(1, :rows) n;
-INSERT INTO users (project_id, auth_method, auth_value, auth_value_key, login_email, external_id, created_at)
+INSERT INTO users (project_id, auth_method, auth_value, auth_value_key, identity_email, external_id, created_at)
   SELECT n, 'google', 'u1', 'u1', 'u1@example.com', 'x1', '2024-01-01' FROM generate_series(2, :projects) n;
 INSERT INTO accounts (project_id, user_id, network, public_key, address_key, wallet_type)
   SELECT project_id, id, 'ethereum', 'a' || id, 'a' || id, 'custodial' FROM users ORDER BY id;

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { isOfUser } from '#dist/domain/csv-cells.js';
-import { CSV_HEAD, formatCsvUser } from '#dist/domain/import-format.js';
+import { CSV_HEAD, formatCsvUser } from '#dist/domain/export-format.js';
 import { createRowSplitter, guessDialect, type Row, recordOf } from '#dist/users/moving/read-csv.js';
 import { walletBatches } from '#dist/users/wallet-input.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
@@ -45,7 +45,13 @@ const hostile = fc.constantFrom(
 );
 const text = fc.oneof(fc.string({ unit: hostile, maxLength: 12 }), fc.string({ unit: 'grapheme', maxLength: 20 }));
 const instant = fc.date({ min: new Date(0), noInvalidDate: true }).map((date) => date.toISOString());
+const PRIMARY = {
+  ...{ auth_method: 'email', auth_value: '', email: null, email_verified: null },
+  ...{ created_at: '2026-01-01T00:00:00.000Z', last_login: null, primary: true },
+};
 const users: fc.Arbitrary<User> = fc.record({
+  login_email: fc.option(text),
+  primary: fc.constant(PRIMARY),
   id: fc.nat(),
   auth_method: fc.constantFrom('email', 'passkey', 'google'),
   auth_value: text,
@@ -82,8 +88,11 @@ const users: fc.Arbitrary<User> = fc.record({
 
 /** As a record has them: an empty cell is none. */
 function cellsOfUser(user: User) {
+  const { login_email, primary: _primary, ...fields } = user;
   const cells: Record<string, unknown> = {
-    ...user,
+    ...fields,
+    // The email that is shown, or that there is none.
+    email: user.email === '' ? 'none' : login_email,
     accounts: user.accounts.map(({ public_key }) => public_key).join(' '),
   };
   const {
@@ -146,7 +155,7 @@ const lineOf = (auth_value: string) =>
   formatCsvUser({
     ...{ id: 1, auth_method: 'google', auth_value, email: null, wallet: null, external_id: null, accounts: [] },
     ...{ created_at: '2026-01-31T12:00:00.000Z', last_login: null, login_count: 0 },
-    ...{ email_verified: null, metadata: null, identities: null },
+    ...{ email_verified: null, metadata: null, identities: null, login_email: null, primary: PRIMARY },
   });
 
 describe('what a spreadsheet would change', () => {

@@ -336,7 +336,7 @@ describe('the login email of a profile', () => {
       'a@b.example',
     ],
   ])('%s', (_name, input, loginEmail) => {
-    expect(profile(input).loginEmail).toBe(loginEmail);
+    expect(profile(input).identityEmail).toBe(loginEmail);
   });
 });
 
@@ -349,7 +349,7 @@ describe('the wallet of a profile', () => {
       metadata: null,
       authValue: address,
       authValueKey: ethereumAddress(1),
-      loginEmail: null,
+      identityEmail: null,
       saidEmail: null,
       wallet: address,
       externalId: null,

@@ -2,7 +2,7 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import type { SpoolFile, Stored } from '../../src/domain/import-format.js';
+import type { SpoolFile, Stored } from '../../src/domain/stored.js';
 import { createSpool } from '../../src/users/spool.js';
 
 let dataDir: string;

@@ -10,7 +10,7 @@ import { ROOT } from '../support/checkout.js';
 /** Where a field of a user has to stand, for whoever adds one (docs/changing.md). */
 
 /** Fields that callers know by another name. */
-const NAMES: Record<string, string> = { loginEmail: 'email' };
+const NAMES: Record<string, string> = { loginEmail: 'email', saidEmail: 'email' };
 /** Fields that commands do not print: it follows from the method. */
 const NOT_PRINTED = ['loginMethod'];
 

@@ -41,7 +41,7 @@ export interface Leaver extends Pick<ExportedUser, 'created_at' | 'last_login'> 
 export function leaverOf(user: ExportedUser, ban: BanState | null, holds: Holds, drop: Drop): Leaver {
   const { fields } = holds;
   const metadata = { ...(user.metadata as Record<string, unknown> | null) };
-  const identities = user.identities ?? [{ ...user, primary: true }];
+  const identities = user.identities ?? [user.primary];
   const logins = new Map<string, ExportedIdentity>();
   for (const identity of identities) {
     const { auth_method: method, auth_value: value } = identity;

@@ -120,8 +120,8 @@ export function createMove({ system, sizes = [], trustUnverified = false, dates 
     const { user } = line;
     summary.people += 1;
     for (const { authMethod } of [user, ...(user.linked ?? [])]) count(summary.identities)(authMethod);
-    if (user.loginEmail === null && !user.linked?.some(({ loginEmail }) => loginEmail !== null))
-      summary.without_email += 1;
+    const emails = [user.saidEmail, user.identityEmail, ...(user.linked ?? []).map(({ loginEmail }) => loginEmail)];
+    if (emails.every((email) => email === null || email === '')) summary.without_email += 1;
     return line;
   }
 
