@@ -89,7 +89,7 @@ export function addImportCommand(user: Command, { act }: CommandContext): void {
         .default('fail'),
       option('--replace', 'update users also by what is older: fewer logins, an earlier last one, a later creation'),
       option('--skip-invalid', 'import the valid lines and report the others'),
-      option('--undo <IMPORT_ID>', 'remove the users whom an import has created and who have not logged in since'),
+      option('--undo <IMPORT_ID>', 'remove the users whom an import has created and nothing else has touched since'),
     ],
     variables(files: string[], { replace, onConflict, yes: _, json: __, ...given }, command): ImportParams {
       if (replace && onConflict !== 'update') command.error('error: --replace needs --on-conflict update');
@@ -126,7 +126,7 @@ export function addImportCommand(user: Command, { act }: CommandContext): void {
     },
     print: (result, params) =>
       'undone' in result
-        ? `Removed ${counted(result.undone, 'user')}, kept ${result.kept} who have logged in since or are removed.`
+        ? `Removed ${counted(result.undone, 'user')}, kept ${result.kept} who were touched since.`
         : importReport(result, params),
     isFailure: (result, { skipInvalid }) => 'failed' in result && result.failed > 0 && !skipInvalid,
   });

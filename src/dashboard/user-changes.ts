@@ -124,7 +124,7 @@ const undonePartType = builder.objectRef<UndonePart>('UndonePart').implement({
   description: 'A part of the undoing of an import.',
   fields: (t) => ({
     removed: t.exposeInt('removed', { description: 'How many users were removed.' }),
-    kept: t.exposeInt('kept', { description: 'How many stay, because they have logged in since, or are removed.' }),
+    kept: t.exposeInt('kept', { description: 'How many stay, because anything else has touched them since.' }),
     done: t.exposeBoolean('isDone', { description: 'Whether nothing is left to be undone.' }),
   }),
 });
@@ -133,7 +133,7 @@ builder.mutationField('undoImport', (t) =>
   t.field({
     type: undonePartType,
     description:
-      'Removes a part of the users whom an import has created and who have not logged in since: to be asked again until it is done. Needs ADMIN. NOT_FOUND.',
+      'Removes a part of the users whom an import has created and nothing else has touched since: to be asked again until it is done. Needs ADMIN. NOT_FOUND.',
     args: { appId: t.arg.id(APP_ID), importId: t.arg.id(required('The ID of the import, which its report has.')) },
     resolve: async (_root, { appId, importId }, { services, scopeOf, requestId }) =>
       services.transfers.undoImport(await scopeOf(appId), Number(parse(importIdArgument, importId)), requestId),

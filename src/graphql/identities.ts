@@ -26,7 +26,7 @@ const identityType = builder.prismaObject('Identity', {
     }),
     email: t.exposeString(
       'loginEmail',
-      orNull('The email that came with the identity, as `User.email`; null where none did.'),
+      orNull('The email that came with the identity; null where none did. `User.email` may be another one.'),
     ),
     emailVerified: t.exposeBoolean('emailVerified', {
       nullable: true,
@@ -162,7 +162,7 @@ builder.mutationFields((t) => ({
   restoreUser: t.field({
     type: userPayload,
     description:
-      'Makes a removed user current again, with the ID, the identities and the accounts that they had. It works until an operator erases removed users. Fails with `NOT_FOUND` where the project has no such user, and with `CONFLICT` where they are not removed, or another user has one of their identities or the external ID by now.',
+      'Makes a removed user current again, with the ID, the identities and the accounts that they had. It works until an operator erases removed users. Fails with `NOT_FOUND` where the project has no such user, and with `CONFLICT` where they are not removed, were merged, or another user has one of their identities or the external ID by now.',
     args: { id: t.arg.id(USER_ID), idempotencyKey: t.arg.string(KEY) },
     extensions: WRITE,
     resolve: async (_root, { id, idempotencyKey }, { scope, services, requestId }) => {

@@ -49,7 +49,7 @@ const updateInput = builder.inputType('UpdateUserInput', {
   fields: (t) => ({
     email: t.string({
       description:
-        'The login email. Of a user who logs in by email it is the identity: a new address takes its place in one step, fails with `CONFLICT` where another user has it, and cannot be taken away. A later login that brings an email replaces it.',
+        'The login email. Of a user who logs in by email it is the identity: a new address takes its place in one step, fails with `CONFLICT` where another user has it, and cannot be taken away. Null says that the person has none, which stays so until something else is said. A later login that brings an email replaces it.',
     }),
     metadata: t.field({ type: 'JSON', description: METADATA }),
     externalId: t.string({
@@ -113,7 +113,7 @@ const loginInput = builder.inputType('RecordLoginInput', {
     }),
     email: t.string({
       description:
-        'The email address that the social provider reported. The user can then be searched by it. Without it the login email stays as it is; that of a new user is `authValue` where this is an email.',
+        'The email address that the social provider reported. It becomes `User.email` and that of the identity. Without it both stay as they are; that of a new user is `authValue` where this is an email.',
     }),
     emailVerified: t.boolean({
       description:

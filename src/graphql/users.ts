@@ -57,9 +57,14 @@ export const userType = builder.prismaObject('User', {
     email: t.exposeString('loginEmail', {
       nullable: true,
       description:
-        'The login email, by which `searchUsers` finds the user: of an email login its address, of another login the email that `recordLogin` or an import gave with it, or else its `authValue` where that is an email. In the form in which emails are compared: trimmed, in lower case and Unicode NFC. Null when there is none. Two users may have the same, and it is not verified here: it proves nothing about who logs in.',
+        'The email that `recordLogin`, `updateUser` or an import said last of the person; where nothing was said, that of the primary identity, else of the oldest linked one that has one. `searchUsers` finds the user by each of their emails. In the form in which emails are compared: trimmed, in lower case and Unicode NFC. Null when there is none, or where `updateUser` or an import said so. Two users may have the same, and it is not verified here: it proves nothing about who logs in.',
     }),
-    wallet: t.exposeString('wallet', orNull('The external wallet address used to log in; null when there is none.')),
+    wallet: t.exposeString(
+      'wallet',
+      orNull(
+        'The external wallet: that of the primary identity if it logs in by one, else the one that was given or used last. Null when there is none.',
+      ),
+    ),
     externalId: t.exposeString('externalId', {
       nullable: true,
       description:

@@ -7,6 +7,8 @@ import { type OpenDatabase, openTestDatabase } from '../support/database.js';
 
 /** The last one from before. */
 const LAST_TOGETHER = '20261124070000_room_for_logins';
+/** From here on all processes are stopped, as for each upgrade to 2.0.0 (docs/operating.md). */
+const STOPPED = '20261201000000';
 const all = await readMigrations();
 const stepped = all.filter(({ name }) => name > LAST_TOGETHER);
 
@@ -144,8 +146,9 @@ describe.runIf(inject('engine') === 'postgres')('what a step in one transaction 
       for (const { what, mode, locks, sql: statements } of steps ?? []) {
         if (mode !== 'in one transaction') await client.query(statements);
         else {
-          found.push({ name, what, ...(await measure(statements)) });
-          wanted.push({ name, what, locks, scanned: [], rewritten: [], changed: [] });
+          const { locks: taken, ...touched } = await measure(statements);
+          found.push({ name, what, locks: taken, ...(name < STOPPED && touched) });
+          wanted.push({ name, what, locks, ...(name < STOPPED && { scanned: [], rewritten: [], changed: [] }) });
         }
       }
     }

@@ -21,7 +21,7 @@ CREATE INDEX "users_identity_email_idx" ON "users" ("project_id", "identity_emai
     WHERE "deleted_at" IS NULL AND "identity_email" IS DISTINCT FROM "login_email";
 
 -- step: what follows from identities
--- locks: users (SHARE ROW EXCLUSIVE), identities (ACCESS EXCLUSIVE)
+-- locks: identities (ACCESS EXCLUSIVE), users (SHARE ROW EXCLUSIVE)
 DO $do$
 BEGIN
     EXECUTE format($create$

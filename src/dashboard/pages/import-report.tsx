@@ -139,8 +139,8 @@ export function UndoImport(props: { appId: string; importId: string; onDone?: ()
       }}
     >
       <p>
-        Removes the users whom it has created, as long as they have not logged in since. They can be restored. Users
-        whom it has updated, and bans, stay.
+        Removes the users whom it has created, as long as nothing else has touched them since. They can be restored.
+        Users whom it has updated, and bans, stay.
       </p>
     </FormDialog>
   );
