@@ -7,7 +7,7 @@ import { VERSION } from '../config/build.js';
 import { type Config, dashboardUrlOf, LOOPBACK } from '../config/config.js';
 import { type Context, type ContextOptions, createContext } from '../context.js';
 import { createDoor } from '../dashboard/door.js';
-import { withAdvice } from '../db/connection-failures.js';
+import { explainFailure, mustBeCorrected, withAdvice } from '../db/connection-failures.js';
 import { HeldUpError, isUnreachable, RefusedError, toUnavailable } from '../db/failures.js';
 import { LOCK_WAIT_MS } from '../db/lock.js';
 import { inspectMigrations } from '../db/migrate.js';
@@ -229,9 +229,8 @@ async function openWhenReachable(
     } catch (error) {
       if (signal.aborted) return false;
       const isWaiting = error instanceof RefusedError || error instanceof HeldUpError;
-      if (!isWaiting && !isUnreachable(error)) throw withAdvice(error);
-      const { code, message } = error as NodeJS.ErrnoException;
-      const reason = message || code;
+      if (!isWaiting && (mustBeCorrected(error) || !isUnreachable(error))) throw withAdvice(error);
+      const reason = explainFailure(error);
       const what = isWaiting ? 'lacks migrations. Until they are applied' : 'cannot be reached. Until it can be';
       if (tries % TRIES_PER_LOG_LINE === 0) log.warn({ reason }, `The database ${what}, requests are answered by 503.`);
       onWaiting();

@@ -8,7 +8,7 @@ import {
   type TraceSpan,
   withSharedSpan,
 } from '../telemetry/request-trace.js';
-import { isDataException, isUnreachable } from './failures.js';
+import { isDataException, isTooSlow, isUnreachable } from './failures.js';
 
 /** An App ID, or an object with the project and everything else on which the answer depends. */
 type BatchKey = string | { readonly projectId: number };
@@ -273,6 +273,9 @@ async function answerKeys<Key extends BatchKey, Row, Answer>(
   }
 }
 
+/** Other keys would fail as well. A statement that took too long may be so because of one project. */
+const isHopeless = (error: Error) => isUnreachable(error) && !isTooSlow(error);
+
 /** Reads the keys of a failed statement again, separately: one key or one project may be at fault. Projects with the fewest keys come first. */
 async function answerSeparately<Key extends BatchKey, Row, Answer>(
   batched: BatchedRead<Key, Row, Answer>,
@@ -282,7 +285,7 @@ async function answerSeparately<Key extends BatchKey, Row, Answer>(
   const answers = new Array<Answer | Error>(keys.length).fill(error);
   const byKey = isDataException(error);
   const parts = groupBy([...keys.keys()], (keyIndex) => (byKey ? keyIndex : projectOf(keys[keyIndex] as Key)));
-  if (parts.length === 1 || isUnreachable(error)) return answers;
+  if (parts.length === 1 || isHopeless(error)) return answers;
 
   let failures = 0;
   const remaining = parts.toSorted((a, b) => a.length - b.length).values();
@@ -295,7 +298,7 @@ async function answerSeparately<Key extends BatchKey, Row, Answer>(
       );
       for (const [position, keyIndex] of keyIndexes.entries()) answers[keyIndex] = results[position] as Answer | Error;
       if (!byKey && results.every((answer) => answer instanceof Error)) failures += 1;
-      if (results[0] instanceof Error && isUnreachable(results[0])) failures = MAX_FAILED_RETRIES;
+      if (results[0] instanceof Error && isHopeless(results[0])) failures = MAX_FAILED_RETRIES;
     }
   };
   await Promise.all(Array.from({ length: CONCURRENT_RETRIES }, retry));

@@ -7,7 +7,7 @@ import {
   withSharedSpan,
 } from '../telemetry/request-trace.js';
 import type { Database } from './database.js';
-import { isHeldUp, wasUndone } from './failures.js';
+import { isLockTimeout, leavesSession } from './failures.js';
 import type { Queryable } from './statements.js';
 
 export interface BatchedWrite<Key extends { readonly projectId: number }, Answer> {
@@ -178,7 +178,7 @@ export function createBatchedWrite<Key extends { readonly projectId: number }, A
     };
     // Only a failure of the statement: what follows its commit must not write it again.
     const answers = await send(calls, false, ended).catch((error) => {
-      const isRepeated = calls.length > 1 ? wasUndone(error) : isHeldUp(error);
+      const isRepeated = calls.length > 1 ? leavesSession(error) : isLockTimeout(error);
       if (isWithdrawn(error)) waiting = [...calls.filter((call) => !isEnded(call)), ...waiting];
       else if (isRepeated) waiting = [...calls.map((call) => Object.assign(call, { isAlone: true })), ...waiting];
       else for (const { reject } of calls) reject(error);
@@ -195,7 +195,7 @@ export function createBatchedWrite<Key extends { readonly projectId: number }, A
       settle(call, answer as Answer | Error);
     } catch (error) {
       call.reject(error);
-      if (isHeldUp(error)) {
+      if (isLockTimeout(error)) {
         aside.set(projectId, performance.now() + ASIDE_MS);
         rejectBehind(call, error);
       }

@@ -102,10 +102,18 @@ const FAILURES: readonly (readonly [is: RegExp, found: string | null, advice: st
   ],
 ];
 
-function find(error: unknown) {
-  const { code = '', message = '' } = error as { code?: unknown; message?: unknown };
-  return FAILURES.find(([is]) => is.test(`${code} ${message}`));
-}
+/** Of what is found above: what may pass without anybody, so that a server which starts waits for it. */
+const PASSES = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|53300) |timeout/;
+
+/** UNAVAILABLE has the failure as its cause. */
+const failureIn = (error: unknown) => (error instanceof AppError ? (error.cause ?? error) : error);
+
+const textOf = (error: unknown) => {
+  const { code = '', message = '' } = failureIn(error) as { code?: unknown; message?: unknown };
+  return `${code} ${message}`;
+};
+
+const find = (error: unknown) => FAILURES.find(([is]) => is.test(textOf(error)));
 
 /** What a failure means, in one clause; null if its message says it, or if it is unknown. */
 function explainConnection(error: unknown): string | null {
@@ -115,6 +123,11 @@ function explainConnection(error: unknown): string | null {
 /** What to do about a failure of the connection of a setting; null if it is unknown. */
 export function adviseConnection(error: unknown, setting: string): string | null {
   return find(error)?.[2].replaceAll('%', setting) ?? null;
+}
+
+/** True for a failure of the connection that lasts until a person changes a setting or the server. */
+export function mustBeCorrected(error: unknown): boolean {
+  return find(error) !== undefined && !PASSES.test(textOf(error));
 }
 
 /** Why something failed, in one line. */
@@ -132,10 +145,9 @@ export function explainFailure(error: unknown): string {
   return lines.at(-1) ?? 'It failed without a reason.';
 }
 
-/** A failure to open the database, with what to change; any other one as it is. */
+/** A failure to open the database, with what to change if that is known. */
 export function withAdvice(error: unknown): unknown {
   const advice = adviseConnection(error, 'DATABASE_URL');
-  return advice === null
-    ? error
-    : new Error(`${explainFailure(error).replace(/\.$/, '')}. ${advice}`, { cause: error });
+  if (advice === null) return error instanceof AppError && error.code === 'UNAVAILABLE' ? failureIn(error) : error;
+  return new Error(`${explainFailure(error).replace(/\.$/, '')}. ${advice}`, { cause: error });
 }

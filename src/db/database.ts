@@ -3,7 +3,7 @@ import { closeAll } from '../closers.js';
 import type { DatabaseConfig } from '../config/config.js';
 import { connectionOptions, isDirect, keepConnection, sharesSessions } from './connection.js';
 import { createEmbeddedEngine, type EmbeddedEngine, EmbeddedStream } from './embedded.js';
-import { fromPrisma } from './failures.js';
+import { fromPrisma, Pool, toUnavailable } from './failures.js';
 import { Prisma, PrismaClient } from './generated/prisma/client.js';
 import { createTimeLimit } from './prepared-statement.js';
 import { createReplica, REPLICA_STATEMENT_MS, type Replica, type ReplicaReads } from './replica.js';
@@ -31,9 +31,9 @@ export interface Database extends Queryable {
   /** Changes rows by the models of Prisma in one transaction, and again after a conflict. */
   change<Result>(work: (tx: Prisma.TransactionClient) => Promise<Result>): Promise<Result>;
   /** The connections below Prisma, for scripts of several statements. */
-  readonly pool: pg.Pool;
+  readonly pool: Pool;
   /** A connection for what a pooler would break: migrations, VACUUM. It has no statement timeout, and is closed when idle. The embedded engine uses its pool. */
-  readonly direct: pg.Pool;
+  readonly direct: Pool;
   /** Throws if the direct connection leads through a pooler of transactions, where sessions keep neither locks nor LISTEN. */
   requireSessions(): Promise<void>;
   /** Reads lists, counts and exports, which may be somewhat old, on the standby while it is good, else on the primary. No reads of own writes. */
@@ -104,7 +104,7 @@ export function createDatabase(config: DatabaseConfig, options: DatabaseOptions 
     const withoutPooler = connectionOptions({ ...config, url: config.directUrl ?? config.url }, serving, 0);
     // A pooler would not pass on that the statements of commands may take long.
     const connection = asRequests ? connectionOptions(config, serving, limitMs) : withoutPooler;
-    const direct = new pg.Pool({ ...withoutPooler, max: 1, idleTimeoutMillis: DIRECT_IDLE_MS });
+    const direct = new Pool({ ...withoutPooler, max: 1, idleTimeoutMillis: DIRECT_IDLE_MS });
     direct.on('error', (error) => options.onIdleError?.(error));
     const stops: (() => Promise<void>)[] = [() => direct.end()];
     const keep: Database['keepSession'] = (work) =>
@@ -114,7 +114,7 @@ export function createDatabase(config: DatabaseConfig, options: DatabaseOptions 
     // No option of the connection, which a pooler would refuse; nor a setting of its session, which other clients have next.
     const limitLocks = (client: pg.ClientBase) => client.query(`SET lock_timeout = ${Math.ceil(limitMs * LOCK_PART)}`);
     const isPooled = config.directUrl !== undefined;
-    const pool = new pg.Pool({
+    const pool = new Pool({
       ...{ ...connection, max: poolSize, idleTimeoutMillis: 0 },
       ...(limitMs > 0 && !isPooled && { onConnect: limitLocks }),
     });
@@ -149,7 +149,7 @@ export function createDatabase(config: DatabaseConfig, options: DatabaseOptions 
     });
   }
   const engine = createEmbeddedEngine(config.dataDir);
-  const pool = new pg.Pool({
+  const pool = new Pool({
     stream: () => new EmbeddedStream(engine.openPort),
     user: 'postgres',
     database: 'postgres',
@@ -186,7 +186,7 @@ type Engine = Pick<
 
 /** `limitMs` is the statement timeout of requests, 0 for none. */
 function fromPool(
-  pool: pg.Pool,
+  pool: Pool,
   limitMs: number,
   options: DatabaseOptions,
   { openReplica, ...engine }: Engine,
@@ -205,7 +205,10 @@ function fromPool(
 
   const primary: ReplicaReads = {
     ...retried(single),
-    transaction: (isolation, work) => inTransaction(isolation, null, work),
+    transaction: (isolation, work) =>
+      inTransaction(isolation, null, work).catch((error) => {
+        throw toUnavailable(error);
+      }),
   };
   const replica = openReplica(primary);
   const models: Database['models'] = (work) =>
@@ -288,7 +291,7 @@ function keepSession(
   return keepConnection(connection, runIn, (error) => onFailure(error as Error));
 }
 
-async function loadPrisma(pool: pg.Pool, db: Queryable, { onStatement }: DatabaseOptions): Promise<PrismaClient> {
+async function loadPrisma(pool: Pool, db: Queryable, { onStatement }: DatabaseOptions): Promise<PrismaClient> {
   // Prisma names the schema in its statements; all others leave that to search_path.
   const schema = await readValue<string>(db, Prisma.sql`SELECT current_schema()::text`);
   const { PrismaPg } = await import('@prisma/adapter-pg');

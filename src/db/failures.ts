@@ -1,55 +1,79 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
 import { AppError, UNKNOWN_OUTCOME, unavailable } from '../errors.js';
 
-/* Tells what a failure of the database means for the caller: to try again, or that it cannot answer at all. */
+/*
+ * Tells what a failure of the database means for the caller (docs/decisions/failures.md). The place decides: what fails while connecting
+ * has done nothing, and a session that ends during a statement leaves its outcome unknown. Of what PostgreSQL answers, the class of the
+ * SQLSTATE decides whose fault it is. No words of PostgreSQL are read, because it speaks the language of its lc_messages.
+ */
 
-/** The message, pg's own, for a statement that was not answered in time. It has no code. */
+/** The messages, node-postgres's own, of what it gives up. They have no code. */
 export const QUERY_TIMEOUT_MESSAGE = 'Query read timeout';
-
-const UNREACHABLE_CODES = new Set([
-  ...['ECONNREFUSED', 'ECONNRESET', 'ENOTFOUND', 'EAI_AGAIN', 'ETIMEDOUT', 'EHOSTUNREACH', 'ENETUNREACH', 'EPIPE'],
-  // Too many connections; ended by the administrator or by a crash; starting up.
-  ...['53300', '57P01', '57P02', '57P03'],
-  // An error that toUnavailable has made.
-  'UNAVAILABLE',
-]);
-/** Failures to which pg gives no code. */
-const UNREACHABLE_MESSAGES = /^(timeout exceeded when trying to connect|Connection terminated|Query read timeout)/;
-
-/** SQLSTATE class 08: the connection broke. A pooler reports its own failures so. */
-const BROKEN_CONNECTION = /^08...$/;
-
-/** True if the database cannot be reached or takes no connections now. It may be reachable again soon. */
-export function isUnreachable(error: unknown): boolean {
-  const { message, severity } = error as { message?: unknown; severity?: unknown };
-  const code = codeOf(error);
-  return (
-    UNREACHABLE_CODES.has(code) ||
-    UNREACHABLE_MESSAGES.test(String(message)) ||
-    // With another severity, 08P01 is about one statement.
-    (BROKEN_CONNECTION.test(code) && severity === 'FATAL')
-  );
-}
-
-/** Failures before a statement was sent, or that refused it. */
-const NOT_STARTED_CODES = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', '53300', '57P03', '25006']);
-const NOT_STARTED_MESSAGES =
-  /^(timeout exceeded when trying to connect|Connection terminated due to connection timeout)/;
-
-function isNotStarted(error: unknown): boolean {
-  const { message, syscall } = error as { message?: unknown; syscall?: unknown };
-  return syscall === 'connect' || NOT_STARTED_CODES.has(codeOf(error)) || NOT_STARTED_MESSAGES.test(String(message));
-}
+const POOL_TIMEOUT_MESSAGE = 'timeout exceeded when trying to connect';
+/** The messages of node-postgres for a session that has ended. Statements of our own tell it themselves (`sessionEnded`). */
+const SESSION_ENDED_MESSAGES = /^(Connection terminated|Client (has encountered a connection error|was closed) and is not queryable)/;
 
 const AWAY = 'The database cannot be reached now. Send the request again.';
 const BROKEN = `The connection to the database broke. ${UNKNOWN_OUTCOME}`;
 
-/** The codes of node-postgres for what Prisma tells of connections only by words. */
-const CODES_OF_KINDS: Record<string, string> = {
-  DatabaseNotReachable: 'ECONNREFUSED',
-  ConnectionClosed: 'ECONNRESET',
-  SocketTimeout: 'ETIMEDOUT',
-};
+/** UNAVAILABLE for what failed while connecting: nothing was done. */
+export function whileConnecting(error: unknown): AppError {
+  return error instanceof AppError ? error : unavailable(AWAY, error);
+}
+
+/** UNAVAILABLE for a session that ended during a statement. */
+export function sessionEnded(error: unknown): AppError {
+  return error instanceof AppError ? error : unavailable(BROKEN, error);
+}
+
+/** A pool that tells of every failure to connect that nothing was done, with the reason as its cause. */
+export class Pool extends pg.Pool {
+  override connect(): Promise<pg.PoolClient>;
+  override connect(callback: ConnectCallback): void;
+  override connect(callback?: ConnectCallback): Promise<pg.PoolClient> | void {
+    if (callback === undefined)
+      return super.connect().catch((error) => {
+        throw whileConnecting(error);
+      });
+    super.connect((error, client, release) => callback(error && whileConnecting(error), client, release));
+  }
+}
+
+type ConnectCallback = (
+  error: Error | undefined,
+  client: pg.PoolClient | undefined,
+  release: (release?: Error | boolean) => void,
+) => void;
+
+/**
+ * SQLSTATEs of what is wrong with a statement or its values: a fault of ours, which the operator must see as an internal error. All other
+ * classes are of what is around the statement: connections, locks, disks, limits, an administrator, the server itself. An unknown one is too.
+ */
+const OURS = /^(0[^8].{3}|1.{4}|2[0-7B-F].{3}|3.{4}|42.{3}|44.{3}|54.{3}|P0.{3}|HV.{3})$/;
+/** Of these classes, what is not a fault of ours. */
+const NOT_OURS = new Set([
+  // The session was idle for too long in its transaction, or the transaction took too long.
+  ...['25P03', '25P04'],
+  // The session lacks a prepared statement, or has one that it should not have: a pooler mixes sessions.
+  ...['26000', '42P05'],
+  // The database of the connection is gone. Our statements name none.
+  '3D000',
+]);
+
+/** What a pooler passes on of its own attempt to connect, and what a standby says of a change: nothing was done. */
+const NOT_STARTED = /^(28.{3}|3D000|53300|57P03|25006|26000|42P05)$/;
+
+/** The codes of Node.js for a socket that failed, or was not opened. */
+const OF_NETWORK = /^(ECONN.+|EPIPE|ETIMEDOUT|EHOST.+|ENET.+|ENOTFOUND|EAI_.+)$/;
+
+/** The form of what PostgreSQL answers, also through Prisma. Codes of Node.js begin with E. */
+const SQLSTATE = /^[^E][0-9A-Z]{4}$/;
+
+/** True if the database cannot be reached, refuses, or keeps what is needed locked. It may answer again soon. */
+export function isUnreachable(error: unknown): boolean {
+  return (toUnavailable(error) as Partial<AppError> | undefined)?.code === 'UNAVAILABLE';
+}
 
 /** An error of a model of Prisma as node-postgres threw it; any other error as it is. */
 export function fromPrisma(error: unknown): unknown {
@@ -57,17 +81,20 @@ export function fromPrisma(error: unknown): unknown {
   const cause = meta?.driverAdapterError?.cause;
   if (cause === undefined) return error;
   const { originalCode, originalMessage, kind = '' } = cause;
-  const code = originalCode ?? CODES_OF_KINDS[kind] ?? kind;
-  return Object.assign(new Error(originalMessage ?? kind, { cause: error }), {
-    code,
-    // Prisma keeps neither. A model's statement is short, so what took too long was a lock.
-    ...(BROKEN_CONNECTION.test(code) && { severity: 'FATAL' }),
-    ...(code === '57014' && { where: 'while locking a row' }),
-  });
+  const told = Object.assign(new Error(originalMessage ?? kind, { cause: error }), { code: originalCode ?? kind });
+  // Of a socket that fails, Prisma keeps only the kind. A failure to connect has its own error (`Pool`).
+  return originalCode === undefined && ENDED_KINDS.has(kind) ? sessionEnded(told) : told;
 }
+
+const ENDED_KINDS = new Set(['ConnectionClosed', 'SocketTimeout', 'DatabaseNotReachable']);
 
 const LOCKED =
   'What this request needs is locked, by an import or another long change. Nothing was changed. Send the request again.';
+
+const TOO_SLOW =
+  'The database took too long, and gave the statement up. Nothing was changed by it. Send the request again.';
+const CONFLICTED =
+  'Other changes of the same rows came between, several times. Nothing was changed. Send the request again.';
 
 const FULL =
   'There is no space left on the disk of the database. The transaction was undone: nothing of it was changed. Send the request again when there is space.';
@@ -94,21 +121,30 @@ export async function patiently<Done>(work: () => Promise<Done>, signal: AbortSi
   }
 }
 
-/** UNAVAILABLE where the database is away, full, has become a standby, or keeps a row locked; other errors as they are. */
+/** UNAVAILABLE for what is around a statement: a database that is away, full, or a standby, a lock, a limit; a fault of ours as it is. */
 export function toUnavailable(error: unknown): unknown {
-  if (isFull(error)) return unavailable(FULL, error);
-  if (isLockTimeout(error)) return unavailable(LOCKED, error);
-  if (error instanceof AppError || !(isUnreachable(error) || isReadOnly(error))) return error;
-  return unavailable(isNotStarted(error) ? AWAY : BROKEN, error);
+  if (error instanceof AppError) return error;
+  const code = codeOf(error);
+  if (OF_NETWORK.test(code) || isQueryTimeout(error) || SESSION_ENDED_MESSAGES.test(messageOf(error)))
+    return sessionEnded(error);
+  if (!SQLSTATE.test(code)) return error;
+  const words = UNDONE.find(([is]) => is(error))?.[1];
+  if (words !== undefined) return unavailable(words, error);
+  if (OURS.test(code) && !NOT_OURS.has(code) && !isReadOnly(error)) return error;
+  return NOT_STARTED.test(code) ? whileConnecting(error) : sessionEnded(error);
 }
 
-const hasMessage = (message: string) => (error: unknown) => (error as Error).message === message;
+/** UNAVAILABLE has the failure as its cause. */
+const failureIn = (error: unknown): unknown => (error instanceof AppError ? error.cause : error);
+const codeOf = (error: unknown) => String((failureIn(error) as { code?: unknown } | undefined)?.code);
+const messageOf = (error: unknown) => String((failureIn(error) as Partial<Error> | undefined)?.message);
+const hasMessage = (message: string) => (error: unknown) => messageOf(error) === message;
 const hasCode = (code: RegExp) => (error: unknown) => code.test(codeOf(error));
 
 /** True if we gave up waiting for the answer to a statement. */
 export const isQueryTimeout = hasMessage(QUERY_TIMEOUT_MESSAGE);
 /** No connection of the pool has become free in time. */
-export const isBusy = hasMessage('timeout exceeded when trying to connect');
+export const isBusy = hasMessage(POOL_TIMEOUT_MESSAGE);
 /** A serialization failure or a deadlock. The database has undone the transaction, so it can be run again. */
 export const isConflict = hasCode(/^(40001|40P01)$/);
 /** The server has become a read-only standby. A new connection may reach the server that took over. */
@@ -148,29 +184,18 @@ export class HeldUpError extends Error {
   readonly exitCode = 4;
 }
 
-/** PostgreSQL's words for a wait for the transaction that holds a row. */
-const AT_A_ROW = /^while (updating|deleting|locking|inserting index|rechecking|checking) /;
-
-/** Another transaction has held a lock for longer than was to be waited, or than a statement may take. */
-export function isLockTimeout(error: unknown): boolean {
-  const { where } = error as { where?: unknown };
-  return codeOf(error) === '55P03' || (codeOf(error) === '57014' && AT_A_ROW.test(String(where)));
-}
+/** Another transaction has held a lock for longer than `lock_timeout`, which sessions for requests have. */
+export const isLockTimeout = hasCode(/^55P03$/);
+/** A statement took longer than `statement_timeout`, or was cancelled. */
+export const isTooSlow = hasCode(/^57014$/);
 
 /** A statement was given up because of its limits for locks and for time. */
 export const isHeldBack = hasCode(/^(55P03|57014)$/);
 
-/** PostgreSQL has undone the statement for a lock. */
-export function isHeldUp(error: unknown): boolean {
-  const { cause } = error as Error;
-  return cause !== undefined && isLockTimeout(cause);
-}
-
-/** PostgreSQL has said that it undid the statement. Otherwise it is unknown whether it was committed. */
-export function wasUndone(error: unknown): boolean {
-  return leavesSession(error) || leavesSession((error as Error).cause);
-}
-
-function codeOf(error: unknown): string {
-  return String((error as { code?: unknown } | undefined)?.code);
-}
+/** By what PostgreSQL has undone a statement, and what the caller is told. */
+const UNDONE: readonly (readonly [is: (error: unknown) => boolean, words: string])[] = [
+  [isFull, FULL],
+  [isLockTimeout, LOCKED],
+  [isTooSlow, TOO_SLOW],
+  [isConflict, CONFLICTED],
+];

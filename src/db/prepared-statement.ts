@@ -2,7 +2,7 @@ import pg from 'pg';
 // @ts-expect-error pg has no types for it. It turns a value into the text or bytes that PostgreSQL reads.
 import { prepareValue } from 'pg/lib/utils.js';
 import { serialize } from 'pg-protocol';
-import { QUERY_TIMEOUT_MESSAGE } from './failures.js';
+import { QUERY_TIMEOUT_MESSAGE, sessionEnded } from './failures.js';
 
 /** Makes a row from the texts of its columns, in order. */
 type MakeRow = (texts: readonly (string | null)[]) => unknown;
@@ -110,12 +110,12 @@ export class PreparedStatement<Row> implements pg.Submittable, Limited {
     const connection = pgConnection as unknown as Connection;
     const { name, text } = this;
     const parsedText = connection.parsedStatements[name];
-    if (parsedText !== undefined && parsedText !== text) return new Error(`Two statements have the name ${name}.`);
+    if (parsedText !== undefined && parsedText !== text) return this.#refuse(new Error(`Two statements have the name ${name}.`));
     let values: unknown[];
     try {
       values = this.values.map((value) => prepareValue(value));
     } catch (error) {
-      return error as Error;
+      return this.#refuse(error as Error);
     }
     this.#makeRow = describedOn.get(connection)?.get(name);
     const messages = [serialize.bind({ statement: name, values }), EXECUTE];
@@ -124,6 +124,11 @@ export class PreparedStatement<Row> implements pg.Submittable, Limited {
     // One write: pg's own methods write each message.
     if (connection.stream.writable) connection.stream.write(Buffer.concat(messages));
     return undefined;
+  }
+
+  #refuse(fault: Error): Error {
+    this.#fault = fault;
+    return fault;
   }
 
   handleRowDescription({ fields }: { fields: readonly Column[] }): void {
@@ -148,8 +153,10 @@ export class PreparedStatement<Row> implements pg.Submittable, Limited {
     this.#end(this.#fault);
   }
 
+  /** What is neither our own fault nor an answer of PostgreSQL has ended the session. */
   handleError(error: Error): void {
-    this.#end(error);
+    const isAnswer = error === this.#fault || error instanceof pg.DatabaseError;
+    this.#end(isAnswer ? error : sessionEnded(error));
   }
 
   handleCommandComplete(): void {}

@@ -4,7 +4,7 @@ import pg from 'pg';
 import { closeAll } from '../closers.js';
 import { runInTrace } from '../telemetry/request-trace.js';
 import { keepConnection, withConnection } from './connection.js';
-import { isQueryTimeout } from './failures.js';
+import { isQueryTimeout, Pool } from './failures.js';
 import { createTimeLimit } from './prepared-statement.js';
 import {
   createStatements,
@@ -68,7 +68,7 @@ export function createReplica(options: ReplicaOptions) {
   const statementLimit = createTimeLimit(REPLICA_STATEMENT_MS + ANSWER_MARGIN_MS);
   const readLimit = createTimeLimit(REPLICA_STATEMENT_MS + CONNECT_LIMIT_MS);
   const clients = new Set<pg.PoolClient>();
-  const pool = new pg.Pool({
+  const pool = new Pool({
     ...connection,
     connectionTimeoutMillis: CONNECT_LIMIT_MS,
     max: poolSize,

@@ -4,7 +4,7 @@ import pg from 'pg';
 import { withdrawn } from '../errors.js';
 import { currentTrace, withSpan } from '../telemetry/request-trace.js';
 import type { KeyedRow } from './batched-read.js';
-import { isConflict, isFull, isQueryTimeout, isReadOnly, leavesSession, toUnavailable } from './failures.js';
+import { isConflict, isFull, isQueryTimeout, isReadOnly, leavesSession, Pool, toUnavailable } from './failures.js';
 import { Prisma } from './generated/prisma/client.js';
 import { type ArrayItem, arrayText, PreparedStatement, type TimeLimit } from './prepared-statement.js';
 
@@ -48,7 +48,7 @@ export function rowsOf<Row>(tx: Queryable | ModelTransaction, statement: Prisma.
   return '$queryRaw' in tx ? tx.$queryRaw<Row[]>(statement) : tx.query<Row>(statement);
 }
 
-export type Connection = pg.Pool | pg.PoolClient | pg.Client;
+export type Connection = Pool | pg.PoolClient | pg.Client;
 
 /** The one way by which a statement reaches a connection: tests count it, and traces have a span for it. */
 export function createStatements(onStatement: ((sql: string) => void) | undefined) {
@@ -71,7 +71,7 @@ function send<Row>(
   mayBegin?: () => boolean,
 ): Promise<Row[]> {
   return new Promise((resolve, reject) => {
-    if (!(connection instanceof pg.Pool)) return run(connection, () => undefined);
+    if (!(connection instanceof Pool)) return run(connection, () => undefined);
     connection.connect((error, client, release) =>
       client === undefined ? reject(error) : run(client, release as (error?: Error) => void),
     );
@@ -122,7 +122,7 @@ type Outcome<Result> = { readonly result: Result } | { readonly undoneBy: unknow
 
 /** Work on one connection of a pool, in a transaction, and again after a conflict. `prepare` gets the connection before the work. */
 export function createTransactions(
-  pool: pg.Pool,
+  pool: Pool,
   statementsOn: ReturnType<typeof createStatements>,
   prepare?: (connection: pg.PoolClient) => Promise<void>,
 ) {

@@ -33,9 +33,11 @@ export const commonHeaders: Hooks = {
 /** Notes the code of a failure, and logs one that has a cause for the operator, which the answer does not contain. */
 export function reportFailure(failure: AppError, request: FastifyRequest, message = 'A request failed.'): void {
   request.failure = failure.code;
-  const entry = { ...logIds(request), err: failure.cause };
-  if (failure.code === 'INTERNAL_SERVER_ERROR') request.log.error(entry, message);
-  else if (failure.code === 'UNAVAILABLE' && failure.cause !== undefined) request.log.warn(entry, message);
+  const { code, cause } = failure;
+  if (code === 'INTERNAL_SERVER_ERROR') request.log.error({ ...logIds(request), err: cause }, message);
+  // The failure itself: the log has no stacks of what is only away.
+  else if (code === 'UNAVAILABLE' && cause !== undefined)
+    request.log.warn({ ...logIds(request), err: failure }, message);
 }
 
 /** The headers of every failure outside GraphQL: what GraphQL has in `extensions.code` and `extensions.docs`. */

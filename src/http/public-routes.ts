@@ -46,6 +46,12 @@ declare module 'fastify' {
   }
 }
 
+/** UNAVAILABLE has the reason as its cause. */
+function reasonOf(error: unknown): string {
+  const { message, code } = ((error as Error).cause ?? error) as NodeJS.ErrnoException;
+  return message || code || 'unknown';
+}
+
 const PROBE = { schema: { hide: true }, config: { isProbe: true } } as const;
 
 /** `/livez` tells that the process runs, `/readyz` that it can answer requests. */
@@ -58,8 +64,7 @@ export const healthPlugin: FastifyPluginAsync<HealthOptions> = async (app, { che
       await checkReady();
       reported = null;
     } catch (cause) {
-      const { message, code } = cause as NodeJS.ErrnoException;
-      const reason = message || code || 'unknown';
+      const reason = reasonOf(cause);
       // Load balancers ask every few seconds. One line tells it, until the reason changes.
       if (reason !== reported) request.log.warn({ ...logIds(request), reason }, 'Not ready.');
       reported = reason;

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createBackground, type OnFailure } from '../db/background.js';
 import type { Database } from '../db/database.js';
-import { isHeldUp } from '../db/failures.js';
+import { isLockTimeout } from '../db/failures.js';
 import { deleteEndedBans, listProjectsWithEndedBans } from './bans.sql.js';
 
 /** The feed has the end of a ban so late at most. The embedded database is asked less often: it rests while it has no requests. */
@@ -26,7 +26,7 @@ export function createEndedBans(db: Database, onFailure: OnFailure) {
     try {
       while (!signal.aborted && (await deleteEndedBans(db, projectId, AT_ONCE)) === AT_ONCE);
     } catch (error) {
-      if (!isHeldUp(error)) throw error;
+      if (!isLockTimeout(error)) throw error;
     }
   }
 

@@ -155,6 +155,43 @@ describe.runIf(inject('engine') === 'postgres')('a database that', () => {
     await annotate(await expectRecovery());
   });
 
+  test.each(['28P01', '28000', '55000', '3D000', '53300', '57P03', '57P05'])(
+    'refuses new connections with %s makes requests fail with 503, and nothing was done',
+    async (sqlState) => {
+      await askEverything();
+      await proxy.cut();
+      await proxy.restore();
+      proxy.refuse(sqlState);
+      // The first connections that are found broken may have been sent a statement.
+      await askEverything();
+      expectUnavailable(await askEverything(), [AWAY]);
+      expect((await fetch(`${server.url}/readyz`)).status).toBe(503);
+      await proxy.restore();
+      await expectRecovery();
+    },
+  );
+
+  test.each([null, '57P01', '57P02', '57P05', '08006', '25P03', '53200', 'XX000'])(
+    'ends sessions during statements with %s makes requests fail with 503, and their outcome is unknown',
+    async (sqlState) => {
+      await askEverything();
+      proxy.interrupt(sqlState);
+      expectUnavailable(await askEverything());
+      const login = await recordLogin(server.url, project, { authMethod: 'passkey', authValue: 'interrupted' });
+      expect([login.status, login.headers.get('retry-after')]).toEqual([503, '1']);
+      await proxy.restore();
+      await expectRecovery();
+    },
+  );
+
+  test('refuses what an operator asks, by models, makes the command say why', async () => {
+    proxy.refuse('28P01');
+    const { code, stderr } = await userdir(settings, ['project', 'list']);
+    expect(code).toBe(1);
+    expect(stderr).toContain('Correct the user or the password in DATABASE_URL.');
+    await proxy.restore();
+  });
+
   test('is frozen makes requests fail with 503 in bounded time', async ({ annotate }) => {
     await askEverything();
     proxy.freeze();

@@ -8,7 +8,11 @@ export interface TcpProxy {
   cut(): Promise<void>;
   /** Accepts connections and data, and forwards nothing. */
   freeze(): void;
-  /** Ends a cut or a freeze. */
+  /** From now on PostgreSQL seems to refuse every new connection with this SQLSTATE. */
+  refuse(sqlState: string): void;
+  /** From now on PostgreSQL seems to end a session with this SQLSTATE instead of answering; with null, without a word. */
+  interrupt(sqlState: string | null): void;
+  /** Ends a cut, a freeze, refusals and interruptions. */
   restore(): Promise<void>;
   /** Sends new connections to another target; open connections stay. */
   redirect(target: Target): void;
@@ -24,10 +28,18 @@ export async function startProxy(firstTarget: Target): Promise<TcpProxy> {
   let target = firstTarget;
   const pairs = new Set<[Socket, Socket]>();
   let isFrozen = false;
+  let refusal: string | null = null;
+  let interruption: string | null | undefined;
   const server = createServer((near) => {
+    if (refusal !== null) return refuseStartup(near, refusal);
     const far = connect({ ...target });
     const pair: [Socket, Socket] = [near, far];
     pairs.add(pair);
+    near.on('data', () => {
+      if (interruption === undefined) return;
+      far.destroy();
+      near.end(interruption === null ? '' : errorResponse(interruption));
+    });
     for (const [from, to] of [
       [near, far],
       [far, near],
@@ -64,8 +76,16 @@ export async function startProxy(firstTarget: Target): Promise<TcpProxy> {
         far.unpipe(near).pause();
       }
     },
+    refuse(sqlState) {
+      refusal = sqlState;
+    },
+    interrupt(sqlState) {
+      interruption = sqlState;
+    },
     async restore() {
       isFrozen = false;
+      refusal = null;
+      interruption = undefined;
       for (const [near, far] of pairs) {
         near.pipe(far);
         far.pipe(near);
@@ -77,4 +97,17 @@ export async function startProxy(firstTarget: Target): Promise<TcpProxy> {
     },
     close: stop,
   };
+}
+
+/** The answer of PostgreSQL that ends a session, in a language that nobody reads. */
+function errorResponse(sqlState: string): Buffer {
+  const fields = Buffer.from(`SFATAL\0VFATAL\0C${sqlState}\0Mhat abgelehnt\0\0`);
+  const head = Buffer.alloc(5);
+  head.write('E');
+  head.writeInt32BE(fields.length + 4, 1);
+  return Buffer.concat([head, fields]);
+}
+
+function refuseStartup(near: Socket, sqlState: string): void {
+  near.on('error', () => undefined).once('data', () => near.end(errorResponse(sqlState)));
 }

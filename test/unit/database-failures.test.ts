@@ -1,5 +1,6 @@
+import pg from 'pg';
 import { expect, test } from 'vitest';
-import { fromPrisma, toUnavailable } from '#dist/db/failures.js';
+import { fromPrisma, Pool, toUnavailable } from '#dist/db/failures.js';
 import type { AppError } from '#dist/errors.js';
 import { createLogger } from '#dist/telemetry/logger.js';
 
@@ -7,49 +8,89 @@ import { createLogger } from '#dist/telemetry/logger.js';
 
 const fault = (properties: object, message = '') => Object.assign(new Error(message), properties);
 
+const AWAY = 'The database cannot be reached now. Send the request again.';
+const BROKEN = /^The connection to the database broke\. .* may or may not have been written: /;
+
+const sqlState = (code: string, severity = 'FATAL') => fault({ code, severity }, 'in another language');
+
 test.each([
   ['a refused connection', fault({ code: 'ECONNREFUSED', syscall: 'connect' })],
-  ['no connection in time', fault({}, 'timeout exceeded when trying to connect')],
-  ['too many connections', fault({ code: '53300', severity: 'FATAL' })],
-  ['a server that starts or stops', fault({ code: '57P03', severity: 'FATAL' })],
-  ['a standby', fault({ code: '25006', severity: 'ERROR' })],
-])('%s is UNAVAILABLE, to be sent again', (_what, cause) => {
-  expect(toUnavailable(cause)).toMatchObject({
-    code: 'UNAVAILABLE',
-    message: 'The database cannot be reached now. Send the request again.',
-    headers: { 'retry-after': '1' },
-    cause,
-  });
+  ['a wrong password', sqlState('28P01')],
+  ['no such role', sqlState('28000')],
+  ['no such database', sqlState('3D000')],
+  ['a database that takes no connections', sqlState('55000')],
+  ['too many connections', sqlState('53300')],
+  ['a server that starts or stops', sqlState('57P03')],
+  ['a certificate that has expired', fault({ code: 'CERT_HAS_EXPIRED' })],
+  ['what nobody has met yet', fault({ code: 'YY000' })],
+])('while connecting, %s is UNAVAILABLE, and nothing was done', async (_what, cause) => {
+  class Failing extends pg.Client {
+    override connect(callback?: unknown): Promise<this> {
+      (callback as (error: unknown) => void)(cause);
+      return Promise.resolve(this);
+    }
+  }
+  const failing = new Pool({ Client: Failing });
+  const expected = { code: 'UNAVAILABLE', message: AWAY, headers: { 'retry-after': '1' }, cause };
+  await expect(failing.connect()).rejects.toMatchObject(expected);
+  const called = new Promise((resolve) => failing.connect(resolve));
+  expect(await called).toMatchObject(expected);
+  await expect(failing.query('SELECT 1')).rejects.toMatchObject(expected);
+});
+
+test.each([
+  ['a standby', sqlState('25006', 'ERROR')],
+  ['a pooler that cannot log in', sqlState('28P01')],
+  ['a pooler that finds no database', sqlState('3D000')],
+  ['a pooler that mixes prepared statements', sqlState('26000', 'ERROR')],
+])('during a statement, %s is UNAVAILABLE, and nothing was done', (_what, cause) => {
+  expect(toUnavailable(cause)).toMatchObject({ code: 'UNAVAILABLE', message: AWAY, headers: { 'retry-after': '1' } });
 });
 
 test.each([
   ['a broken connection', fault({ code: 'ECONNRESET', syscall: 'read' })],
   ['a connection that ended', fault({}, 'Connection terminated unexpectedly')],
-  ['a server that ended the session', fault({ code: '57P01', severity: 'FATAL' })],
-  ['a pooler without a server', fault({ code: '08P01', severity: 'FATAL' }, 'server closed the connection')],
+  [
+    'a connection that has failed before',
+    fault({}, 'Client has encountered a connection error and is not queryable'),
+  ],
+  ['a server that ended the session', sqlState('57P01')],
+  ['a server that crashed', sqlState('57P02')],
+  ['a session that was idle for too long', sqlState('57P05')],
+  ['a transaction that was idle for too long', sqlState('25P03')],
+  ['a pooler without a server', sqlState('08P01')],
+  ['a server without memory', sqlState('53200', 'ERROR')],
+  ['a file that the server cannot read', sqlState('58030', 'ERROR')],
+  ['a fault of the server itself', sqlState('XX000', 'ERROR')],
+  ['a class of failures that nobody has met yet', sqlState('ZZ999', 'ERROR')],
   ['no answer', fault({}, 'Query read timeout')],
 ])('%s is UNAVAILABLE with an unknown outcome', (_what, cause) => {
-  const { code, message } = toUnavailable(cause) as { code: string; message: string };
-  expect(code).toBe('UNAVAILABLE');
-  expect(message).toMatch(/^The connection to the database broke\. .* may or may not have been written: /);
+  const { code, message, headers } = toUnavailable(cause) as AppError;
+  expect([code, headers]).toEqual(['UNAVAILABLE', { 'retry-after': '1' }]);
+  expect(message).toMatch(BROKEN);
 });
 
 test.each([
-  ['a lock that was not given', fault({ code: '55P03', severity: 'ERROR' })],
-  ['no time left at a row', fault({ code: '57014', where: 'while updating tuple (0,1) in relation "users"' })],
-  ['no time left at a key', fault({ code: '57014', where: 'while inserting index tuple (0,1) in relation "x"' })],
-])('%s is UNAVAILABLE, and nothing was changed', (_what, cause) => {
+  ['a lock that was not given', '55P03', / is locked, .* Nothing was changed\./],
+  ['a statement that took too long', '57014', /^The database took too long, .* Nothing was changed/],
+  ['a conflict that came again', '40001', /^Other changes .* Nothing was changed\./],
+  ['a deadlock that came again', '40P01', /^Other changes .* Nothing was changed\./],
+])('%s is UNAVAILABLE, and nothing was changed, in whatever language the server speaks', (_what, state, words) => {
+  const cause = fault({ code: state, severity: 'FEHLER', where: 'beim Sperren des Tupels' }, 'abgebrochen');
   const { code, headers, message } = toUnavailable(cause) as AppError;
   expect([code, headers]).toEqual(['UNAVAILABLE', { 'retry-after': '1' }]);
-  expect(message).toMatch(/ is locked, .* Nothing was changed\./);
+  expect(message).toMatch(words);
 });
 
 test.each([
-  ['a unique violation', fault({ code: '23505', severity: 'ERROR' })],
-  ['a statement timeout', fault({ code: '57014', severity: 'ERROR' })],
-  ['a malformed message of the protocol', fault({ code: '08P01', severity: 'ERROR' })],
+  ['a unique violation', sqlState('23505', 'ERROR')],
+  ['a syntax error', sqlState('42601', 'ERROR')],
+  ['a missing table', sqlState('42P01', 'ERROR')],
+  ['a value of the wrong form', sqlState('22P02', 'ERROR')],
+  ['an error of a function of ours', sqlState('P0001', 'ERROR')],
   ['a fault of our own', new TypeError('x is not a function')],
-])('%s stays as it is', (_what, cause) => {
+  ['a file system that fails', fault({ code: 'EROFS', syscall: 'open' })],
+])('%s stays as it is, and so becomes an internal error', (_what, cause) => {
   expect(toUnavailable(cause)).toBe(cause);
 });
 
@@ -63,7 +104,6 @@ test('a full disk is UNAVAILABLE, and nothing was changed', () => {
 const ofModel = (cause: object) => fault({ code: 'P2010', meta: { driverAdapterError: { cause } } }, 'Prisma');
 
 test.each([
-  ['no server', { kind: 'DatabaseNotReachable' }, 'The database cannot be reached now.'],
   ['a connection that ended', { kind: 'ConnectionClosed' }, 'The connection to the database broke.'],
   ['a pooler without a server', { kind: 'postgres', originalCode: '08P01' }, 'The connection to the database broke.'],
   [
@@ -71,7 +111,8 @@ test.each([
     { kind: 'TooManyConnections', originalCode: '53300' },
     'The database cannot be reached now.',
   ],
-  ['no time left at a row', { kind: 'postgres', originalCode: '57014' }, 'What this request needs is locked'],
+  ['no lock in time', { kind: 'postgres', originalCode: '55P03' }, 'What this request needs is locked'],
+  ['a session that was idle', { kind: 'postgres', originalCode: '57P05' }, 'The connection to the database broke.'],
 ])('of a model of Prisma, %s is UNAVAILABLE as well', (_what, cause, message) => {
   expect(toUnavailable(fromPrisma(ofModel(cause)))).toMatchObject({
     code: 'UNAVAILABLE',
