@@ -115,7 +115,7 @@ export const MEANINGS = {
   UNAVAILABLE: {
     status: 503,
     cause:
-      'the service starts, stops or is overloaded; the database is away or full; what the request changes is locked; or the request waited too long. Nothing was done, unless the message says that this is unknown',
+      'the service starts, stops or is overloaded; the database is away, full, or refuses; what the request changes is locked; or the request waited too long. Nothing was done, unless the message says that this is unknown',
     remedy: 'wait `retryAfter` seconds, and send it again; if the outcome is unknown, a change only with its key',
   },
   /** Its message is for the operator, not for the caller. */
@@ -306,7 +306,11 @@ const FORMS: readonly [form: RegExp, word: string][] = [
   [/whsec_[\w+/=-]{8,}/g, '[secret]'],
   // A JSON Web Token.
   [/eyJ[\w-]{8,}(?:\.[\w-]*){0,4}/g, '[secret]'],
-  [/[^\s"'`<>()[\]{},;:=@]{1,64}@[^\s"'`<>()[\]{},;:=@\\]{1,253}\.[^\s"'`<>()[\]{},;:=@\\.]{2,63}/g, '[email]'],
+  // A scope of packages in a path, /@scope/name, is none: a domain has no slash.
+  [
+    /[^\s"'`<>()[\]{},;:=@]{1,64}@(?:(?<!\/@)|(?![\w-]{1,214}\/))[^\s"'`<>()[\]{},;:=@\\]{1,253}\.[^\s"'`<>()[\]{},;:=@\\.]{2,63}/g,
+    '[email]',
+  ],
   [/(?<![A-Z2-7])G[A-Z2-7]{55}(?![A-Z2-7])/g, '[address]'],
   [/0x[0-9a-f]{40}(?![0-9a-f])/gi, '[address]'],
   // A private key: of Stellar (a seed), of Bitcoin (WIF), in hexadecimal.

@@ -6,7 +6,7 @@ import type { Config } from '../config/config.js';
 import type { Context } from '../context.js';
 import type { Door } from '../dashboard/door.js';
 import type { Credentials } from '../domain/projects.js';
-import { type DocsOf, unavailable } from '../errors.js';
+import { type DocsOf, show, unavailable } from '../errors.js';
 import { graphqlPlugin } from '../graphql/plugin.js';
 import { guidesPlugin } from '../guides/guides.js';
 import { type AdmissionOptions, admitRequests, createAdmission, type QueuedRequest } from '../http/admission.js';
@@ -160,6 +160,8 @@ function createFastify({ config, log, context }: ServerOptions, timeouts: Timeou
     logController: new LogController({ disableRequestLogging: true }),
     trustProxy: trustedProxies(config.trustProxy),
     bodyLimit: BODY_LIMIT_BYTES,
+    // A busy machine or a slow disk may take longer than ten seconds, the default. The plugins are ours, and end.
+    pluginTimeout: 0,
     requestTimeout: timeouts.headersMs + config.requestTimeoutMs,
     connectionTimeout: unreadMsOf(config, timeouts),
     keepAliveTimeout: config.keepAliveMs,
@@ -209,8 +211,15 @@ async function loadMetrics(
   return hooks;
 }
 
-async function loadTracing({ tracesUrl, tracesHeaders = '' }: Config, log: Logger) {
+/** The one way to send traces. */
+const TRACES_PROTOCOL = 'http/json';
+
+async function loadTracing({ tracesUrl, tracesProtocol, tracesHeaders = '' }: Config, log: Logger) {
   if (tracesUrl === null) return null;
+  if (tracesProtocol !== TRACES_PROTOCOL)
+    log.warn(
+      `OTEL_EXPORTER_OTLP_PROTOCOL is ${show(tracesProtocol)}, which is not supported. Traces are sent as ${TRACES_PROTOCOL}.`,
+    );
   const { createTracing } = await import('../telemetry/tracing.js');
   return createTracing(tracesUrl, tracesHeaders, VERSION, log);
 }

@@ -3,7 +3,9 @@ import { isOlder, VERSION } from '../config/build.js';
 import type { DatabaseConfig } from '../config/config.js';
 import { adviseConnection, explainFailure } from '../db/connection-failures.js';
 import type { Database } from '../db/database.js';
+import { isNotPermitted } from '../db/failures.js';
 import { inspectMigrations } from '../db/migrate.js';
+import { type RefusalReason, refusalOf } from '../db/refused-writes.js';
 import { readRelease } from '../db/release.js';
 import { failed, type Outcome, passed, warning } from '../domain/findings.js';
 import { COMMAND } from '../errors.js';
@@ -93,14 +95,6 @@ const STATEMENTS = {
         ? passed(name)
         : failed(`no schema of the search_path, ${path}, exists`, 'Create the schema, or correct the search_path.'),
   ],
-  writable: [
-    "SELECT pg_is_in_recovery() AS standby, current_setting('transaction_read_only') AS readonly",
-    ({ standby, readonly }) => {
-      if (standby) return failed('this is a standby', 'Set DATABASE_URL to the primary.');
-      if (readonly !== 'on') return passed('accepts writes');
-      return failed('transactions are read-only', 'Turn default_transaction_read_only off for this role.');
-    },
-  ],
   // A fault in a process that could do more than serve reaches further.
   role: [
     ROLE,
@@ -149,6 +143,53 @@ const STATEMENTS = {
   ],
 } satisfies Record<string, readonly [statement: string, judge: (row: Row) => Outcome]>;
 
+const WRITABLE = "SELECT pg_is_in_recovery() AS standby, current_setting('transaction_read_only') AS readonly";
+/** Needs a new page on the disk, and leaves nothing: it is undone. */
+const TRIAL = [
+  'BEGIN',
+  "SET LOCAL statement_timeout = '10s'",
+  'CREATE TEMPORARY TABLE userdir_trial (text text) ON COMMIT DROP',
+  "INSERT INTO userdir_trial VALUES ('a page')",
+];
+const REFUSALS: Readonly<Record<RefusalReason, readonly [found: string, advice: string]>> = {
+  no_space: ['there is no space left on its disk', 'Free space on the disk of PostgreSQL, or make it larger.'],
+  read_only: ['it took only reads', 'See whether DATABASE_URL leads to the primary, and to one that is not read-only.'],
+};
+/** A refusal is a problem for so long, and told of for so long. */
+const [REFUSED_MS, TOLD_MS] = [60_000, 86_400_000];
+
+/** Whether the database takes writes: by its settings, by the writes of this process, and with `tries` by one that is undone. */
+async function checkWritable(db: Database, tries: boolean): Promise<Outcome> {
+  const { standby, readonly } = await queryRow(db, WRITABLE);
+  if (standby) return failed('this is a standby', 'Set DATABASE_URL to the primary.');
+  if (readonly === 'on')
+    return failed('transactions are read-only', 'Turn default_transaction_read_only off for this role.');
+  if (tries) await tryWrite(db);
+  const refused = db.refusedWrites.last();
+  if (refused === null) return passed(tries ? 'accepts writes' : 'accepts writes, and has refused none');
+  const [found, advice] = REFUSALS[refused.reason];
+  const ageMs = Date.now() - refused.at.getTime();
+  const told = `a write was refused at ${refused.at.toISOString()}, because ${found}`;
+  if (ageMs < REFUSED_MS) return failed(told, advice);
+  return ageMs < TOLD_MS ? warning(`accepts writes; ${told}`, advice) : passed(`accepts writes; ${told}`);
+}
+
+/** Notes a refusal. A role without the right to temporary tables tells nothing. */
+async function tryWrite(db: Database): Promise<void> {
+  const client = await db.pool.connect();
+  try {
+    for (const text of TRIAL) await client.query({ text, ...QUERY_TIMEOUT });
+  } catch (error) {
+    db.refusedWrites.note(error);
+    if (!isNotPermitted(error) && refusalOf(error) === null) throw error;
+  } finally {
+    await client.query('ROLLBACK').then(
+      () => client.release(),
+      () => client.release(true),
+    );
+  }
+}
+
 export function asking(db: Database, id: keyof typeof STATEMENTS): Check {
   const [statement, judge] = STATEMENTS[id];
   return [id, async () => judge(await queryRow(db, statement))];
@@ -173,12 +214,13 @@ function judgeAutovacuum({ off, tables, statements }: Row): Outcome {
 }
 
 /** The checks of a server, in their order. The last one is of the migrations. */
-export function checksOfServer(db: Database, config: DatabaseConfig): readonly Check[] {
+export function checksOfServer(db: Database, config: DatabaseConfig, tries: boolean): readonly Check[] {
   return [
     ['clock', () => checkClock(db)],
     asking(db, 'encoding'),
     asking(db, 'time-zone'),
     asking(db, 'schema'),
+    ['writable', () => checkWritable(db, tries)],
     ...(config.engine === 'postgres' ? checksOfPostgres(db, config) : []),
     ['migrations', () => checkMigrations(db)],
   ];
@@ -193,7 +235,6 @@ function checksOfPostgres(
   // Connections that listen for changed secrets, publish changes, vacuum and watch the replication. A pooler has the pool.
   const connections = (replicaUrl === undefined ? 3 : 4) + (hasDirectUrl ? 0 : poolSize);
   return [
-    asking(db, 'writable'),
     asking(db, 'role'),
     ['connections', () => checkConnections(db, connections)],
     ['direct-connection', () => checkDirect(db, hasDirectUrl)],

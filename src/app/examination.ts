@@ -11,15 +11,17 @@ export interface ExaminationOptions {
   readonly config: DatabaseConfig;
   /** Whether to count the users of some projects. */
   readonly totals: boolean;
+  /** Whether to try a write, which is undone. A server knows the fate of its own writes. */
+  readonly tries?: boolean;
 }
 
 /** Throws if the database does not answer at all. */
 export async function examineDatabase(
   { db, services }: Pick<Context, 'db' | 'services'>,
-  { config, totals }: ExaminationOptions,
+  { config, totals, tries = false }: ExaminationOptions,
 ): Promise<Finding[]> {
   const findings: Finding[] = [{ id: 'database', ...(await checkVersion(db, config)) }];
-  for (const check of checksOfServer(db, config)) findings.push(await attempt(check));
+  for (const check of checksOfServer(db, config, tries)) findings.push(await attempt(check));
   const isMigrated = ['passed', 'warning'].includes(findings.at(-1)?.status ?? '');
   const tables: readonly Check[] = [
     asking(db, 'rights'),

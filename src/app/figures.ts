@@ -1,8 +1,10 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { VERSION } from '../config/build.js';
 import type { Context } from '../context.js';
 import type { Admission } from '../http/admission.js';
 import type { Streams } from '../http/lifetime.js';
 import type { RedisUsage } from '../http/rate-limit.js';
+import { countDroppedLines } from '../telemetry/logger.js';
 import type { Figure } from '../telemetry/metrics.js';
 
 type Labels = Pick<Figure, 'label' | 'info'>;
@@ -11,15 +13,21 @@ type Make = (name: string, help: string, read: Figure['read'], labels?: Labels) 
 const counter: Make = (name, help, read, labels) => ({ kind: 'counter', name, help, read, ...labels });
 const gauge: Make = (name, help, read, labels) => ({ kind: 'gauge', name, help, read, ...labels });
 
-/** The figures where they cannot be read. */
-const NO_WEBHOOKS = { enabled: 0, failing: 0, paused: 0, disabled: 0, lagSeconds: 0 };
+/** The database counts as away if it does not answer for so long. A scrape waits a little longer for a figure. */
+const DATABASE_UP_MS = 1_500;
 
 /** Figures of the parts of a process, beside the requests that telemetry/metrics.ts measures. */
 export function figuresOf(context: Context, { load }: Admission, streams: Streams, redis: RedisUsage | null): Figure[] {
   const { db, services } = context;
   const { changes, webhooks } = services;
   const { pool, replica, engineUsage } = db;
-  const findWebhooks = shared(() => webhooks.findFigures().catch(() => NO_WEBHOOKS));
+  const isUp = shared(() => isDatabaseUp(context));
+  /** What only the database knows is not known while it is away. */
+  const whileUp =
+    <Result>(read: () => Result | Promise<Result>) =>
+    async () =>
+      (await isUp()) ? read() : null;
+  const findWebhooks = shared(whileUp(() => webhooks.findFigures().catch(() => null)));
   return [
     gauge(
       'userdir_build_info',
@@ -35,12 +43,24 @@ export function figuresOf(context: Context, { load }: Admission, streams: Stream
       () => ({ under_way: load.inFlight, waiting: load.queued }),
       { label: 'state' },
     ),
+    counter(
+      'userdir_log_lines_dropped_total',
+      'Lines of the log that could not be written, because nobody reads them or the disk is full.',
+      countDroppedLines,
+    ),
     counter('userdir_admission_refused_total', 'Requests refused because the queue was full.', () => load.refused),
     gauge(
       'userdir_database_connections',
       'Connections to the database.',
       () => ({ idle: pool.idleCount, busy: pool.totalCount - pool.idleCount }),
       { label: 'state' },
+    ),
+    gauge('userdir_database_up', '1 if the database answers now, else 0.', async () => Number(await isUp())),
+    counter(
+      'userdir_database_writes_refused_total',
+      'Writes that a database which answers has refused: no space on its disk (no_space), or only reads (read_only).',
+      () => ({ ...db.refusedWrites.counts() }),
+      { label: 'reason' },
     ),
     gauge('userdir_database_connections_max', 'The largest number of connections.', () => pool.options.max ?? 0),
     gauge('userdir_database_waiting', 'Requests that wait for a connection.', () => pool.waitingCount),
@@ -50,13 +70,18 @@ export function figuresOf(context: Context, { load }: Admission, streams: Stream
     gauge(
       'userdir_changes_lag_seconds',
       'For how long there have been committed changes that readers do not see yet.',
-      changes.lagSeconds,
+      whileUp(changes.lagSeconds),
     ),
     gauge('userdir_changes_streams', 'Open streams of changes.', streams.count),
     gauge(
       'userdir_changes_oldest_transaction_seconds',
       'The age of the oldest open transaction that has written changes, and so holds up the feed.',
-      async () => (await changes.findOldestWriter().catch(() => null))?.seconds ?? 0,
+      whileUp(() =>
+        changes.findOldestWriter().then(
+          (writer) => writer?.seconds ?? 0,
+          () => null,
+        ),
+      ),
     ),
     counter(
       'userdir_webhook_attempts_total',
@@ -67,18 +92,29 @@ export function figuresOf(context: Context, { load }: Admission, streams: Stream
     gauge(
       'userdir_webhook_lag_seconds',
       'The age of the oldest change that an enabled webhook has not been sent.',
-      async () => (await findWebhooks()).lagSeconds,
+      async () => (await findWebhooks())?.lagSeconds ?? null,
     ),
     gauge(
       'userdir_webhooks',
       'Webhooks by their state. Those that fail are enabled, too.',
       async () => {
-        const { enabled, failing, paused, disabled } = await findWebhooks();
+        const found = await findWebhooks();
+        if (found === null) return null;
+        const { enabled, failing, paused, disabled } = found;
         return { enabled, failing, paused, disabled };
       },
       { label: 'state' },
     ),
   ];
+}
+
+async function isDatabaseUp({ db, isOpen }: Context): Promise<boolean> {
+  if (!isOpen) return false;
+  const answers = db.check().then(
+    () => true,
+    () => false,
+  );
+  return Promise.race([answers, sleep(DATABASE_UP_MS, false, { ref: false })]);
 }
 
 function engineFigures(usage: Context['db']['engineUsage']): Figure[] {

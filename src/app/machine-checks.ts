@@ -81,8 +81,7 @@ function checkUrl(setting: string, url: string | undefined, leadsTo = 'the prima
   if (url === undefined) return [];
   const { hostname, searchParams } = new URL(url);
   const advice = `Name one address that leads to ${leadsTo}, such as that of HAProxy (docs/operating.md).`;
-  const hosts = searchParams.get('host') ?? decodeURIComponent(hostname);
-  if (hosts.includes(',')) return [failed(`${setting} has several hosts, and node-postgres connects to one`, advice)];
+  const host = searchParams.get('host') ?? decodeURIComponent(hostname);
   if (searchParams.has('target_session_attrs')) {
     const found = `${setting} has target_session_attrs, which node-postgres ignores: it connects to any server`;
     return [failed(found, advice)];
@@ -92,7 +91,7 @@ function checkUrl(setting: string, url: string | undefined, leadsTo = 'the prima
     if (file === null || existsSync(file)) return [];
     return failed(`${setting}: ${file}, the file of ${name}, does not exist`, `Correct ${name} in ${setting}.`);
   });
-  const isLocal = hosts === '' || hosts.startsWith('/') || LOOPBACK.test(hosts.replace(/^\[(.*)\]$/, '$1'));
+  const isLocal = host === '' || host.startsWith('/') || LOOPBACK.test(host.replace(/^\[(.*)\]$/, '$1'));
   const fault = isLocal ? null : findUnverified(searchParams);
   return fault === null
     ? absent

@@ -111,7 +111,7 @@ async function examine(config: Config, totals: boolean): Promise<Finding[]> {
       // Not context.open(), which would apply migrations.
       await context.lockDataDirectory();
       await context.db.start();
-      return await examineDatabase(context, { config: config.db, totals });
+      return await examineDatabase(context, { config: config.db, totals, tries: true });
     } catch (error) {
       if (!isHeldByServer(error)) throw error;
       return examineAtServer(error, config, totals);

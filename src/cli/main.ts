@@ -38,21 +38,34 @@ export async function runProgram(program: Command): Promise<void> {
   } catch (error) {
     // After --help or --version.
     const isDone = error instanceof CommanderError && error.exitCode === 0;
-    process.exitCode = isDone ? 0 : report(error);
+    process.exitCode = isDone ? 0 : await report(error);
   }
   // Unread standard input would keep the process alive.
   process.stdin.unref?.();
 }
 
 /** Tells of an error on stderr, and returns the exit code. */
-function report(error: unknown): number {
+async function report(error: unknown): Promise<number> {
   if (error instanceof ReportedFailure) return error.exitCode;
   if (asksForJson()) process.stderr.write(`${JSON.stringify({ error: describe(error) })}\n`);
+  else if (error instanceof ConfigError && logsJson()) await logSettings(error);
   // commander has told the others.
   else if (!(error instanceof CommanderError)) process.stderr.write(`${sentenceOf(error)}\n`);
   if (error instanceof CommanderError || (error instanceof AppError && error.code === 'BAD_USER_INPUT'))
     return WRONG_USAGE;
   return (error as { exitCode?: number }).exitCode ?? FAILED;
+}
+
+/** True for a server whose log is JSON, as it is unless it goes to a terminal. */
+function logsJson(): boolean {
+  return process.argv.slice(2).find((argument) => !argument.startsWith('-')) === 'serve' && !process.stderr.isTTY;
+}
+
+/** Tells of wrong settings in one line of that log. */
+async function logSettings(error: ConfigError): Promise<void> {
+  // Loaded only here, because other commands need no logger.
+  const { createLogger } = await import('../telemetry/logger.js');
+  createLogger('fatal').fatal({ settings: error.settings }, sentenceOf(error).replaceAll('\n', ' '));
 }
 
 function sentenceOf(error: unknown): string {

@@ -201,9 +201,18 @@ function naming(error: unknown, { options, registeredArguments }: Command, docum
   return message === error.message ? error : new AppError('BAD_USER_INPUT', message, { cause: error });
 }
 
+/** The name of the system user. One without an entry among the users of the system, as in a container, is told by number. */
+function systemUser(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return `uid-${process.getuid?.() ?? 'unknown'}`;
+  }
+}
+
 /** The person who runs the command: their name is in the audit trail, and every right is theirs. */
 export function operatorOf({ operator }: Config): Operator {
-  if (operator === null) return { ...THE_OPERATOR, name: operatorNameOf(userInfo().username) };
+  if (operator === null) return { ...THE_OPERATOR, name: operatorNameOf(systemUser()) };
   const { success, data, error } = OPERATOR_SETTING.safeParse(operator);
   if (!success) throw new ConfigError([String(error.issues[0]?.message)], ['OPERATOR']);
   return { ...THE_OPERATOR, name: data };

@@ -121,9 +121,9 @@ function configOf(values: SettingValues) {
     /** One of so many successful requests is logged. */
     logSample: values.LOG_SAMPLE,
     /** Null for no traces. */
-    tracesUrl:
-      values.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ??
-      (values.OTEL_EXPORTER_OTLP_ENDPOINT === undefined ? null : tracesUrlOf(values.OTEL_EXPORTER_OTLP_ENDPOINT)),
+    tracesUrl: values.OTEL_SDK_DISABLED ? null : tracesUrlOf(values),
+    /** As it was asked for. */
+    tracesProtocol: values.OTEL_EXPORTER_OTLP_TRACES_PROTOCOL ?? values.OTEL_EXPORTER_OTLP_PROTOCOL,
     /** As OpenTelemetry writes them: `name=value,name=value`. */
     ...(tracesHeaders.length > 0 && { tracesHeaders: tracesHeaders.join(',') }),
   };
@@ -133,15 +133,20 @@ function configOf(values: SettingValues) {
 function readSettings(env: Environment, fromFiles: Environment): { values: Partial<SettingValues>; faults: Fault[] } {
   const values: Record<string, unknown> = {};
   const faults: Fault[] = [];
-  for (const [name, { schema, accepts, default: otherwise }] of settingsOf) {
+  for (const [name, { schema, accepts, explain, default: otherwise }] of settingsOf) {
     const text = env[name] || otherwise;
     if (text === null) continue;
     const { success, data } = schema.safeParse(text);
     // The value itself is never repeated: DATABASE_URL carries a password.
-    if (success) values[name] = data;
-    else if (name in fromFiles)
-      faults.push({ setting: `${name}_FILE`, sentence: `${name}_FILE must hold ${accepts}.` });
-    else faults.push({ setting: name, sentence: `${name} must be ${accepts}.` });
+    if (success) {
+      values[name] = data;
+      continue;
+    }
+    const explained = explain?.(text);
+    if (name in fromFiles) {
+      const why = explained ? `must hold ${accepts}: its value ${explained}` : `must hold ${accepts}.`;
+      faults.push({ setting: `${name}_FILE`, sentence: `${name}_FILE ${why}` });
+    } else faults.push({ setting: name, sentence: `${name} ${explained ?? `must be ${accepts}.`}` });
   }
   return { values, faults };
 }
@@ -214,9 +219,11 @@ function oidcOf(values: SettingValues) {
   return { issuer, clientId, clientSecret, scope, roleClaim, nameClaim, roles };
 }
 
-/** The URL for traces of a collector. OpenTelemetry fixes the path below the collector's address. */
-function tracesUrlOf(endpoint: string): string {
-  const url = new URL(endpoint);
+/** Where traces are sent, or null. OpenTelemetry fixes the path below the address of a collector. */
+function tracesUrlOf(values: SettingValues): string | null {
+  if (values.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT !== undefined) return values.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT;
+  if (values.OTEL_EXPORTER_OTLP_ENDPOINT === undefined) return null;
+  const url = new URL(values.OTEL_EXPORTER_OTLP_ENDPOINT);
   url.pathname = `${url.pathname.replace(/\/$/, '')}/v1/traces`;
   return url.href;
 }

@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
+import { findUrlFault } from './database-url.js';
 
 /* Every setting with its kind, default and effect. `parseConfig`, errors and docs/configuration.md are made from this table. */
 
@@ -7,6 +8,8 @@ import { z } from 'zod';
 interface Kind<Value> {
   readonly accepts: string;
   readonly schema: z.ZodType<Value, string>;
+  /** What is wrong with a text that the schema refuses, as a sentence after the name of the variable; without it, "must be …". */
+  readonly explain?: (text: string) => string | null;
 }
 
 interface Setting<Value> extends Kind<Value> {
@@ -58,6 +61,13 @@ function url(...schemes: string[]): Kind<string> {
   const hasScheme = (value: string) => URL.canParse(value) && schemes.includes(new URL(value).protocol.slice(0, -1));
   return { accepts, schema: z.string().refine(hasScheme, accepts) };
 }
+
+const postgresUrl = url('postgres', 'postgresql');
+const databaseUrl: Kind<string> = {
+  ...postgresUrl,
+  schema: postgresUrl.schema.refine((value) => findUrlFault(value) === null),
+  explain: (value) => (/^postgres(ql)?:/.test(value) ? findUrlFault(value) : null),
+};
 
 /** Without a path, below which the service cannot be. */
 const origin: Kind<string> = {
@@ -117,21 +127,21 @@ const headerList = text('`name=value` pairs separated by commas');
 /** In the order of the documentation. */
 export const DECLARATIONS = {
   DATABASE_URL: {
-    ...url('postgres', 'postgresql'),
+    ...databaseUrl,
     default: null,
     absent: 'the embedded database',
     does: 'The PostgreSQL database that holds the data. With `NODE_ENV=production` it must be set, unless `EMBEDDED=on`.',
     secret: true,
   },
   DATABASE_DIRECT_URL: {
-    ...url('postgres', 'postgresql'),
+    ...databaseUrl,
     default: null,
     absent: '`DATABASE_URL`',
     does: 'The same database without the connection pooler that `DATABASE_URL` leads to. Commands and up to four connections of a process use it. Behind a pooler of transactions it must be set.',
     secret: true,
   },
   DATABASE_REPLICA_URL: {
-    ...url('postgres', 'postgresql'),
+    ...databaseUrl,
     default: null,
     absent: 'lists are read at `DATABASE_URL`',
     does: 'A standby of the same database. Lists, counts, exports, audit trails and pages of changes are read there while it keeps up.',
@@ -338,6 +348,22 @@ export const DECLARATIONS = {
     default: null,
     does: 'More headers to send with traces. Where both name a header, this one counts.',
     secret: true,
+  },
+  OTEL_EXPORTER_OTLP_PROTOCOL: {
+    ...text('any text'),
+    default: 'http/json',
+    does: 'How traces are sent. Only `http/json` is supported, which collectors take at the same address as `http/protobuf`; another value is warned about, and does nothing.',
+  },
+  OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: {
+    ...text('any text'),
+    default: null,
+    absent: 'see `OTEL_EXPORTER_OTLP_PROTOCOL`',
+    does: 'The same for traces alone. It takes precedence.',
+  },
+  OTEL_SDK_DISABLED: {
+    ...switchValue,
+    default: 'off',
+    does: '`on` or `true` sends no traces, whatever the other settings say.',
   },
   NODE_ENV: {
     ...text('any text'),

@@ -1,4 +1,4 @@
-import pg from 'pg';
+import type pg from 'pg';
 import { closeAll } from '../closers.js';
 import type { DatabaseConfig } from '../config/config.js';
 import { connectionOptions, isDirect, keepConnection, sharesSessions } from './connection.js';
@@ -6,6 +6,7 @@ import { createEmbeddedEngine, type EmbeddedEngine, EmbeddedStream } from './emb
 import { fromPrisma, Pool, toUnavailable } from './failures.js';
 import { Prisma, PrismaClient } from './generated/prisma/client.js';
 import { createTimeLimit } from './prepared-statement.js';
+import { createRefusedWrites, type RefusedWrites } from './refused-writes.js';
 import { createReplica, REPLICA_STATEMENT_MS, type Replica, type ReplicaReads } from './replica.js';
 import {
   createStatements,
@@ -40,6 +41,8 @@ export interface Database extends Queryable {
   readonly replicaReads: ReplicaReads;
   /** The standby of DATABASE_REPLICA_URL; null without one. */
   readonly replica: Pick<Replica, 'start' | 'maxAgeMs' | 'ask' | 'usage'> | null;
+  /** What the database has refused to write in this process. */
+  readonly refusedWrites: RefusedWrites;
   /** Runs `work` in one transaction without a time limit. An error undoes everything. */
   transaction<Result>(isolation: Isolation, work: (tx: Queryable) => Promise<Result>): Promise<Result>;
   /** A transaction within the time limits of a request. After a conflict with another one, `work` runs again from its start. */
@@ -185,12 +188,7 @@ type Engine = Pick<
 };
 
 /** `limitMs` is the statement timeout of requests, 0 for none. */
-function fromPool(
-  pool: Pool,
-  limitMs: number,
-  options: DatabaseOptions,
-  { openReplica, ...engine }: Engine,
-): Database {
+function fromPool(pool: Pool, limitMs: number, options: DatabaseOptions, { openReplica, ...engine }: Engine): Database {
   pool.on('error', (error) => options.onIdleError?.(error));
   // Most commands need no models, and to load them takes longer than their statements.
   let loading: Promise<PrismaClient> | null = null;
@@ -201,12 +199,16 @@ function fromPool(
   const { onStatement } = options;
   const statementsOn = createStatements(onStatement && ((sql) => onStatement(sql, 'primary')));
   const single = statementsOn(pool, limit);
-  const { inTransaction, withRetries, retried } = createTransactions(pool, statementsOn);
+  const refusedWrites = createRefusedWrites();
+  const { inTransaction, withRetries, retried } = createTransactions(pool, statementsOn, {
+    onFailure: refusedWrites.note,
+  });
 
   const primary: ReplicaReads = {
     ...retried(single),
     transaction: (isolation, work) =>
       inTransaction(isolation, null, work).catch((error) => {
+        refusedWrites.note(error);
         throw toUnavailable(error);
       }),
   };
@@ -219,7 +221,7 @@ function fromPool(
         throw error;
       });
       return work(prisma).catch((error) => {
-        throw fromPrisma(error);
+        throw fromPrisma(error, pool);
       });
     });
 
@@ -230,6 +232,7 @@ function fromPool(
     models,
     change: (work) => models((prisma) => prisma.$transaction(work)),
     pool,
+    refusedWrites,
     ...primary,
     replicaReads: replica ?? primary,
     replica,

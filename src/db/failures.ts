@@ -3,7 +3,7 @@ import pg from 'pg';
 import { AppError, UNKNOWN_OUTCOME, unavailable } from '../errors.js';
 
 /*
- * Tells what a failure of the database means for the caller (docs/decisions/failures.md). The place decides: what fails while connecting
+ * Tells what a failure of the database means for the caller (docs/decisions/database.md). The place decides: what fails while connecting
  * has done nothing, and a session that ends during a statement leaves its outcome unknown. Of what PostgreSQL answers, the class of the
  * SQLSTATE decides whose fault it is. No words of PostgreSQL are read, because it speaks the language of its lc_messages.
  */
@@ -12,7 +12,8 @@ import { AppError, UNKNOWN_OUTCOME, unavailable } from '../errors.js';
 export const QUERY_TIMEOUT_MESSAGE = 'Query read timeout';
 const POOL_TIMEOUT_MESSAGE = 'timeout exceeded when trying to connect';
 /** The messages of node-postgres for a session that has ended. Statements of our own tell it themselves (`sessionEnded`). */
-const SESSION_ENDED_MESSAGES = /^(Connection terminated|Client (has encountered a connection error|was closed) and is not queryable)/;
+const SESSION_ENDED_MESSAGES =
+  /^(Connection terminated|Client (has encountered a connection error|was closed) and is not queryable)/;
 
 const AWAY = 'The database cannot be reached now. Send the request again.';
 const BROKEN = `The connection to the database broke. ${UNKNOWN_OUTCOME}`;
@@ -29,14 +30,23 @@ export function sessionEnded(error: unknown): AppError {
 
 /** A pool that tells of every failure to connect that nothing was done, with the reason as its cause. */
 export class Pool extends pg.Pool {
+  /** The last failure to connect. Prisma hands on only its code and its message. */
+  lastFailure: AppError | null = null;
+
   override connect(): Promise<pg.PoolClient>;
   override connect(callback: ConnectCallback): void;
-  override connect(callback?: ConnectCallback): Promise<pg.PoolClient> | void {
+  override connect(callback?: ConnectCallback): Promise<pg.PoolClient> | undefined {
     if (callback === undefined)
       return super.connect().catch((error) => {
-        throw whileConnecting(error);
+        throw this.#fail(error);
       });
-    super.connect((error, client, release) => callback(error && whileConnecting(error), client, release));
+    super.connect((error, client, release) => callback(error && this.#fail(error), client, release));
+    return undefined;
+  }
+
+  #fail(error: unknown): AppError {
+    this.lastFailure = whileConnecting(error);
+    return this.lastFailure;
   }
 }
 
@@ -75,9 +85,13 @@ export function isUnreachable(error: unknown): boolean {
   return (toUnavailable(error) as Partial<AppError> | undefined)?.code === 'UNAVAILABLE';
 }
 
-/** An error of a model of Prisma as node-postgres threw it; any other error as it is. */
-export function fromPrisma(error: unknown): unknown {
-  const { meta } = error as { meta?: { driverAdapterError?: { cause?: Record<string, string> } } };
+/** An error of a model of Prisma as `pool` and its connections threw it; any other error as it is. */
+export function fromPrisma(error: unknown, { lastFailure }: Pick<Pool, 'lastFailure'>): unknown {
+  const { code, meta } = error as {
+    code?: unknown;
+    meta?: { driverAdapterError?: { cause?: Record<string, string> } };
+  };
+  if (code === 'UNAVAILABLE') return lastFailure ?? whileConnecting(error);
   const cause = meta?.driverAdapterError?.cause;
   if (cause === undefined) return error;
   const { originalCode, originalMessage, kind = '' } = cause;

@@ -110,7 +110,8 @@ export class PreparedStatement<Row> implements pg.Submittable, Limited {
     const connection = pgConnection as unknown as Connection;
     const { name, text } = this;
     const parsedText = connection.parsedStatements[name];
-    if (parsedText !== undefined && parsedText !== text) return this.#refuse(new Error(`Two statements have the name ${name}.`));
+    if (parsedText !== undefined && parsedText !== text)
+      return this.#refuse(new Error(`Two statements have the name ${name}.`));
     let values: unknown[];
     try {
       values = this.values.map((value) => prepareValue(value));

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import pg from 'pg';
+import type pg from 'pg';
 import { closeAll } from '../closers.js';
 import { runInTrace } from '../telemetry/request-trace.js';
 import { keepConnection, withConnection } from './connection.js';
@@ -83,7 +83,7 @@ export function createReplica(options: ReplicaOptions) {
   });
   pool.on('remove', (client) => void clients.delete(client));
   const asOne = { ...connection, connectionTimeoutMillis: CONNECT_LIMIT_MS };
-  const { onOneConnection, inTransaction } = createTransactions(pool, statementsOn, requireFresh);
+  const { onOneConnection, inTransaction } = createTransactions(pool, statementsOn, { prepare: requireFresh });
 
   /** The number of reads that each server has answered. */
   const reads = { replica: 0, primary: 0 };

@@ -120,11 +120,18 @@ const ROLLBACK = Prisma.raw('ROLLBACK');
 
 type Outcome<Result> = { readonly result: Result } | { readonly undoneBy: unknown };
 
-/** Work on one connection of a pool, in a transaction, and again after a conflict. `prepare` gets the connection before the work. */
+interface TransactionOptions {
+  /** Gets the connection before the work. */
+  readonly prepare?: (connection: pg.PoolClient) => Promise<void>;
+  /** Hears of each failure. */
+  readonly onFailure?: (error: unknown) => void;
+}
+
+/** Work on one connection of a pool, in a transaction, and again after a conflict. */
 export function createTransactions(
   pool: Pool,
   statementsOn: ReturnType<typeof createStatements>,
-  prepare?: (connection: pg.PoolClient) => Promise<void>,
+  { prepare, onFailure }: TransactionOptions = {},
 ) {
   /** Connections that stood idle beside one that no longer answers are suspect too. */
   function dropIdleConnections(): void {
@@ -185,6 +192,7 @@ export function createTransactions(
       } catch (error) {
         // The stack of an answer of PostgreSQL leads to the socket. From here it leads to the caller.
         if (error instanceof pg.DatabaseError) Error.captureStackTrace(error);
+        onFailure?.(error);
         if (isQueryTimeout(error) || isReadOnly(error)) dropIdleConnections();
         if (!isConflict(error) || tries === MAX_TRIES) throw toUnavailable(error);
         await sleep(Math.random() * MAX_RETRY_DELAY_MS);

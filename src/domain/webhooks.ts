@@ -209,6 +209,9 @@ export const GIVE_UP_MS = 3 * 86_400_000;
 /** Retries come up to a fifth earlier or later, so that endpoints of one host do not come back together. */
 const JITTER = 0.2;
 
+/** No retry is ever put off for longer. */
+export const LONGEST_RETRY_MS = MAX_RETRY_MS * (1 + JITTER);
+
 /** The wait after consecutive failures. The endpoint may ask for more (Retry-After), within the same bound. `random` is from 0 to 1. */
 export function retryDelayMs(failures: number, retryAfterMs: number | null, random: number): number {
   const backoff = Math.min(FIRST_RETRY_MS * 2 ** Math.min(failures - 1, 30), MAX_RETRY_MS);

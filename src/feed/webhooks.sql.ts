@@ -6,6 +6,7 @@ import {
   type Attempt,
   BACKLOG_COUNTED,
   type Backlog,
+  LONGEST_RETRY_MS,
   RESEND_REST_MS,
   type Webhook,
   type WebhookHour,
@@ -145,7 +146,7 @@ export async function findTarget(db: Queryable, projectId: number, id: number) {
 export async function claimResend(db: Queryable, projectId: number, id: number, ms: number): Promise<boolean> {
   const claimed = await db.query(Prisma.sql`
     UPDATE webhooks w SET resend_after = now() + ${ms}::float8 * interval '1 millisecond'
-    WHERE w.project_id = ${projectId}::int AND w.id = ${id}::int AND (w.resend_after IS NULL OR w.resend_after <= now())
+    WHERE w.project_id = ${projectId}::int AND w.id = ${id}::int AND (w.resend_after IS NULL OR ${hasCome(Prisma.sql`w.resend_after`, ms)})
     RETURNING 1`);
   return claimed.length > 0;
 }
@@ -238,9 +239,21 @@ export interface ClaimLimits {
   readonly maxFailing: number;
 }
 
-/** Enabled endpoints whose time has come, which no live process has leased. A project that is disabled is left alone. */
-const IS_DUE = Prisma.sql`
-  w.status = 'enabled' AND w.next_attempt_at <= now() AND (w.leased_until IS NULL OR w.leased_until <= now())`;
+/**
+ * True if an instant has come that was put off by at most `longestMs`. One that is much further off was written before the clock of the
+ * database was put back, and counts as past: nothing waits for the clock to catch up. Twice the time, because the clocks of two
+ * transactions are those of their beginnings.
+ */
+const hasCome = (column: Prisma.Sql, longestMs: number) =>
+  Prisma.sql`(${column} <= now() OR ${column} > now() + ${2 * longestMs}::float8 * interval '1 millisecond')`;
+
+/**
+ * Enabled endpoints whose time has come, which no live process has leased. One that has not failed waits for nothing. A project that is
+ * disabled is left alone.
+ */
+const isDue = (leaseMs: number) => Prisma.sql`
+  w.status = 'enabled' AND (w.failures = 0 OR ${hasCome(Prisma.sql`w.next_attempt_at`, LONGEST_RETRY_MS)})
+  AND (w.leased_until IS NULL OR ${hasCome(Prisma.sql`w.leased_until`, leaseMs)})`;
 /** Changes that are not delivered, or were deleted before they were; or the feed began anew. */
 const HAS_WORK = Prisma.sql`(
   EXISTS (SELECT FROM changes c WHERE c.project_id = w.project_id AND c.id > w.place AND c.id <= ${PUBLISHED})
@@ -261,7 +274,7 @@ export function claimWebhooks(db: Queryable, limits: ClaimLimits): Promise<Claim
       JOIN projects p ON p.id = w.project_id AND p.disabled_at IS NULL
       LEFT JOIN unnest(${[...held.keys()]}::int[], ${[...held.values()]}::int[]) AS h(project_id, held)
         ON h.project_id = w.project_id
-      WHERE ${IS_DUE} AND ${HAS_WORK}
+      WHERE ${isDue(leaseMs)} AND ${HAS_WORK}
     ), ranked AS (
       SELECT due.*, row_number() OVER (PARTITION BY failing ORDER BY turn, next_attempt_at, id) AS of_kind
       FROM due WHERE turn <= ${maxPerProject}::bigint
@@ -272,7 +285,7 @@ export function claimWebhooks(db: Queryable, limits: ClaimLimits): Promise<Claim
       LIMIT ${max}::bigint
     ), locked AS (
       SELECT w.project_id, w.id FROM webhooks w JOIN chosen USING (project_id, id)
-      WHERE ${IS_DUE}
+      WHERE ${isDue(leaseMs)}
       FOR NO KEY UPDATE OF w SKIP LOCKED
     )
     UPDATE webhooks w

@@ -9,21 +9,30 @@ import type { Credentials } from '../domain/projects.js';
 import { pagePolicy, SITE } from '../http/public-routes.js';
 
 /** GraphiQL, as explorer-page.js makes it. It opens with examples; in demo mode also with credentials and IDs that exist. */
-export async function createExplorer(services: Services) {
-  // Nine megabytes, which a service without GraphiQL does not load.
-  const page = await readFile(new URL('./explorer.html.gz', import.meta.url)).then(promisify(gunzip));
-  const template = page
-    .toString()
-    .replace('</head>', () => `${HEAD}</head>`)
-    .replace('<div id="root">', (root) => SITE.header.replace('"/docs"', '$& target="_blank"') + root);
+export function createExplorer(services: Services) {
+  // Nine megabytes, which are read when they are first asked for.
+  let reading: Promise<string> | null = null;
   let rendered: { key: string; page: ReturnType<typeof render> } | undefined;
 
   return async (demo: Credentials | null) => {
+    reading ??= readTemplate().catch((error) => {
+      reading = null;
+      throw error;
+    });
+    const template = await reading;
     const options = explorerOptions(demo, demo && (await findExampleUser(services, demo)));
     const key = JSON.stringify(options);
     if (rendered?.key !== key) rendered = { key, page: render(template, options) };
     return rendered.page;
   };
+}
+
+async function readTemplate(): Promise<string> {
+  const page = await readFile(new URL('./explorer.html.gz', import.meta.url)).then(promisify(gunzip));
+  return page
+    .toString()
+    .replace('</head>', () => `${HEAD}</head>`)
+    .replace('<div id="root">', (root) => SITE.header.replace('"/docs"', '$& target="_blank"') + root);
 }
 
 function render(template: string, options: GraphiQLOptions) {

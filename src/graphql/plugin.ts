@@ -64,7 +64,7 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
   const shared = documentsDir === null ? new Map<string, string>() : await readDocumentsDir(documentsDir);
   await warmDocuments(documents, shared);
   const findText = createTextFinder(shared, persisted);
-  const explore = graphiql ? await createExplorer(services) : null;
+  const explore = graphiql ? createExplorer(services) : null;
   const setScope = authenticated(authenticate);
 
   app.setErrorHandler((error, request, reply) => {

@@ -17,6 +17,7 @@ import { AppError, unavailable } from '../errors.js';
 import { UNAUTHENTICATED } from './admission.js';
 import { type Addresses, clientNetwork } from './client-address.js';
 import { refuseMalformedUrl } from './failures.js';
+import { secondsUntil, WINDOW_S } from './rate-limit.js';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -161,11 +162,11 @@ export function createFailureLimit(
   whose: string,
   what = 'failed authentications',
 ): (key: string) => Promise<void> {
-  const failures = new RateLimiterMemory({ keyPrefix: `${what} ${whose}`, points, duration: 60 });
+  const failures = new RateLimiterMemory({ keyPrefix: `${what} ${whose}`, points, duration: WINDOW_S });
   return async (key) => {
     await failures.consume(crc32(key) % BUCKETS).catch((rejection: unknown) => {
       if (!(rejection instanceof RateLimiterRes)) throw rejection;
-      const headers = { 'retry-after': String(Math.ceil(rejection.msBeforeNext / 1_000)) };
+      const headers = { 'retry-after': secondsUntil(rejection.msBeforeNext) };
       throw new AppError('RATE_LIMITED', `More than ${points} ${what} in a minute ${whose}.`, { headers });
     });
   };

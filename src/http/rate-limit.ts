@@ -25,7 +25,8 @@ export interface RateLimiting {
   readonly redis: RedisUsage | null;
 }
 
-const WINDOW_S = 60;
+/** Of each limit of requests. */
+export const WINDOW_S = 60;
 /** A request waits this long for Redis to count it. After that it is counted in this process. */
 const COUNT_TIMEOUT_MS = 100;
 /** A silent connection is replaced after this time. */
@@ -59,7 +60,7 @@ export async function limitRates(app: FastifyInstance, config: RateLimits, log: 
 
   async function count(project: string, limit: number, reply: FastifyReply): Promise<void> {
     const { consumedPoints, msBeforeNext } = await consume(project);
-    const seconds = String(Math.ceil(msBeforeNext / 1_000));
+    const seconds = secondsUntil(msBeforeNext);
     reply.headers({
       'ratelimit-policy': `"project";q=${limit};w=${WINDOW_S}`,
       ratelimit: `"project";r=${Math.max(limit - consumedPoints, 0)};t=${seconds}`,
@@ -79,6 +80,9 @@ export async function limitRates(app: FastifyInstance, config: RateLimits, log: 
   };
   return { hooks, redis };
 }
+
+/** At most the window: where the clock of this machine was put back, a minute seems to end much later. */
+export const secondsUntil = (ms: number): string => String(Math.min(Math.ceil(ms / 1_000), WINDOW_S));
 
 /** A client that reconnects by itself. While it is not connected, every command fails at once. */
 async function connectRedis(url: string, log: Logger): Promise<Redis> {

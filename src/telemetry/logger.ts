@@ -1,6 +1,8 @@
+import { hostname } from 'node:os';
 import { type DestinationStream, type Logger, pino, symbols } from 'pino';
 import pretty from 'pino-pretty';
-import { AppError, redact } from '../errors.js';
+import { AppError, counted, redact } from '../errors.js';
+import { createLineWriter, type LineWriter } from './line-writer.js';
 
 export type { Logger } from 'pino';
 
@@ -19,16 +21,24 @@ export function createLogger(level: string, destination: DestinationStream = std
   return pino({ level, redact: { paths, remove: true }, serializers: { err: errorForLog } }, destination);
 }
 
-/** So many bytes are kept while they cannot be written. */
-const MOST_UNWRITTEN = 1_048_576;
+let writer: LineWriter | null = null;
+
+/** Lines of the log that could not be written, since the start of this process. */
+export const countDroppedLines = (): number => writer?.dropped() ?? 0;
 
 function stderr(): DestinationStream {
   if (process.stderr.isTTY)
     return pretty({ destination: 2, sync: true, colorize: true, ignore: 'pid,hostname', translateTime: 'HH:MM:ss.l' });
-  const destination = pino.destination({ dest: 2, sync: true, maxLength: MOST_UNWRITTEN });
-  // On a full disk, lines for a file are kept and then dropped, and the service goes on.
-  destination.on('error', () => undefined);
-  return byTicks(destination);
+  // On a full disk, and for a pipe that nobody reads, lines are kept and then dropped, and the service goes on.
+  writer ??= createLineWriter(2, tellDropped);
+  return byTicks(writer);
+}
+
+/** As pino writes a warning. */
+function tellDropped(lines: number): string {
+  const msg = `${counted(lines, 'log line')} could not be written, and ${lines === 1 ? 'is' : 'are'} lost.`;
+  const line = { level: URGENT, time: Date.now(), pid: process.pid, hostname: hostname(), droppedLines: lines, msg };
+  return `${JSON.stringify(line)}\n`;
 }
 
 /** A line of this level or above is written at once. */
@@ -37,7 +47,7 @@ const URGENT = pino.levels.values['warn'] as number;
 const MOST_KEPT = 65_536;
 
 /** Writes lines at the next tick: a system call for each took 3 % of the CPU of a busy service. Errors, warnings and the exit do not wait. */
-function byTicks(destination: DestinationStream): DestinationStream {
+function byTicks(destination: Pick<LineWriter, 'write'>): DestinationStream {
   let lines = '';
   const flush = () => {
     const text = lines;

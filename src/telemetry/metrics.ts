@@ -10,8 +10,8 @@ export interface Figure {
   readonly kind: 'counter' | 'gauge';
   readonly name: string;
   readonly help: string;
-  /** A number, or one for each value of the label. */
-  readonly read: () => Reading | Promise<Reading>;
+  /** A number, or one for each value of the label. Null while it is not known: then the figure is absent. */
+  readonly read: () => Reading | null | Promise<Reading | null>;
   readonly label?: string;
   /** The labels of a figure that says something of the process by them; its number is 1. */
   readonly info?: () => Readonly<Record<string, string>>;
@@ -155,7 +155,11 @@ function readFigure({ kind, name, help, read, label, info }: Figure, register: R
   async function collect(): Promise<void> {
     const reading = await Promise.race([read(), sleep(FIGURE_MS, null, { ref: false })]);
     metric.reset();
-    if (reading === null) return;
+    if (reading === null) {
+      // A figure without labels would be 0 again.
+      if (labelNames.length === 0) metric.remove();
+      return;
+    }
     if (typeof reading === 'number') metric.inc(info?.() ?? {}, reading);
     else for (const [value, count] of Object.entries(reading)) metric.inc({ [label ?? '']: value }, count);
   }

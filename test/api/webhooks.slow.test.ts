@@ -830,3 +830,44 @@ async function parseCursor(text: string) {
   const { changeCursor } = await import('#dist/domain/changes.js');
   return [changeCursor('after').parse(text) as { timeline: string; id: number }] as const;
 }
+
+test('after the clock of the database was put back, a healthy endpoint goes on at once, also one that a process leased, and a message is sent again by hand', async () => {
+  const project = await app.createProject();
+  const hook = await add(project);
+  const [id] = await loginMany(project, 1);
+  await run(`UPDATE webhooks SET next_attempt_at = now() + interval '1 hour', resend_after = now() + interval '1 hour',
+    leased_by = 'one of before', leased_until = now() + interval '1 hour'`);
+  deliver();
+  await receiver.until(() => receiver.usersAt(hook.path).length === 1);
+  expect(receiver.usersAt(hook.path)).toEqual([id]);
+  const [attempt] = (await hook.isIdle()).attempts;
+  const again = { id: hook.id, message: String(attempt?.id) };
+  expect(await webhooks().resendMessage(hook.scope, again)).toMatchObject({ ok: true });
+});
+
+test('an endpoint that has failed waits for its retry, but not for one that the service never puts off so far', async () => {
+  const project = await app.createProject();
+  const [waiting, stuck] = [await add(project), await add(project)];
+  await login(project);
+  const putOff = (id: number, hours: number) =>
+    run(
+      `UPDATE webhooks SET failures = 1, failing_since = now(), next_attempt_at = now() + $2 * interval '1 hour' WHERE id = $1`,
+      [id, hours],
+    );
+  await putOff(waiting.id, 5);
+  await putOff(stuck.id, 24);
+  deliver();
+  await receiver.until(() => receiver.usersAt(stuck.path).length === 1);
+  expect(receiver.usersAt(waiting.path)).toEqual([]);
+});
+
+test('a lease of another process that works is respected', async () => {
+  const project = await app.createProject();
+  const hook = await add(project);
+  await login(project);
+  await run(`UPDATE webhooks SET leased_by = 'another', leased_until = now() + interval '2 seconds'`);
+  const startedAt = performance.now();
+  deliver();
+  await receiver.until(() => receiver.usersAt(hook.path).length === 1);
+  expect(performance.now() - startedAt).toBeGreaterThan(1_000);
+});

@@ -57,14 +57,30 @@ const LOGIN = `mutation ($value: String!, $accounts: [AccountInput!]) {
 }`;
 
 const cleanup = [];
+const stopped = new AbortController();
+// Otherwise a signal would leave PostgreSQL behind, with its folder.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, () => stopped.abort(signal));
 let serial = 0;
 const print = (line = '') => process.stdout.write(`${line}\n`);
+const untilStopped = new Promise((_, reject) => {
+  stopped.signal.addEventListener('abort', () => reject(new Error(`Ended by ${stopped.signal.reason}.`)));
+});
+const work = () =>
+  given.logins === undefined ? measure() : measureLogins(given.logins.split(',').map(Number), Number(given.seconds));
 try {
   if (given.help) print(HELP);
-  else if (given.logins === undefined) await measure();
-  else await measureLogins(given.logins.split(',').map(Number), Number(given.seconds));
+  else await Promise.race([work(), untilStopped]);
+} catch (error) {
+  // What is under way fails when PostgreSQL ends, and is not waited for.
+  process.on('unhandledRejection', () => undefined);
+  process.stderr.write(`${stopped.signal.aborted ? error.message : error.stack}\n`);
+  process.exitCode = 1;
 } finally {
-  for (const close of cleanup.toReversed()) await close();
+  for (const close of cleanup.toReversed())
+    await Promise.resolve()
+      .then(close)
+      .catch(() => undefined);
+  if (stopped.signal.aborted) process.exit(1);
 }
 
 async function measure() {

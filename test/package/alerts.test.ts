@@ -13,6 +13,7 @@ import { createServer } from '#dist/app/app.js';
 import { createProgram, leafCommands } from '#dist/cli/program.js';
 import { parseConfig } from '#dist/config/config.js';
 import { createContext } from '#dist/context.js';
+import { Prisma } from '#dist/db/statements.js';
 import { createLogger } from '#dist/telemetry/logger.js';
 import { type Json, startTestApp, type TestProject, useTestApp } from '../support/app.js';
 import { ROOT } from '../support/checkout.js';
@@ -175,7 +176,13 @@ describe.runIf(inject('engine') === 'postgres' && hasProgram(PROMTOOL))('of the 
       { length: MINUTES },
       (_, minute) => Number(start) + (minute < 100 ? 0 : Math.min(3, Math.ceil((minute - 99) / 5))),
     );
-    expect(await firing(new Map([...series, ['process_start_time_seconds', restarts.join(' ')]]))).toEqual([]);
+    // Each restart has the database again within a minute.
+    const up = restarts.map((start, minute) => Number(start === restarts[minute - 1]));
+    const restarting = [
+      ['process_start_time_seconds', restarts.join(' ')],
+      ['userdir_database_up', up.join(' ')],
+    ] as const;
+    expect(await firing(new Map([...series, ...restarting]))).toEqual([]);
   });
 
   test('UserdirRestarts fires for more', async () => {
@@ -201,6 +208,32 @@ describe.runIf(inject('engine') === 'postgres' && hasProgram(PROMTOOL))('of the 
     };
     const both = ['UserdirFails', 'UserdirRefuses'];
     expect(await firingIn(await record(app.metricsUrl, flood), ...both)).toEqual(both);
+  });
+
+  test('UserdirDatabaseAway fires while PostgreSQL is away and nobody asks, and what is not known then has no figure', async () => {
+    const config = parseConfig({ DATABASE_URL: 'postgres://127.0.0.1:1/nothing', PORT: '0', METRICS_PORT: '0' });
+    const log = createLogger('silent');
+    // As if PostgreSQL went away after the start.
+    const context = Object.assign(createContext(config, { command: 'test' }), { isOpen: true });
+    const alone = await createServer({ config, log, context });
+    await alone.listen({ host: '127.0.0.1', port: 0 });
+    const series = await record(alone.metricsUrl ?? '', () => sleep(50));
+    await alone.close();
+    expect(await firingIn(series, 'UserdirDatabaseAway')).toEqual(['UserdirDatabaseAway']);
+    const unknown = [...series.keys()].filter((id) => /changes_lag|oldest_transaction|webhook_lag|webhooks\{/.test(id));
+    expect(unknown).toEqual([]);
+  });
+
+  test('UserdirWritesRefused fires while the database takes only reads', async () => {
+    const { db } = app.context;
+    const write = () =>
+      db.transaction('READ COMMITTED', async (tx) => {
+        await tx.query(Prisma.sql`SET TRANSACTION READ ONLY`);
+        await tx.query(Prisma.sql`CREATE TABLE refused ()`);
+      });
+    const refuse = () => expect(write()).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+    const series = await record(app.metricsUrl, refuse);
+    expect(await firingIn(series, 'UserdirWritesRefused')).toEqual(['UserdirWritesRefused']);
   });
 
   test('UserdirSlow fires if requests take long', async () => {

@@ -1,10 +1,12 @@
-import { spawnSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { closeSync, constants, openSync, readSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:net';
-import { expect, test } from 'vitest';
+import { join } from 'node:path';
+import { expect, test, vi } from 'vitest';
 import { startCollector } from '../support/collector.js';
-import { CLI, call, startServer, useDatabase } from '../support/command.js';
+import { CLI, call, linesOf, makeFolder, type RunningServer, startServer, useDatabase } from '../support/command.js';
 
 /** Where a process serves metrics and sends traces, that neither delays its exit, and that its log is whole. */
 
@@ -97,4 +99,91 @@ test('a full disk under the log costs log lines, and not the service', async () 
     expect((await call(server.url, server.demo, '/server/users?limit=1')).status).toBe(200);
   }
   expect(await server.stop()).toMatchObject({ code: 0, stderr: '' });
+});
+
+/** More lines than are kept. */
+const MANY = 4_500;
+const DROPPED = /^userdir_log_lines_dropped_total (\d+)$/m;
+const LOGGED = { LOG_LEVEL: 'info', METRICS_PORT: '0', DEMO: 'on' };
+
+/** Makes a server write so many lines, and expects an answer to each request; returns how many lines were dropped. */
+async function fillLog(server: RunningServer): Promise<number> {
+  const { demo } = server;
+  if (demo === null) throw new Error('There is no demo project.');
+  const headers = {
+    'service-app-id': demo.app_id,
+    'service-app-secret': demo.app_secret,
+    // Makes long lines.
+    'x-request-id': 'request-'.repeat(15),
+  };
+  let left = MANY;
+  const ask = async () => {
+    for (; left > 0; left -= 1) {
+      const answer = await fetch(`${server.url}/server/users/0`, { headers });
+      await answer.text();
+      expect(answer.status).toBe(400);
+    }
+  };
+  await Promise.all(Array.from({ length: 16 }, ask));
+  expect((await fetch(`${server.url}/livez`)).status).toBe(200);
+  return Number(DROPPED.exec(await (await fetch(server.metricsUrl)).text())?.[1]);
+}
+
+/** The lines of a log whose reader came back: each is whole, and one says how many are missing. */
+function expectWhole(log: string, dropped: number): void {
+  const lines = linesOf(log);
+  expect(lines.find(({ droppedLines }) => droppedLines !== undefined)).toMatchObject({
+    level: 40,
+    droppedLines: dropped,
+    msg: `${dropped} log lines could not be written, and are lost.`,
+  });
+  const answered = lines.filter(({ status }) => status === 400).length;
+  expect(answered).toBeGreaterThan(1_000);
+  expect(answered + dropped).toBeGreaterThanOrEqual(MANY);
+}
+
+test('a socket that nobody reads costs log lines, and not the service; when it is read again, one line says how many', async () => {
+  const server = await startServer({ ...database.env, ...LOGGED });
+  const { stderr } = server.process;
+  stderr.pause();
+  const dropped = await fillLog(server);
+  expect(dropped).toBeGreaterThan(0);
+  stderr.resume();
+  await server.logged('could not be written');
+  const outcome = await server.stop();
+  expect(outcome.code).toBe(0);
+  expectWhole(outcome.stderr, dropped);
+});
+
+test('a pipe that nobody reads does not stop the service, nor its end, and gets whole lines', async () => {
+  const pipe = join(makeFolder(), 'log');
+  execFileSync('mkfifo', [pipe]);
+  const reader = openSync(pipe, constants.O_RDONLY | constants.O_NONBLOCK);
+  const withPipe = ['/bin/sh', '-c', `exec "$@" 2>${pipe}`, 'sh', process.execPath, CLI] as const;
+  const chunk = Buffer.alloc(65_536);
+  /** What the pipe has now. */
+  const read = () => {
+    let text = '';
+    try {
+      for (let n = 1; n > 0; text += chunk.toString('utf8', 0, n)) n = readSync(reader, chunk);
+    } catch (error) {
+      expect((error as NodeJS.ErrnoException).code).toBe('EAGAIN');
+    }
+    return text;
+  };
+  const server = await startServer({ ...database.env, ...LOGGED }, withPipe);
+  const dropped = await fillLog(server);
+  let log = '';
+  const readOn = () => {
+    log += read();
+    return log.includes('could not be written');
+  };
+  await vi.waitUntil(readOn, { timeout: 60_000 });
+  expectWhole(log, dropped);
+  const again = await fillLog(server);
+  expect(again).toBeGreaterThan(dropped);
+  expect((await server.stop()).code).toBe(0);
+  // What it has left is whole as well.
+  expect(linesOf(read()).length).toBeGreaterThan(10);
+  closeSync(reader);
 });

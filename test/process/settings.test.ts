@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, inject, test } from 'vitest';
-import { type Credentials, call, recordLogin, startServer, userdir, userdirJson } from '../support/command.js';
+import { type Credentials, call, linesOf, recordLogin, startServer, userdir, userdirJson } from '../support/command.js';
 import { copyTemplate, createEmptyDatabase, queryPostgres } from '../support/engines.js';
 
 test.runIf(inject('engine') === 'embedded')(
@@ -10,7 +10,7 @@ test.runIf(inject('engine') === 'embedded')(
   async () => {
     await using database = await createEmptyDatabase('embedded');
     const settings = { ...database.env, NODE_ENV: 'production', DATABASE_URI: 'postgres://me:hush@db.example/x' };
-    for (const args of [['serve'], ['project', 'create', '--name', 'Test'], ['migrate']]) {
+    for (const args of [['project', 'create', '--name', 'Test'], ['migrate']]) {
       const { code, stdout, stderr } = await userdir({ ...settings, PORT: '0' }, args);
       expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
       const [fault, misspelt, ...more] = stderr.trimEnd().split('\n');
@@ -20,6 +20,16 @@ test.runIf(inject('engine') === 'embedded')(
         [],
       ]);
     }
+    // The log of a server is JSON: one line.
+    const { code, stdout, stderr } = await userdir({ ...settings, PORT: '0', RATE_LIMIT: 'x' }, ['serve']);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect(linesOf(stderr)).toEqual([
+      expect.objectContaining({
+        level: 60,
+        settings: ['RATE_LIMIT', 'DATABASE_URL'],
+        msg: expect.stringMatching(/^RATE_LIMIT must be .* DATABASE_URL must be set, .* Did you mean DATABASE_URL\?$/),
+      }),
+    ]);
     expect(existsSync(join(database.env['DATA_DIR'] ?? '', 'pgdata'))).toBe(false);
     await userdirJson({ ...database.env, NODE_ENV: 'production', EMBEDDED: 'on' }, ['project', 'list']);
   },

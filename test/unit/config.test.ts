@@ -6,6 +6,7 @@ import { describe, expect, test } from 'vitest';
 import { checkSettings } from '#dist/app/machine-checks.js';
 import { parseConfig } from '#dist/config/config.js';
 import { SETTINGS } from '#dist/config/settings.js';
+import { secondsUntil } from '#dist/http/rate-limit.js';
 import { ROOT } from '../support/checkout.js';
 import { faultsOf } from '../support/settings.js';
 
@@ -300,8 +301,6 @@ test('REUSE_PORT is refused by a Node.js that cannot share a port', () => {
 const urlFinding = (env: Record<string, string>) => checkSettings(env).findings.find(({ id }) => id === 'database-url');
 
 test.each([
-  ['postgres://one,two/users', 'failed', 'DATABASE_URL has several hosts, and node-postgres connects to one'],
-  ['postgres:///users?host=one,two', 'failed', 'DATABASE_URL has several hosts, and node-postgres connects to one'],
   ['postgres://127.0.0.1:1/users?target_session_attrs=read-write', 'failed', 'DATABASE_URL has target_session_attrs, '],
   ['postgres://db.invalid/users', 'warning', 'DATABASE_URL: the connection to another machine is not encrypted'],
   ['postgres://db.invalid/users?sslmode=no-verify', 'warning', 'DATABASE_URL: sslmode=no-verify does not verify '],
@@ -315,10 +314,54 @@ test.each([
 });
 
 test('doctor examines the URL of a standby too', () => {
-  const DATABASE_REPLICA_URL = 'postgres://one,two/users';
+  const DATABASE_REPLICA_URL = 'postgres://one/users?target_session_attrs=standby';
   expect(urlFinding({ DATABASE_URL: 'postgres://127.0.0.1:1/users', DATABASE_REPLICA_URL })).toMatchObject({
     status: 'failed',
-    found: expect.stringContaining('DATABASE_REPLICA_URL has several hosts'),
+    found: expect.stringContaining('DATABASE_REPLICA_URL has target_session_attrs'),
     advice: expect.stringContaining('leads to a standby'),
   });
+});
+
+const ONE_HOST = 'has several hosts, and node-postgres connects to one.';
+const NO_HASH = 'has a "#", which ends what is read of a URL. Write it as %23.';
+
+test.each([
+  ['postgres://me:hush#hush@db/users', NO_HASH],
+  // It would be read as the host "me" with the port 12.
+  ['postgres://me:12#hush@db/users', NO_HASH],
+  ['postgres://me:hush@one:5432,two:5433/users', ONE_HOST],
+  ['postgres://one,two/users', ONE_HOST],
+  ['postgres:///users?host=one,two', ONE_HOST],
+  ['postgresql://me:hush@/users?host=/var/run/postgresql', 'has a user and no host. Write localhost after the "@"'],
+  ['postgres://me:hush@db/users?schema=app', 'has "schema", which PostgreSQL does not know. Write options='],
+  ['postgres://me:hu/sh@db/users', 'cannot be read as a URL. In the user and the password, write / as %2F'],
+])('the URL %s is refused in a sentence of its own, for each database, at the start and by doctor', (url, sentence) => {
+  for (const name of ['DATABASE_URL', 'DATABASE_DIRECT_URL', 'DATABASE_REPLICA_URL']) {
+    const env = { DATABASE_URL: 'postgres://127.0.0.1:1/users', [name]: url };
+    const [fault = '', ...more] = faultsOf(env);
+    expect([fault.startsWith(`${name} ${sentence}`), fault, more]).toEqual([true, fault, []]);
+    expect(fault).not.toMatch(/hush|app/);
+    const [found] = checkSettings(env).findings;
+    expect(found).toMatchObject({ id: 'settings', status: 'failed', found: fault });
+  }
+});
+
+test.each([
+  'postgres:///users?host=/var/run/postgresql',
+  'postgres://me@localhost/users?host=/run',
+  'postgres://%2Frun/users',
+])('the URL %s of a socket is accepted', (DATABASE_URL) => {
+  expect(faultsOf({ DATABASE_URL })).toEqual([]);
+});
+
+test('OTEL_SDK_DISABLED sends no traces, and the protocol that was asked for is known', () => {
+  const env = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4318' };
+  expect(parseConfig(env)).toMatchObject({ tracesUrl: 'http://127.0.0.1:4318/v1/traces', tracesProtocol: 'http/json' });
+  expect(parseConfig({ ...env, OTEL_SDK_DISABLED: 'true' }).tracesUrl).toBe(null);
+  const protocols = { OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json', OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'grpc' };
+  expect(parseConfig({ ...env, ...protocols }).tracesProtocol).toBe('grpc');
+});
+
+test('Retry-After is at most the minute of a limit, also where the clock was put back', () => {
+  expect([0, 1, 59_001, 7_256_000].map(secondsUntil)).toEqual(['0', '1', '60', '60']);
 });

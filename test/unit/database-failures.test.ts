@@ -50,10 +50,7 @@ test.each([
 test.each([
   ['a broken connection', fault({ code: 'ECONNRESET', syscall: 'read' })],
   ['a connection that ended', fault({}, 'Connection terminated unexpectedly')],
-  [
-    'a connection that has failed before',
-    fault({}, 'Client has encountered a connection error and is not queryable'),
-  ],
+  ['a connection that has failed before', fault({}, 'Client has encountered a connection error and is not queryable')],
   ['a server that ended the session', sqlState('57P01')],
   ['a server that crashed', sqlState('57P02')],
   ['a session that was idle for too long', sqlState('57P05')],
@@ -100,6 +97,8 @@ test('a full disk is UNAVAILABLE, and nothing was changed', () => {
   expect(message).toMatch(/^There is no space left on the disk of the database\. .* nothing of it was changed\./);
 });
 
+const NO_FAILURE = { lastFailure: null };
+
 /** An error of a model, as Prisma throws it. */
 const ofModel = (cause: object) => fault({ code: 'P2010', meta: { driverAdapterError: { cause } } }, 'Prisma');
 
@@ -114,7 +113,7 @@ test.each([
   ['no lock in time', { kind: 'postgres', originalCode: '55P03' }, 'What this request needs is locked'],
   ['a session that was idle', { kind: 'postgres', originalCode: '57P05' }, 'The connection to the database broke.'],
 ])('of a model of Prisma, %s is UNAVAILABLE as well', (_what, cause, message) => {
-  expect(toUnavailable(fromPrisma(ofModel(cause)))).toMatchObject({
+  expect(toUnavailable(fromPrisma(ofModel(cause), NO_FAILURE))).toMatchObject({
     code: 'UNAVAILABLE',
     message: expect.stringContaining(message),
   });
@@ -122,9 +121,9 @@ test.each([
 
 test('any other error of a model keeps its code and its message, and what is no error of a model stays as it is', () => {
   const cause = { kind: 'UniqueConstraintViolation', originalCode: '23505', originalMessage: 'duplicate key' };
-  expect(fromPrisma(ofModel(cause))).toMatchObject({ code: '23505', message: 'duplicate key' });
+  expect(fromPrisma(ofModel(cause), NO_FAILURE)).toMatchObject({ code: '23505', message: 'duplicate key' });
   const other = new Error('other');
-  expect(fromPrisma(other)).toBe(other);
+  expect(fromPrisma(other, NO_FAILURE)).toBe(other);
 });
 
 test('a log that tells of a database that is away has no stack, and of a fault it has', () => {

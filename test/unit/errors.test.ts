@@ -150,3 +150,11 @@ describe('a value in a message', () => {
     });
   });
 });
+
+test('a path of a package with a scope is no email, and every email beside one is hidden', () => {
+  const path = 'at file:///app/node_modules/@prisma/client/runtime/client.js:1:2';
+  expect(redact(path)).toBe(path);
+  expect(redact('file:///users/ada@example.com/x.js')).not.toContain('ada@');
+  expect(redact('a/@example.com/x')).not.toContain('example.com');
+  expect(redact(`${path} of ada@example.com`)).toBe(`${path} of [email]`);
+});
