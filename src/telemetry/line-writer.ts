@@ -24,7 +24,7 @@ export function createLineWriter(fd: number, tellDropped: (lines: number) => str
   let unwritten = Buffer.alloc(0);
   let dropped = 0;
   let untold = 0;
-  let timer: NodeJS.Timeout | null = null;
+  let isWaiting = false;
 
   function drop(lines: Buffer): void {
     const count = lines.reduce((sum, byte) => sum + Number(byte === NEW_LINE), 0);
@@ -54,8 +54,10 @@ export function createLineWriter(fd: number, tellDropped: (lines: number) => str
   }
 
   function tryLater(ms: number): void {
-    timer ??= setTimeout(() => {
-      timer = null;
+    if (isWaiting) return;
+    isWaiting = true;
+    setTimeout(() => {
+      isWaiting = false;
       flush();
     }, ms).unref();
   }
