@@ -116,12 +116,16 @@ function report({ projects, differences, repaired }: Awaited<ReturnType<typeof c
 export function addSeedCommand(program: Command, { act }: CommandContext): void {
   act(program, {
     name: 'seed',
-    description: 'add synthetic users, the same ones for the same seed; existing users are not changed',
+    description: 'add synthetic users, the same ones for the same seed and day; existing users are not changed',
     examples: ['seed --project app_1 --users 10000', 'seed --project app_1 --users 500 --seed 7'],
     takes: [
       projectOption(),
       required('--users <N>', 'how many users', parseWholeNumber),
       option('--seed <S>', 'a number; another number makes other users', parseWholeNumber).default(1),
+      option('--until <DAY>', 'the day before which they registered and logged in, as 2026-01-31').default(
+        new Date().toISOString().slice(0, 10),
+        'today',
+      ),
     ],
     unit: 'users',
     interrupted: 'Interrupted. The users added so far remain.',
@@ -130,13 +134,13 @@ export function addSeedCommand(program: Command, { act }: CommandContext): void 
   });
 }
 
-const SEED = graphql(`mutation Seed($project: ID!, $users: Int!, $seed: Int!, $after: String) {
-  seedUsers(appId: $project, users: $users, seed: $seed, after: $after) { users accounts done next }
+const SEED = graphql(`mutation Seed($project: ID!, $users: Int!, $seed: Int!, $until: Date!, $after: String) {
+  seedUsers(appId: $project, users: $users, seed: $seed, until: $until, after: $after) { users accounts done next }
 }`);
 
 async function addParts(
   { ask, progress, signal }: Tools,
-  params: { readonly project: string; readonly users: number; readonly seed: number },
+  params: { readonly project: string; readonly users: number; readonly seed: number; readonly until: string },
 ) {
   const added = { users: 0, accounts: 0 };
   for (let after: string | null = null; ; ) {

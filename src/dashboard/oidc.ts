@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { LOOPBACK, type OidcConfig } from '../config/config.js';
 import type { Services } from '../context.js';
-import { type OperatorRole, operatorName } from '../domain/operators.js';
+import { type OperatorRole, operatorName, type RefusedLogIn } from '../domain/operators.js';
 import { parse } from '../domain/parse.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
 import { createFailureLimit } from '../http/authentication.js';
@@ -34,6 +34,7 @@ interface Pending {
 const PENDING_SECONDS = 600;
 /** In a minute. */
 const ANSWERS_OF_ADDRESS = 60;
+const MAX_LOGGED_SUBJECT = 200;
 /** From the role that allows most. */
 const ROLES: readonly OperatorRole[] = ['admin', 'support', 'viewer'];
 
@@ -91,6 +92,7 @@ export async function serveOidc(app: FastifyInstance, options: OidcOptions): Pro
     exposeHeadRoute: false,
     handler: async (request, reply) => {
       requireOpen();
+      let name: string | undefined;
       try {
         const pending = take(sessions, request, reply);
         if (pending === null)
@@ -105,13 +107,14 @@ export async function serveOidc(app: FastifyInstance, options: OidcOptions): Pro
           idTokenExpected: true,
         });
         const claims = tokens.claims() as Readonly<Record<string, unknown>> & { iss: string; sub: string };
+        name = knownName(claims, oidc);
         const role = roleOf(claims[oidc.roleClaim], oidc);
         if (role === null) throw new AppError('FORBIDDEN', 'The account has no role here.');
         const person = { subject: `${claims.iss} ${claims.sub}`, name: () => nameOf(claims, oidc), role };
         sessions.begin(request, reply, await services.operators.logInSubject(person, sessions.callerOf(request)));
         return reply.redirect('/dashboard', 303);
       } catch (error) {
-        await sessions.countRefusal(request).catch(() => undefined);
+        await sessions.countRefusal(request, whyRefused(error, name)).catch(() => undefined);
         return leave(request, reply, error);
       }
     },
@@ -132,6 +135,21 @@ function nameOf(claims: Readonly<Record<string, unknown>>, { nameClaim }: OidcCo
   if (nameClaim === 'email' && claims['email_verified'] === false)
     throw badInput('email_verified', false, 'true, because the email names the operator');
   return parse(operatorName(nameClaim), claims[nameClaim]);
+}
+
+/** The name for the log: that of the operator or, where it can be none, the subject. */
+function knownName(claims: Readonly<Record<string, unknown>> & { readonly sub: string }, oidc: OidcConfig): string {
+  try {
+    return nameOf(claims, oidc);
+  } catch {
+    return claims.sub.slice(0, MAX_LOGGED_SUBJECT);
+  }
+}
+
+/** Why a person does not come in, for the log. What the provider says may hold the code of the login. */
+function whyRefused(error: unknown, name: string | undefined): RefusedLogIn['details'] {
+  const reason = error instanceof AppError ? error.publicMessage : 'the provider has not confirmed the login';
+  return { by: 'sso', ...(name !== undefined && { operator: name }), reason };
 }
 
 function pendingCookieOf({ cookieOf }: Sessions, request: FastifyRequest) {

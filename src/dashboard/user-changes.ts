@@ -158,15 +158,19 @@ builder.mutationField('seedUsers', (t) =>
   t.field({
     type: seededPartType,
     description:
-      'Adds a part of made-up users, the same ones for the same seed: to be asked again until `next` is null. Users who exist are not changed. Needs ADMIN. NOT_FOUND; BAD_USER_INPUT.',
+      'Adds a part of made-up users, the same ones for the same seed and the same day: to be asked again until `next` is null. Users who exist are not changed. Needs ADMIN. NOT_FOUND; BAD_USER_INPUT.',
     args: {
       appId: t.arg.id(APP_ID),
       users: t.arg.int(required('How many users in all.')),
       seed: t.arg.int(withDefault(1, 'Another number makes other users.')),
       after: t.arg.string({ description: 'The cursor of an earlier part; without it, the first part is added.' }),
+      until: t.arg({
+        type: 'Date',
+        description: 'The day before which all of them registered and logged in; without it, today.',
+      }),
     },
-    resolve: async (_root, { appId, users, seed, after }, { services, scopeOf }) =>
-      services.transfers.addSyntheticUsers(await scopeOf(appId), users, seed, after ?? null),
+    resolve: async (_root, { appId, users: count, seed, after = null, until = null }, { services, scopeOf }) =>
+      services.transfers.addSyntheticUsers(await scopeOf(appId), { count, seed, after, until }),
   }),
 );
 

@@ -85,14 +85,13 @@ export interface SessionOrigin {
 
 /** The CTE "operator": who logs in, and by which passkey, if by one. */
 function operatorBy(logIn: LogIn): Prisma.Sql {
-  // Of several requests with one link exactly one deletes it.
+  // Of several requests with one link exactly one deletes it. A late one stays for a while, so that the log can say whose it is.
   if ('linkHash' in logIn)
     return Prisma.sql`
       used AS (
-        DELETE FROM login_links WHERE token_hash = ${logIn.linkHash}::bytea RETURNING operator_id, expires_at
+        DELETE FROM login_links WHERE token_hash = ${logIn.linkHash}::bytea AND expires_at > now() RETURNING operator_id
       ), operator AS (
         SELECT o.id, o.name, NULL::int AS passkey FROM used JOIN operators o ON o.id = used.operator_id
-        WHERE used.expires_at > now()
       )`;
   if ('name' in logIn)
     return Prisma.sql`operator AS (SELECT id, name, NULL::int AS passkey FROM operators WHERE name = ${logIn.name}::text)`;

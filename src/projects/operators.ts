@@ -17,7 +17,7 @@ import {
   type OperatorSession,
   operatorName,
   permissionsOf,
-  type RefusedLogIn,
+  RefusedLogIn,
   requirePermission,
 } from '../domain/operators.js';
 import { LARGEST_ID, parse } from '../domain/parse.js';
@@ -197,6 +197,14 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
     return begun === undefined ? null : { token, ...begun };
   }
 
+  /** Why a link is refused, for the log. */
+  async function whyRefused(tokenHash: Buffer<ArrayBuffer>): Promise<RefusedLogIn['details']> {
+    const where = { tokenHash };
+    const late = await db.models(({ loginLink }) => loginLink.findFirst({ where, include: { operator: true } }));
+    if (late === null) return { by: 'link', reason: 'the link was used before, is long over, or is not known' };
+    return { by: 'link', operator: late.operator.name, reason: 'the link is over: it works for ten minutes' };
+  }
+
   /** A token that logs an operator in, once, within ten minutes. NOT_FOUND. */
   async function createLink(by: Operator, name: string, requestId: string | null = null): Promise<Link> {
     const parsed = requireName(by, name);
@@ -291,7 +299,8 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
       const linkHash = hashToken(token);
       const session = linkHash && (await begin({ linkHash }, caller));
       if (session) return session;
-      throw new AppError('UNAUTHENTICATED', 'This link is no longer valid: it works once, within ten minutes.');
+      const details = linkHash ? await whyRefused(linkHash) : { reason: 'this is no link of the service' };
+      throw new RefusedLogIn('This link is no longer valid: it works once, within ten minutes.', details);
     },
 
     /** Begins a session for a person of the single sign-on. BAD_USER_INPUT; CONFLICT if the name belongs to another operator. */
@@ -360,7 +369,7 @@ export function createOperators(db: Database, randomBytes: (size: number) => Buf
       await db.models((tx) => record(tx, logActor(by, requestId), 'refuse', { refused, role: by.role }));
     },
 
-    /** Records that a link or a passkey was refused. */
+    /** Records that a sign-in was refused, and of whom and why as far as that is known. */
     async recordRefusedLogIn(requestId: string | null, details: RefusedLogIn['details'] = {}): Promise<void> {
       await db.models((tx) => record(tx, { actor: 'unknown', requestId }, 'refuse', { refused: 'log_in', ...details }));
     },

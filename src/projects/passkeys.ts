@@ -130,6 +130,12 @@ async function findOperatorOf({ operator }: ModelTransaction, sessionId: number)
   return row;
 }
 
+/** A refusal whose message is always the same; the log says why, and of which passkey if that is known. */
+function refused(reason: string, passkey?: Pick<Passkey, 'id' | 'name' | 'operator'>): RefusedLogIn {
+  const of = passkey && { passkey: passkey.id, name: passkey.name, operator: passkey.operator };
+  return new RefusedLogIn(REFUSED, { by: 'passkey', ...of, reason });
+}
+
 function toPasskey({ id, name, host, createdAt, lastUsedAt, operator }: StoredPasskey): Passkey {
   return {
     id,
@@ -198,15 +204,16 @@ export function createPasskeys(db: Database, operators: Operators, randomBytes: 
   /** Once it has been signed. False if it was used before. */
   const useChallenge = (challenge: string) => sql.useChallenge(db, hashToken(challenge) as Buffer);
 
-  /** The passkey that has signed, and its count; null if it is not known, or its signature is not good. */
+  /** The passkey that has signed, and its count. UNAUTHENTICATED if it is not known, or its signature is not good. */
   async function findSigner(site: Site, challenge: string, assertion: Assertion) {
     const where = { credentialId: fromBase64url(assertion.id), host: site.host };
     const passkey = await db.models((models) =>
       models.operatorPasskey.findUnique({ where, include: { operator: true } }),
     );
-    if (passkey === null) return null;
+    if (passkey === null) throw refused('the passkey is not known');
     const counter = await verifyUse(assertion, challenge, site, passkey).catch(() => null);
-    return counter === null ? null : { passkeyId: passkey.id, counter, operator: passkey.operator.name };
+    if (counter === null) throw refused('what it has signed is not good', toPasskey(passkey));
+    return { passkeyId: passkey.id, counter, operator: passkey.operator.name };
   }
 
   async function list(where: Prisma.OperatorPasskeyWhereInput): Promise<Passkey[]> {
@@ -217,9 +224,9 @@ export function createPasskeys(db: Database, operators: Operators, randomBytes: 
   /** Why a passkey whose signature is good is refused: it has been removed just now, or its count does not grow, as that of a copy. */
   async function whyRefused(id: number): Promise<RefusedLogIn> {
     const [passkey] = await list({ id });
-    if (passkey === undefined) return new RefusedLogIn(REFUSED);
-    const { name, operator } = passkey;
-    return new RefusedLogIn(REFUSED, { passkey: id, name, operator, reason: 'its count does not grow' });
+    return passkey === undefined
+      ? refused('the passkey was removed just now')
+      : refused('its count does not grow', passkey);
   }
 
   return {
@@ -303,15 +310,14 @@ export function createPasskeys(db: Database, operators: Operators, randomBytes: 
     ): Promise<BegunSession> {
       requireSite(site);
       const challenge = await readChallenge(token, null);
-      if (challenge !== null && isWellFormed<Assertion>(assertion)) {
-        const signer = await findSigner(site, challenge, assertion);
-        if (signer && !(await useChallenge(challenge))) throw new RefusedLogIn(REFUSED);
-        if (signer) await caller.admit?.(signer.operator);
-        const session = signer && (await operators.begin(signer, caller));
-        if (session) return session;
-        if (signer) throw await whyRefused(signer.passkeyId);
-      }
-      throw new RefusedLogIn(REFUSED);
+      if (challenge === null) throw refused('the challenge is late, or of another browser');
+      if (!isWellFormed<Assertion>(assertion)) throw refused('the answer of the browser has another form');
+      const signer = await findSigner(site, challenge, assertion);
+      if (!(await useChallenge(challenge))) throw refused('the challenge was signed before');
+      await caller.admit?.(signer.operator);
+      const session = await operators.begin(signer, caller);
+      if (session) return session;
+      throw await whyRefused(signer.passkeyId);
     },
 
     /** The passkeys that an operator may see: their own, or for an admin of all projects all; the newest first. */

@@ -17,7 +17,7 @@ const LAST_NAMES =
   );
 const SOCIAL_PROVIDERS = ['google', 'google', 'apple', 'github', 'discord'];
 const DOMAINS = ['example.com', 'example.org', 'mail.example.net'];
-/** Fixed dates, so that the same seed makes the same users on any day. */
+/** The days of users as they are made; `until` moves them all. */
 export const FIRST_DAY = Date.UTC(2024, 0, 1);
 export const LAST_DAY = Date.UTC(2026, 9, 31);
 
@@ -41,11 +41,14 @@ function* usersBetween({ done, state }: Place, end: number, seed: number): Gener
 
 const beginningOf = (seed: number): Place => ({ done: 0, state: xoroshiro128plus(seed).getState() });
 
+const DAY_MS = 86_400_000;
+
 /** Users of one part: made in half a second, and written in one. */
 const PART_USERS = 5_000;
 
-/** The next part of `count` users, after the cursor of an earlier one. Once its users are made, it tells where the next one begins. BAD_USER_INPUT. */
-export function createPart(count: number, seed: number, after: string | null) {
+/** The next part of `count` users, after the cursor of an earlier one; no time of theirs is after `until`. Once its users are made, it tells where the next one begins. BAD_USER_INPUT. */
+export function createPart(count: number, seed: number, after: string | null, until = new Date(LAST_DAY)) {
+  const shift = until.getTime() - LAST_DAY;
   const start = after === null ? beginningOf(seed) : readCursor(after);
   const done = Math.max(start.done, Math.min(count, start.done + PART_USERS));
   let next: string | null = null;
@@ -53,12 +56,32 @@ export function createPart(count: number, seed: number, after: string | null) {
     /** How many of all are made at its end. */
     done,
     *users(): Generator<UserRecord, void> {
-      const { state } = yield* usersBetween(start, done, seed);
+      const { state } = yield* moved(usersBetween(start, done, seed), shift);
       if (done < count) next = [done, ...state].join('.');
     },
     /** The cursor of the next part; null after the last. */
     next: () => next,
   };
+}
+
+/** The users, with their times moved by some milliseconds. Returns what the generator returns. */
+function* moved(users: Generator<UserRecord, Place>, shift: number): Generator<UserRecord, Place> {
+  const move = (at: Date | null) => at && new Date(at.getTime() + shift);
+  for (let next = users.next(); ; next = users.next()) {
+    if (next.done) return next.value;
+    const { createdAt, lastLogin, ...user } = next.value;
+    yield { ...user, createdAt: move(createdAt), lastLogin: move(lastLogin) };
+  }
+}
+
+const EARLIEST_UNTIL = Date.UTC(2000, 0, 1);
+
+/** The day that made-up users end at, given as text; without one, today. BAD_USER_INPUT. */
+export function readUntil(text: string | null): Date {
+  if (text === null) return new Date(Math.floor(Date.now() / DAY_MS) * DAY_MS);
+  const at = /^\d{4}-\d\d-\d\d$/.test(text) ? Date.parse(text) : Number.NaN;
+  if (at >= EARLIEST_UNTIL && at <= Date.now() && new Date(at).toISOString().startsWith(text)) return new Date(at);
+  throw badInput('until', text.slice(0, 64), 'a day from 2000-01-01 to today, as YYYY-MM-DD');
 }
 
 const CURSOR = /^\d{1,9}(\.-?\d{1,10}){4}$/;

@@ -35,7 +35,7 @@ import type { Leave } from './moving/leave.js';
 import type { GivenMove, Move, MoveSummary } from './moving/move.js';
 import type { System } from './moving/person.js';
 import type { Spool } from './spool.js';
-import { createPart } from './synthetic-users.js';
+import { createPart, readUntil } from './synthetic-users.js';
 import type { Totals } from './totals.js';
 import { addUsers, exportUsers, throwProjectError, toImportRows, tryToImportAlone } from './transfers.sql.js';
 
@@ -211,10 +211,13 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
 
     addUsers: add,
 
-    /** Adds the next part of `count` made-up users of a seed, after the cursor of an earlier part. BAD_USER_INPUT. */
-    async addSyntheticUsers(scope: ProjectScope, count: number, seed: number, after: string | null) {
+    /** Adds the next part of `count` made-up users of a seed, after the cursor of an earlier part, until a day or today. BAD_USER_INPUT. */
+    async addSyntheticUsers(
+      scope: ProjectScope,
+      { count, seed, after, until }: Record<'count' | 'seed', number> & Record<'after' | 'until', string | null>,
+    ) {
       scope.projectIdFor('operate');
-      const part = createPart(count, seed, after);
+      const part = createPart(count, seed, after, readUntil(until));
       const added = await add(scope, part.users());
       const next = part.next();
       if (next === null) await tidy(scope, count);

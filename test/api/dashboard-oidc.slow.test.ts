@@ -81,9 +81,18 @@ test('a person without a role does not come in, and is recorded', async () => {
   expect(location).toBe('/dashboard#sso=denied');
   expect(await me(browser.cookieFor(app.url))).toBeUndefined();
   const { rows } = await app.context.db.pool.query(
-    "SELECT 1 FROM operator_log WHERE actor = 'unknown' AND action = 'refuse'",
+    "SELECT details FROM operator_log WHERE actor = 'unknown' AND action = 'refuse' ORDER BY id DESC LIMIT 1",
   );
-  expect(rows.length).toBeGreaterThan(0);
+  expect(rows).toEqual([
+    {
+      details: {
+        refused: 'log_in',
+        by: 'sso',
+        operator: expect.stringMatching(/eve/),
+        reason: 'The account has no role here.',
+      },
+    },
+  ]);
 });
 
 test('a person never becomes an operator of the same name whom the command has added', async () => {

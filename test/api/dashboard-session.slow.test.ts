@@ -55,7 +55,16 @@ test('a late link is refused and recorded; tokens are kept as hashes only', asyn
   await sql(`UPDATE login_links SET expires_at = now() - interval '1 ms' WHERE ${ofLate}`);
   const before = (await log('unknown')).length;
   expect((await postToken(app, token)).status).toBe(401);
-  expect((await log('unknown')).slice(before)).toEqual([['refuse', { refused: 'log_in' }]]);
+  expect((await postToken(app, 'x'.repeat(43))).status).toBe(401);
+  expect((await postToken(app, 'no token')).status).toBe(401);
+  expect((await log('unknown')).slice(before)).toEqual([
+    [
+      'refuse',
+      { refused: 'log_in', by: 'link', operator: 'late', reason: 'the link is over: it works for ten minutes' },
+    ],
+    ['refuse', { refused: 'log_in', by: 'link', reason: 'the link was used before, is long over, or is not known' }],
+    ['refuse', { refused: 'log_in', reason: 'this is no link of the service' }],
+  ]);
   const kept = await sql('SELECT l::text AS row FROM login_links l UNION ALL SELECT s::text FROM operator_sessions s');
   expect(kept.filter(({ row }) => row.includes(token))).toEqual([]);
 });

@@ -267,12 +267,16 @@ test('where an authenticator counts, a count that does not grow is refused', asy
     ).map(({ actor, details }) => [actor, details]);
   const copied = await signIn(key, { counter: 5 });
   await expectRefusal(copied);
-  // The log says which passkey it was; of one that has signed nothing it says nothing.
-  const details = { passkey: Number(added.id), name: 'counts', operator: ada.name, reason: 'its count does not grow' };
-  expect(await refused(copied)).toEqual([['unknown', { refused: 'log_in', ...details }]]);
+  // The log says which passkey it was, and why.
+  const passkey = { by: 'passkey', passkey: Number(added.id), name: 'counts', operator: ada.name };
+  expect(await refused(copied)).toEqual([
+    ['unknown', { refused: 'log_in', ...passkey, reason: 'its count does not grow' }],
+  ]);
   const forged = await signIn(key, { counter: 5, isForged: true });
   await expectRefusal(forged);
-  expect(await refused(forged)).toEqual([['unknown', { refused: 'log_in' }]]);
+  expect(await refused(forged)).toEqual([
+    ['unknown', { refused: 'log_in', ...passkey, reason: 'what it has signed is not good' }],
+  ]);
   expect((await signIn(key, { counter: 7 })).status).toBe(204);
   await expectRefusal(await signIn(key, { counter: 6 }));
   await expectRefusal(await signIn(key, { counter: 0 }));

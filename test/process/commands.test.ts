@@ -680,15 +680,30 @@ describe.runIf(isOnce)('what is missing is named', () => {
 });
 
 test('seed adds the same users for the same seed, and others for another', async () => {
-  const usersOf = async (seed: string) => {
+  const usersOf = async (seed: string, ...options: string[]) => {
     const project = await server.createProject();
-    await server.runJson('seed', '--project', project.app_id, '--users', '40', '--seed', seed);
+    await server.runJson('seed', '--project', project.app_id, '--users', '40', '--seed', seed, ...options);
     const { body } = await call(server.url(), project, '/server/users?limit=100');
     return JSON.stringify(body.result.users).replaceAll(/"id":\d+,/g, '');
   };
   const [one, same, other] = [await usersOf('7'), await usersOf('7'), await usersOf('8')];
   expect(same).toEqual(one);
   expect(other).not.toEqual(one);
+  // They end near today, or near the day that is given: all times are moved together.
+  const times = (users: string) =>
+    [...users.matchAll(/"(?:created_at|last_login)":"([^"]+)"/g)].map(([, at = '']) => at);
+  const before = (users: string, day: string) =>
+    (Date.parse(day) - Math.max(...times(users).map(Date.parse))) / 86_400_000;
+  const today = new Date().toISOString().slice(0, 10);
+  expect(before(one, today)).toBeGreaterThan(-1);
+  expect(before(one, today)).toBeLessThan(120);
+  const [given, again] = [await usersOf('7', '--until', '2020-02-29'), await usersOf('7', '--until', '2020-02-29')];
+  expect(again).toEqual(given);
+  expect(before(given, '2020-02-29')).toBeGreaterThanOrEqual(0);
+  const withoutTimes = (users: string) => users.replaceAll(/"\d{4}-\d\d-[^"]+Z"/g, '""');
+  expect(withoutTimes(given)).toBe(withoutTimes(one));
+  for (const wrong of ['2020-02-30', '1999-12-31', '2999-01-01', 'yesterday'])
+    await expect(usersOf('7', '--until', wrong)).rejects.toThrow('until');
 });
 
 describe('while no server runs,', () => {

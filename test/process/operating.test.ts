@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -125,6 +125,51 @@ describe.runIf(inject('engine') === 'postgres')('the roles', () => {
 });
 
 const SYSTEMD = '/usr/bin/systemd-analyze';
+
+describe.runIf(inject('engine') === 'embedded' && existsSync(SYSTEMD))('the timers', () => {
+  const FOLDER = join(ROOT, 'docs/deploy');
+  const timers = readdirSync(FOLDER).filter((name) => name.endsWith('.timer'));
+  const analyze = (...args: string[]) => promisify(execFile)(SYSTEMD, args);
+
+  test('are accepted by systemd, with the units that they start', async () => {
+    expect(timers).toEqual(['userdir-backup-diff.timer', 'userdir-backup-full.timer', 'userdir-purge.timer']);
+    const folder = await makeFolder();
+    const read = (name: string) => readFileSync(join(FOLDER, name), 'utf8');
+    const put = async (name: string, text: string) => {
+      await writeFile(join(folder, name), text);
+      return join(folder, name);
+    };
+    const purge = read('userdir-purge.service').replace(
+      '/usr/bin/node /opt/userdir/dist/cli.js',
+      `${process.execPath} ${CLI}`,
+    );
+    // What it runs is of another package; that it runs it is what is verified here.
+    const backup = read('userdir-backup@.service').replace('/usr/bin/pgbackrest', '/bin/true');
+    const units = [
+      await put('userdir-purge.service', purge),
+      await put('userdir-backup@full.service', backup),
+      await put('userdir-backup@diff.service', backup),
+      ...(await Promise.all(timers.map((name) => put(name, read(name))))),
+    ];
+    const { stdout, stderr } = await analyze('verify', '--man=no', ...units);
+    expect((stdout + stderr).split('\n').filter((line) => line.includes('userdir-'))).toEqual([]);
+  });
+
+  test('name a time that comes again', async () => {
+    for (const name of timers) {
+      const [, when = ''] = /^OnCalendar=(.*)$/m.exec(readFileSync(join(FOLDER, name), 'utf8')) ?? [];
+      expect((await analyze('calendar', when)).stdout, name).toContain('Next elapse');
+    }
+  });
+
+  test('a purge is a command that exists', () => {
+    const unit = readFileSync(join(FOLDER, 'userdir-purge.service'), 'utf8');
+    const [, words = ''] = /cli\.js (.*)$/m.exec(unit) ?? [];
+    expect(words).toBe('user purge --older-than 30d');
+    const set = [...unit.matchAll(/^Environment=(.*)$/gm)].flatMap(([, line = '']) => line.split(' '));
+    expect(set.map((each) => each.split('=')[0])).toEqual(['DATABASE_URL_FILE', 'OPERATOR']);
+  });
+});
 
 describe.runIf(inject('engine') === 'embedded')('the systemd unit', () => {
   const unit = readFileSync(join(ROOT, 'docs/deploy/userdir@.service'), 'utf8');
