@@ -134,7 +134,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     await app.register(dashboardPlugin, {
       ...{ config, services, runWithAdmission, lifetimes, streams, door },
       newsMs: timeouts.newsMs,
-      status: createStatus(config.db.engine, async (totals) =>
+      status: createStatus(config, async (totals) =>
         (await import('./examination.js')).examineDatabase(context, { config: config.db, totals }),
       ),
       requireOpen: () => requireOpen(context),

@@ -69,6 +69,8 @@ export interface StatusSource {
   /** The same as it is now, with what is not checked, and after counting users if `totals`. */
   readonly examine: (totals: boolean) => Promise<readonly Finding[]>;
   readonly database: string;
+  /** RATE_LIMIT; null for no limit. */
+  readonly requestsPerMinute: number | null;
   readonly startedAt: string;
 }
 

@@ -25,6 +25,12 @@ export const projectType = builder.objectRef<OpenProject>('Project').implement({
       'requestsPerMinute',
       orNull('Its own limit of requests in a minute; null where RATE_LIMIT holds.'),
     ),
+    defaultRequestsPerMinute: t.int({
+      ...orNull(
+        'What RATE_LIMIT says, for projects without a limit of their own; null for no limit, and where no server runs.',
+      ),
+      resolve: (_project, _args, { status }) => status?.requestsPerMinute ?? null,
+    }),
     totalsByMethod: t.field({
       type: [methodTotalType],
       description: 'The exact number of current users by login method: always all four, in the same order.',

@@ -1,5 +1,5 @@
 import { VERSION } from '../config/build.js';
-import type { DatabaseConfig } from '../config/config.js';
+import type { Config } from '../config/config.js';
 import type { Finding } from '../domain/findings.js';
 import { requirePermission } from '../domain/operators.js';
 import { costs } from '../engine/cost.js';
@@ -79,10 +79,11 @@ function keeping<Result>(make: () => Promise<Result>, ms: number): () => Promise
 }
 
 /** What the page "Status" shows; `examine` has the checks of `userdir doctor` of the database. */
-export function createStatus(engine: DatabaseConfig['engine'], examine: StatusSource['examine']): StatusSource {
+export function createStatus({ db, rateLimit }: Config, examine: StatusSource['examine']): StatusSource {
   return {
     startedAt: new Date(Date.now() - process.uptime() * 1_000).toISOString(),
-    database: engine === 'embedded' ? 'embedded' : 'PostgreSQL',
+    database: db.engine === 'embedded' ? 'embedded' : 'PostgreSQL',
+    requestsPerMinute: rateLimit.requestsPerMinute,
     examine,
     checks: keeping(() => examine(false), CHECKED_FOR_MS),
   };

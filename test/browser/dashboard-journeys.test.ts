@@ -125,7 +125,7 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     await dialog.getByLabel('Until').fill('');
     await button(dialog, 'Change').click();
     await page.getByRole('cell', { name: 'sells more spam' }).waitFor();
-    await page.getByRole('cell', { name: 'until unbanned' }).waitFor();
+    await page.getByRole('cell', { name: 'no end' }).waitFor();
     await chooseAction(page, 'Unban…');
     await button(dialog, 'Unban').click();
     await page.getByText('Nothing is banned.').waitFor();

@@ -28,6 +28,19 @@ const OUTSIDE = `(async () => {
       if (!isCell || !['static', 'relative'].includes(position) && !cell.closest('.hidden'))
         faults.push('the cell ' + name(cell) + ' is ' + display + ' and ' + position);
     }
+    // A title stands above its cells.
+    for (const table of (dialog ?? document).querySelectorAll('table:has(thead:not(.hidden))')) {
+      const [titles, cells] = ['thead tr', 'tbody tr'].map((row) => [...(table.querySelector(row)?.children ?? [])]);
+      for (const [place, title] of titles.entries())
+        if (cells[place] && getComputedStyle(title).display === 'table-cell' && getComputedStyle(cells[place]).display === 'table-cell')
+          for (const side of ['paddingLeft', 'paddingRight'])
+            if (getComputedStyle(title)[side] !== getComputedStyle(cells[place])[side])
+              faults.push('the title ' + name(title) + ' does not stand above its cells');
+    }
+    // A name of usual length is shown whole.
+    for (const user of document.querySelectorAll('.user-name a'))
+      if (user.innerText.length <= 44 && (user.scrollWidth > user.clientWidth + 1 || user.scrollHeight > user.clientHeight + 1))
+        faults.push('the user ' + name(user) + ' is cut off');
     for (const cell of document.querySelectorAll('td[data-title="Who"]'))
       if (cell.scrollWidth > cell.clientWidth) faults.push(cell.innerText + ' is cut off');
     for (const action of (dialog ?? document).querySelectorAll('a[href], button, input, select, summary, textarea')) {
@@ -61,7 +74,7 @@ const OUTSIDE = `(async () => {
   return [...new Set(faults)];
 })()`;
 
-const WIDTHS = [1440, 1024, 768, 480, 390];
+const WIDTHS = [1440, 1240, 1024, 768, 480, 390];
 /** Where axe looks, too. */
 const COLOURS: Readonly<Record<number, 'light' | 'dark'>> = { 1440: 'light', 390: 'dark' };
 const LONG = 'a-name-as-long-as-it-may-be-for-an-operator-of-this-service-2026';
@@ -87,6 +100,7 @@ describe.skipIf(!hasBrowser)('at each width, no screen of the dashboard hides an
         created_at: '2026-01-02',
         accounts: [{ network: 'stellar', public_key: stellarAddress(index) }],
       })),
+      { auth_method: 'email', auth_value: 'ada.lovelace.analytical@engines.example.com', created_at: '2026-01-03' },
       ...['x', 'y'].map((auth_value) => ({ auth_method: 'github', auth_value, created_at: '2020-01-01' })),
     );
     const { nodes } = (await project.graphql('{ users(first: 1) { nodes { id } } }')).data.users;
@@ -141,14 +155,28 @@ describe.skipIf(!hasBrowser)('at each width, no screen of the dashboard hides an
     ['', 'Create project'],
     ['/PROJECT', 'API'],
     ['/PROJECT/users', 'Import'],
-    ['/PROJECT/users/USER', 'Remove…'],
-    ['/PROJECT/users/USER', 'Edit…'],
+    ...['Edit…', 'Ban…', 'Remove…', 'Merge…', 'Link…', 'Unlink…', 'Edit… metadata'].map((button): [string, string] => [
+      '/PROJECT/users/USER',
+      button,
+    ]),
     ['/PROJECT/secrets', 'Add secret'],
     ['/PROJECT/secrets', 'Rotate…'],
+    ['/PROJECT/secrets', 'Revoke…'],
     ['/PROJECT/bans', 'Ban an identity'],
+    ['/PROJECT/bans', 'Change…'],
+    ['/PROJECT/bans', 'Unban…'],
     ['/PROJECT/webhooks', 'Add webhook'],
-    ['/PROJECT/settings', 'Delete the project…'],
+    ...['Test…', 'Edit…', 'Pause…', 'Replay…', 'Rotate…', 'Remove…'].map((button): [string, string] => [
+      '/PROJECT/webhooks/WEBHOOK',
+      button,
+    ]),
+    ...['Rename…', 'Change the limit…', 'Disable the project…', 'Delete the project…'].map(
+      (button): [string, string] => ['/PROJECT/settings', button],
+    ),
     ['/operators', 'Add operator'],
+    ['/operators', 'Edit…'],
+    ['/operators', 'Sign-in link…'],
+    ['/operators', 'Remove…'],
   ];
   const open = (path: string) =>
     visit(
@@ -188,11 +216,35 @@ describe.skipIf(!hasBrowser)('at each width, no screen of the dashboard hides an
     await chooseAction(page, button);
     await page.getByRole('dialog').waitFor();
     expect(await look(page, `${path} ${button}`)).toEqual([]);
+    if (button === 'Import') await lookAtImport(page);
     if (button !== 'Add operator') return;
     await page.getByRole('dialog').getByLabel('only some').check();
     await page.getByRole('checkbox', { name: project.appId }).waitFor();
     expect(await look(page, 'the choice of projects')).toEqual([]);
   });
+
+  /** The two further states of the dialog: what a look has found, and what became of each line. */
+  async function lookAtImport(page: Page) {
+    const dialog = page.getByRole('dialog');
+    const lines = Array.from({ length: 12 }, (_, index) => ({
+      user_id: `auth0|${index}`,
+      email: index === 3 ? 'no email' : `moved-person-${index}@a-company-with-a-long-name.example.com`,
+      email_verified: index % 3 > 0,
+      nickname: 'x'.repeat(index * 9),
+    }));
+    const text = lines.map((line) => JSON.stringify(line)).join('\n');
+    await dialog
+      .getByLabel('File')
+      .setInputFiles({ name: 'export.json', mimeType: 'application/json', buffer: Buffer.from(text) });
+    await dialog.getByLabel('From').selectOption('Auth0');
+    await dialog.getByRole('button', { name: 'Look into the file' }).click();
+    await dialog.getByRole('table', { name: 'How they log in' }).waitFor();
+    expect(await look(page, 'the look of an import')).toEqual([]);
+    await dialog.getByLabel('Skip it').check();
+    await dialog.getByRole('button', { name: /^Skip 1 line, import/ }).click();
+    await dialog.getByText('Import finished').waitFor();
+    expect(await look(page, 'the report of an import')).toEqual([]);
+  }
 
   test('none of them asked another machine, or complained', () => {
     expect([opened.strangers(), opened.complaints]).toEqual([[], []]);

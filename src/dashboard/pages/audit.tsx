@@ -136,6 +136,8 @@ const USERS = ['imported', 'created', 'updated', 'unchanged', 'skipped', 'failed
 const COUNTED = [...USERS, 'bans', 'bans_kept', 'bans_ended', 'purged', 'users'];
 const ORDER = ['label', 'secret', ...COUNTED, 'from', 'to', 'ended', 'ended_at'];
 const NAMES: Record<string, string> = { ended: 'replaces', ended_at: 'which ends', fields: 'changed' };
+/** Details that are only true. */
+const MARKS: Record<string, string> = { user: 'all logins of the user' };
 
 /** `{"label":"main","ended":[3],"ended_at":null}` → "label main, replaces 3, which ends –". */
 function describe(details: string): string {
@@ -153,8 +155,14 @@ function inWords(value: unknown): string {
   const rank = (name: string) => (ORDER.includes(name) ? ORDER.indexOf(name) : ORDER.length);
   return Object.entries(value)
     .toSorted(([one], [other]) => rank(one) - rank(other))
-    .map(([name, part]) => `${NAMES[name] ?? name.replaceAll('_', ' ')} ${inWords(readable(name, part))}`)
+    .map(([name, part]) => phrase(name, part))
     .join(', ');
+}
+
+function phrase(name: string, part: unknown): string {
+  const words = NAMES[name] ?? name.replaceAll('_', ' ');
+  if (part === true) return MARKS[name] ?? words;
+  return part === false ? `not ${words}` : `${words} ${inWords(readable(name, part))}`;
 }
 
 /** A time in the reader's zone, a number with its thousands apart, names of fields as words. */

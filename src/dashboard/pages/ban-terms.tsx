@@ -53,7 +53,7 @@ export function TermsFields({ reason, until }: Terms) {
       <TextField
         label="Until"
         type="datetime-local"
-        hint="in the time zone of this browser; empty: until unbanned"
+        hint="in the time zone of this browser; empty: no end"
         text={until}
         name="expiresAt"
         title="Until must be in the future."
@@ -63,5 +63,5 @@ export function TermsFields({ reason, until }: Terms) {
 }
 
 export function Until({ expiresAt }: GivenTerms) {
-  return expiresAt ? <Time at={expiresAt} /> : <span class="quiet">until unbanned</span>;
+  return expiresAt ? <Time at={expiresAt} /> : <span class="quiet">no end</span>;
 }

@@ -1,3 +1,4 @@
+import { useState } from 'preact/hooks';
 import { Figures, sumOf } from './figures.js';
 import { FilterInput, SelectField } from './form.js';
 import { daysAgo, firstOfMonth, formatNumber, LOGIN_METHODS, METHOD_NAMES, plural } from './format.js';
@@ -109,22 +110,27 @@ function SignUps({ appId, isEmpty }: { appId: string; isEmpty: boolean }) {
   // Also where there is no user: otherwise the first one would make it a new query, which counts as one of the operator.
   const answer = useQuery(SIGN_UPS, { appId, from, to, by }, { follows: true });
   const buckets = answer.data?.project?.signUps;
+  const total = buckets && sumOf(buckets.map((bucket) => bucket.total));
+  const [isOpen, setOpen] = useState(false);
   if (isEmpty) return <NoUsers appId={appId} />;
   return (
     <section>
       <div class="section-header">
-        <h2>Sign-ups</h2>
-        <div class="filters">
-          <Segments
-            links={RANGES.map((range) => {
-              const start = range.start();
-              return {
-                name: range.name,
-                href: href({ from: start, to: null, by: range.by === 'MONTH' ? 'month' : null }),
-                isChosen: from === start && to === daysAgo(0) && by === range.by,
-              };
-            })}
-          />
+        <h2>Sign-ups {total !== undefined && <span class="quiet">{formatNumber(total)}</span>}</h2>
+        <Segments
+          links={RANGES.map((range) => {
+            const start = range.start();
+            return {
+              name: range.name,
+              href: href({ from: start, to: null, by: range.by === 'MONTH' ? 'month' : null }),
+              isChosen: from === start && to === daysAgo(0) && by === range.by,
+            };
+          })}
+        />
+        <div class={`filters folds ${isOpen ? 'open' : ''}`}>
+          <button type="button" class="fold" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+            Other days
+          </button>
           <FilterInput label="From" isDate name="from" otherwise={from} />
           <FilterInput label="To" isDate name="to" otherwise={to} />
           <SelectField
@@ -143,7 +149,7 @@ function SignUps({ appId, isEmpty }: { appId: string; isEmpty: boolean }) {
       {buckets ? (
         <Figures
           caption="Sign-ups by login method"
-          summary={plural(sumOf(buckets.map(({ total }) => total)), 'sign-up')}
+          summary={plural(total ?? 0, 'sign-up')}
           by={by}
           busy={answer.loading}
           buckets={buckets.map(({ from, email, passkey, wallet, socials }) => ({

@@ -2,6 +2,7 @@ import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { useLocation } from 'preact-iso';
+import { plural } from './format.js';
 import { graphql, may, type ResultOf, useQuery } from './graphql.js';
 import { paths } from './location.js';
 import { Empty, Loading, Menu, Problem } from './parts.js';
@@ -11,7 +12,12 @@ import { List, type ListProps } from './table.js';
 /** Screens: their project, their title, and those that are one list. */
 
 const PROJECT = graphql(
-  `query Project($appId: ID!) { project(appId: $appId) { appId name disabledAt requestsPerMinute } }`,
+  `query Project($appId: ID!) {
+    project(appId: $appId) {
+      appId name disabledAt requestsPerMinute defaultRequestsPerMinute
+      webhooks { status reason failures }
+    }
+  }`,
 );
 
 export type CurrentProject = NonNullable<ResultOf<typeof PROJECT>['project']>;
@@ -47,8 +53,25 @@ export function ProjectFrame({ appId, children }: { appId: string; children: Com
           This project is disabled: its secrets are refused. <a href={paths.project(appId, 'settings')}>Settings</a>
         </p>
       )}
+      <FailingWebhooks project={project} />
       {children}
     </>
+  );
+}
+
+/** What its backend does not get is known on each screen of the project. The screens of webhooks say more of it. */
+function FailingWebhooks({ project: { appId, webhooks } }: { project: CurrentProject }) {
+  const { path } = useLocation();
+  const href = paths.project(appId, 'webhooks');
+  const failing = webhooks.filter(({ status, reason, failures }) =>
+    status === 'ENABLED' ? failures > 0 : reason !== null,
+  ).length;
+  if (failing === 0 || path.startsWith(href)) return null;
+  return (
+    <p class="banner warn" role="status">
+      {plural(failing, 'webhook')} of this project {failing === 1 ? 'does' : 'do'} not get through.{' '}
+      <a href={href}>Webhooks</a>
+    </p>
   );
 }
 

@@ -25,7 +25,7 @@ export function Settings({ appId }: { appId: string }) {
   const project = useCurrentProject();
   useTitle('Settings');
   if (!project) return null;
-  const { name, requestsPerMinute, disabledAt } = project;
+  const { name, disabledAt } = project;
   if (!may('operate'))
     return (
       <>
@@ -42,9 +42,7 @@ export function Settings({ appId }: { appId: string }) {
         <Value>{name}</Value>
       </Setting>
       <Setting title="Rate limit" label="Change the limit…" opens={<Limit project={project} />}>
-        {requestsPerMinute === null
-          ? 'What the setting RATE_LIMIT says.'
-          : `${formatNumber(requestsPerMinute)} requests in a minute.`}
+        {limitOf(project)}
       </Setting>
       <Setting
         title="Availability"
@@ -65,6 +63,13 @@ export function Settings({ appId }: { appId: string }) {
       </Setting>
     </>
   );
+}
+
+/** What holds, in words. */
+function limitOf({ requestsPerMinute: own, defaultRequestsPerMinute: setting }: CurrentProject): string {
+  if (own !== null) return `${formatNumber(own)} requests in a minute.`;
+  if (setting === null) return 'No limit: the project has none of its own, and the setting RATE_LIMIT is not given.';
+  return `${formatNumber(setting)} requests in a minute, as the setting RATE_LIMIT says.`;
 }
 
 interface SettingProps {

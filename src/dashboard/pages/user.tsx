@@ -2,12 +2,12 @@ import { useSignal } from '@preact/signals';
 import { Until } from './ban-terms.js';
 import { BulkButton } from './bulk.js';
 import { FormDialog, TextField } from './form.js';
-import { formatNumber } from './format.js';
+import { plural } from './format.js';
 import { Failure, graphql, may, type ResultOf, send, useQuery } from './graphql.js';
 import { Accounts, IDENTITIES, Identities } from './identities.js';
 import { paths } from './location.js';
 import { MergeUser } from './merge-users.js';
-import { Button, Copy, CopyValue, Fact, State, Swatch, Time, Value } from './parts.js';
+import { Badge, Button, Copy, CopyValue, Fact, State, Swatch, Time, Value } from './parts.js';
 import { command } from './recipes.js';
 import { Header, Missing, useTitle } from './screen.js';
 import { Answer } from './table.js';
@@ -67,7 +67,7 @@ export function User({ appId, id }: { appId: string; id: string }) {
 }
 
 function Known({ appId, user }: OfUser) {
-  const { id, ban, removedAt, mergedInto } = user;
+  const { id, ban, removedAt } = user;
   const [name = '', other] = namesOf(user);
   const offer = (action: 'remove' | 'restore' | 'ban' | 'unban', tone = '') => (
     <BulkButton appId={appId} action={action} users={[user]} class={tone} />
@@ -78,13 +78,8 @@ function Known({ appId, user }: OfUser) {
         title={<Value>{name}</Value>}
         note={
           <>
-            {other && <Value>{other}</Value>} {ban && <State is="banned" />}
-            {removedAt && (
-              <>
-                <State is="removed" /> <Time at={removedAt} />{' '}
-                {mergedInto && <a href={paths.user(appId, mergedInto)}>merged into user {mergedInto}</a>}
-              </>
-            )}
+            {other && <Value>{other}</Value>}
+            <Summary appId={appId} user={user} />
           </>
         }
         recipe={{ ...userRecipe(id), userdir: command('user get', { project: appId, userId: id }) }}
@@ -113,18 +108,24 @@ function Known({ appId, user }: OfUser) {
         <Fact name="Value">
           <CopyValue text={user.authValue} what="the auth value" />
         </Fact>
-        <Fact name="Email">{user.email ? <Value>{user.email}</Value> : NONE}</Fact>
-        <Fact name="Wallet">{user.wallet ? <Value mono>{user.wallet}</Value> : NONE}</Fact>
-        <Fact name="External ID">
-          {user.externalId ? <CopyValue text={user.externalId} what="the external ID" /> : NONE}
-        </Fact>
+        {user.email && (
+          <Fact name="Email">
+            <Value>{user.email}</Value>
+          </Fact>
+        )}
+        {user.wallet && (
+          <Fact name="Wallet">
+            <Value mono>{user.wallet}</Value>
+          </Fact>
+        )}
+        {user.externalId && (
+          <Fact name="External ID">
+            <CopyValue text={user.externalId} what="the external ID" />
+          </Fact>
+        )}
         <Fact name="Created">
           <Time at={user.createdAt} />
         </Fact>
-        <Fact name="Last login">
-          <Time at={user.lastLogin} />
-        </Fact>
-        <Fact name="Logins">{formatNumber(user.loginCount)}</Fact>
         {ban && (
           <>
             <Fact name="Banned since">
@@ -133,7 +134,11 @@ function Known({ appId, user }: OfUser) {
             <Fact name="Banned until">
               <Until expiresAt={ban.expiresAt} />
             </Fact>
-            <Fact name="Reason of the ban">{ban.reason ? <bdi>{ban.reason}</bdi> : NONE}</Fact>
+            {ban.reason && (
+              <Fact name="Reason of the ban">
+                <bdi>{ban.reason}</bdi>
+              </Fact>
+            )}
           </>
         )}
       </dl>
@@ -141,6 +146,32 @@ function Known({ appId, user }: OfUser) {
       <Accounts appId={appId} user={user} />
       <Metadata appId={appId} user={user} />
     </>
+  );
+}
+
+/** What one looks for first: the state, the last login, and how many there were. */
+function Summary({ appId, user: { ban, removedAt, mergedInto, lastLogin, loginCount } }: OfUser) {
+  return (
+    <span class="summary">
+      {ban && <State is="banned" />}
+      {removedAt && (
+        <span>
+          <State is="removed" /> <Time at={removedAt} />{' '}
+          {mergedInto && <a href={paths.user(appId, mergedInto)}>merged into user {mergedInto}</a>}
+        </span>
+      )}
+      {!ban && !removedAt && <Badge tone="good">active</Badge>}
+      <span>
+        {lastLogin ? (
+          <>
+            last login <Time at={lastLogin} />
+          </>
+        ) : (
+          'never logged in'
+        )}
+      </span>
+      <span>{plural(loginCount, 'login')}</span>
+    </span>
   );
 }
 
@@ -191,8 +222,6 @@ function EditUser({ appId, user }: OfUser) {
     </FormDialog>
   );
 }
-
-const NONE = <span class="quiet">none</span>;
 
 const asText = (metadata: object | null) => (metadata === null ? '' : JSON.stringify(metadata, null, 2));
 
