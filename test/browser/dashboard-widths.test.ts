@@ -100,7 +100,13 @@ describe.skipIf(!hasBrowser)('at each width, no screen of the dashboard hides an
         created_at: '2026-01-02',
         accounts: [{ network: 'stellar', public_key: stellarAddress(index) }],
       })),
-      { auth_method: 'email', auth_value: 'ada.lovelace.analytical@engines.example.com', created_at: '2026-01-03' },
+      {
+        auth_method: 'email',
+        auth_value: 'ada.lovelace.analytical@engines.example.com',
+        external_id: `external-${'0123456789'.repeat(5)}`,
+        created_at: '2026-01-03',
+        accounts: [{ network: 'stellar', public_key: stellarAddress(99) }],
+      },
       ...['x', 'y'].map((auth_value) => ({ auth_method: 'github', auth_value, created_at: '2020-01-01' })),
     );
     const { nodes } = (await project.graphql('{ users(first: 1) { nodes { id } } }')).data.users;
