@@ -1,5 +1,6 @@
 import type { Services } from '../context.js';
 import { MAX_ACCOUNTS, MAX_IDENTITIES, parseIdentity, parseProfile } from '../domain/identities.js';
+import { KEPT_TEXTS, ofKeptTexts } from '../domain/kept-texts.js';
 import { parse, userId } from '../domain/parse.js';
 import type { ProjectScope } from '../domain/projects.js';
 import { noUser, type User, type UserDetails, type UserIdentity } from '../domain/users.js';
@@ -84,7 +85,7 @@ function effectsOf(from: Side, into: Side): Effect[] {
     { name: 'Accounts', text: accounts.map(({ publicKey }) => publicKey).join(', ') || 'None is new.' },
     { name: 'Logins', text: `${from.loginCount} + ${into.loginCount} = ${from.loginCount + into.loginCount}` },
     { name: 'Created', text: [from.createdAt, into.createdAt].sort()[0] as string },
-    ...keptOf('External ID', from.externalId, into.externalId),
+    ...Object.values(ofKeptTexts((field) => keptOf(KEPT_TEXTS[field].label, from[field], into[field]))).flat(),
     ...keptOf('Metadata', metadataOf(from), metadataOf(into)),
     ...(from.ban || into.ban ? [{ name: 'Ban', text: 'The ban of a user is then of all identities.' }] : []),
     ...(isTooMuch

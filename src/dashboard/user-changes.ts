@@ -1,6 +1,7 @@
 import type { Services } from '../context.js';
 import { parseBanTerms } from '../domain/bans.js';
 import { atMost } from '../domain/input-limits.js';
+import { KEPT_TEXTS, ofKeptTexts } from '../domain/kept-texts.js';
 import { parse, userId } from '../domain/parse.js';
 import type { Permission, ProjectScope } from '../domain/projects.js';
 import { parseUserChanges } from '../domain/user-changes.js';
@@ -178,7 +179,7 @@ const updateInput = builder.inputType('UpdateUserInput', {
   description: 'What to change of a user. An absent field stays as it is; null takes the value away.',
   fields: (t) => ({
     email: t.string({ description: 'The login email; of a user who logs in by email, the new address.' }),
-    externalId: t.string({ description: "The user's ID in the caller's own system." }),
+    ...ofKeptTexts((field) => t.string({ description: `${KEPT_TEXTS[field].meaning}.` })),
     metadata: t.field({ type: 'JSON', description: `${atMost('metadata')} of JSON, an object that a backend keeps.` }),
   }),
 });

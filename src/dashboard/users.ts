@@ -9,6 +9,7 @@ import {
   readFilter,
 } from '../domain/filters.js';
 import { parseIdentity } from '../domain/identities.js';
+import { KEPT_TEXTS, ofKeptTexts } from '../domain/kept-texts.js';
 import { parse, userId } from '../domain/parse.js';
 import type { OpenProject } from '../domain/projects.js';
 import type { Account, BanState, User, UserDetails } from '../domain/users.js';
@@ -63,10 +64,7 @@ export const userType = builder.objectRef<ProjectUser>('User').implement({
       orNull('The login email in the form in which it is compared; null where none is known.'),
     ),
     wallet: t.exposeString('wallet', orNull('The wallet used to log in; null without one.')),
-    externalId: t.exposeString(
-      'externalId',
-      orNull("The user's ID in the caller's own system; null where none was given."),
-    ),
+    ...ofKeptTexts((field) => t.exposeString(field, orNull(`${KEPT_TEXTS[field].meaning}; null if none.`))),
     createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When the user registered.' }),
     lastLogin: t.expose('lastLogin', instantOrNull('The most recent login; null when none was recorded.')),
     loginCount: t.exposeInt('loginCount', { description: 'The number of logins recorded.' }),

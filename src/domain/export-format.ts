@@ -43,21 +43,23 @@ function formatIdentity({ email, email_verified, created_at, last_login, primary
   };
 }
 
+/** The keys that a line has only where a user has a value. */
+const LEFT_OUT = LINE_COLUMNS.filter(({ isNullable, isInEveryLine }) => isNullable && !isInEveryLine).map(
+  ({ line }) => line as string,
+);
+
 /** A user as a line of the format, with its newline. */
 export function formatLine(exported: ExportedUser): string {
-  const { id, email_verified, metadata, accounts, identities: _, login_email: __, primary: ___, ...user } = exported;
+  const { accounts, identities: _, login_email: __, primary: ___, ...user } = exported;
   const { email, auth_value } = exported;
   const identities = identitiesOf(exported, email === null ? emailKey(auth_value) : email || null);
-  const fields = {
-    id,
+  const fields: Record<string, unknown> = {
     ...user,
-    // Few users have them.
-    ...(email_verified !== null && { email_verified }),
-    ...(metadata !== null && { metadata }),
     email: formatSaidEmail(exported),
     accounts: accounts.map((account) => formatAccount(account, user.wallet)),
     ...(identities !== null && { identities: identities.map(formatIdentity) }),
   };
+  for (const key of LEFT_OUT) if (fields[key] === null) fields[key] = undefined;
   return `${JSON.stringify(fields)}\n`;
 }
 

@@ -1,9 +1,20 @@
 import { toUnicode } from 'tr46';
 import { AppError, badInput, show } from '../errors.js';
 import { methodMeant } from './auth-methods.js';
-import { atMost, type Bound, composedText, composedWithin, INPUT_LIMITS, isLonger, isTooLong } from './input-limits.js';
+import {
+  atMost,
+  type Bound,
+  composedText,
+  composedWithin,
+  INPUT_LIMITS,
+  INVISIBLE,
+  isLonger,
+  isTooLong,
+} from './input-limits.js';
+import { KEPT_TEXTS, type KeptText, ofKeptTexts } from './kept-texts.js';
 import { parseMetadata } from './metadata.js';
 import { allFaults, readItems } from './parse.js';
+import { USER_COLUMNS } from './user-columns.js';
 import type { HistoryFields, LoginFields, Network, WalletType } from './users.js';
 import { ADDRESS_FORM, type Address, requireAddress } from './wallets.js';
 
@@ -51,15 +62,17 @@ export interface UserRecord extends Profile, HistoryFields {
   readonly linked?: readonly LinkedIdentity[];
 }
 
+/** The texts that a caller keeps with a user, as they arrive. */
+export type KeptTextsInput = { readonly [Field in KeptText]?: string | null | undefined };
+
 /** A profile as it arrives. */
-export interface ProfileInput {
+export interface ProfileInput extends KeptTextsInput {
   readonly authMethod: string;
   readonly authValue: string;
   readonly email?: string | null | undefined;
   readonly emailVerified?: boolean | null | undefined;
   readonly metadata?: unknown;
   readonly wallet?: string | null | undefined;
-  readonly externalId?: string | null | undefined;
   readonly accounts?: readonly AccountInput[] | null | undefined;
 }
 
@@ -90,14 +103,10 @@ const MAX_MAILBOX = 64;
 // Letters of any script; no white space, quotes or control characters, no empty domain label.
 const EMAIL = /^[^\s@"\p{Cc}\p{Cs}]{1,64}@[^\s@".\p{Cc}\p{Cs}]+(\.[^\s@".\p{Cc}\p{Cs}]+)*$/u;
 
-/** With invisible characters two identities could look like one, which would be a way around a ban. */
-const INVISIBLE = /[\p{Cf}\p{Default_Ignorable_Code_Point}]/u;
-
 const AUTH_METHOD = /^[a-z0-9][a-z0-9._-]{0,63}$/;
 const AUTH_METHOD_FORM =
   'email, passkey, wallet or the name of a social provider in lower-case letters, digits, "." "_" "-"';
 const AUTH_VALUE_FORM = `text of 1 to ${INPUT_LIMITS.authValue.max} bytes without control or invisible characters`;
-const EXTERNAL_ID_FORM = `text of 1 to ${INPUT_LIMITS.externalId.max} bytes without control or invisible characters, and without white space at its ends`;
 export const MAX_ACCOUNTS = 100;
 /** The most identities of a user, the primary one among them. */
 export const MAX_IDENTITIES = 20;
@@ -257,14 +266,19 @@ function foldAuthValue(authMethod: string, authValue: string, name: string): str
   return email ?? authValue;
 }
 
+/** A text that a caller keeps with a user, in the form in which it is stored; null or undefined as it arrives. BAD_USER_INPUT. */
+export function readKeptText(field: KeptText, input: KeptTextsInput, spelling: Spelling): string | null | undefined {
+  const text = input[field];
+  return text == null ? text : KEPT_TEXTS[field].read(spelling(USER_COLUMNS[field].line), text);
+}
+
 /** The parts of a profile that are read each by itself. */
 const PARTS = {
   identity: parseIdentity,
   email: ({ email }: ProfileInput) => (email == null ? null : requireEmail('email', email)),
   address: ({ wallet }: ProfileInput) => (wallet == null ? null : requireAddress('wallet', wallet)),
   metadata: ({ metadata }: ProfileInput) => (metadata == null ? null : parseMetadata('metadata', metadata)),
-  externalId: ({ externalId }: ProfileInput, spelling: Spelling) =>
-    externalId == null ? null : requireExternalId(spelling('external_id'), externalId),
+  ...ofKeptTexts((field) => (input: ProfileInput, spelling: Spelling) => readKeptText(field, input, spelling) ?? null),
   accounts: parseAccounts,
 };
 
@@ -300,25 +314,9 @@ function readProfile(input: ProfileInput, spelling: Spelling, isLine: boolean): 
     emailVerified: input.emailVerified ?? null,
     metadata: PARTS.metadata(input),
     wallet: wallet?.publicKey ?? null,
-    externalId: PARTS.externalId(input, spelling),
+    ...ofKeptTexts((field) => PARTS[field](input, spelling)),
     accounts: linkedAccounts(PARTS.accounts(input, spelling), wallet),
   };
-}
-
-/** The id of a user in the system of the caller, or BAD_USER_INPUT. It is compared exactly, and nothing of it is folded. */
-export function requireExternalId(name: string, text: string): string {
-  if (isExternalId(text)) return text;
-  throw badInput(name, text, EXTERNAL_ID_FORM);
-}
-
-export function isExternalId(text: string): boolean {
-  return (
-    text !== '' &&
-    !isTooLong('externalId', text) &&
-    text.trim() === text &&
-    !/[\p{Cc}\p{Cs}]/u.test(text) &&
-    !INVISIBLE.test(text)
-  );
 }
 
 /** `by` is the user who has it, where that is known. */

@@ -17,7 +17,8 @@ import {
 import { isTooLong } from './input-limits.js';
 import { type Line, parseJson, textOf } from './lines.js';
 import { dateForm, EARLIEST, LATEST, nameKeys, parse, parseDate, readableText, says } from './parse.js';
-import { type GivenFields, type LineOf, Network, selectColumns, type UserColumn, WalletType } from './users.js';
+import { selectColumns, type UserColumn } from './user-columns.js';
+import { type GivenFields, type LineOf, Network, WalletType } from './users.js';
 import { parseAddress, requireAddress } from './wallets.js';
 
 /* The import format, one JSON object a line: users, then bans as {"ban": {…}}. Export writes it, and users.ts has the fields. */

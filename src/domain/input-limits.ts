@@ -80,6 +80,9 @@ export function isLonger({ max, unit }: Bound, text: string): boolean {
   return text.length > 2 * max || (text.length > max && Array.from(text).length > max);
 }
 
+/** Characters that nobody sees. With them two identities could look like one, which would be a way around a ban. */
+export const INVISIBLE = /[\p{Cf}\p{Default_Ignorable_Code_Point}]/u;
+
 /** The most units of a text that NFC makes one of. */
 const MOST_COMPOSED = 4;
 

@@ -5,7 +5,7 @@ import { AppError } from '../errors.js';
 import { isTooLong } from './input-limits.js';
 import { says } from './parse.js';
 import { type Permission, type ProjectRow, SecretScope } from './projects.js';
-import type { AsRead } from './users.js';
+import type { AsRead } from './user-columns.js';
 
 export { OperatorRole } from '../db/generated/prisma/enums.js';
 

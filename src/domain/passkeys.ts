@@ -1,7 +1,7 @@
 import type * as models from '../db/generated/prisma/client.js';
 import { badInput } from '../errors.js';
 import { type InputKind, isTooLong } from './input-limits.js';
-import type { AsRead } from './users.js';
+import type { AsRead } from './user-columns.js';
 
 /** A passkey of an operator as it is listed. */
 export interface Passkey

@@ -3,7 +3,7 @@ import type * as models from '../db/generated/prisma/client.js';
 import { type AuditAction, SecretScope } from '../db/generated/prisma/enums.js';
 import { AppError, type ErrorCode, show } from '../errors.js';
 import { INPUT_LIMITS, isTooLong } from './input-limits.js';
-import type { AsRead } from './users.js';
+import type { AsRead } from './user-columns.js';
 
 export { AuditAction, SecretScope } from '../db/generated/prisma/enums.js';
 

@@ -1,34 +1,51 @@
 import { AppError } from '../errors.js';
-import { type ProfileInput, requireEmail, requireExternalId, type Spelling } from './identities.js';
+import { type KeptTextsInput, type ProfileInput, readKeptText, requireEmail, type Spelling } from './identities.js';
+import { ofKeptTexts } from './kept-texts.js';
 import { parseMetadata } from './metadata.js';
 import { readAll } from './parse.js';
+import { type FieldsWith, selectColumns } from './user-columns.js';
 
-/** Changes of a user: an absent field stays, and null takes it away. */
-export interface UserChanges {
-  readonly loginEmail?: string | null;
-  readonly externalId?: string | null;
-  /** As JSON text. */
-  readonly metadata?: string | null;
-}
+type ChangeableField = FieldsWith<{ isChangeable: true }>;
+
+/** Changes of a user: an absent field stays, and null takes it away. The metadata are JSON text. */
+export type UserChanges = { readonly [Field in ChangeableField]?: string | null };
+
+/** Changes as they arrive. */
+type ChangesInput = Pick<ProfileInput, 'email' | 'metadata'> & KeptTextsInput;
+
+type Reader = (input: ChangesInput, spelling: Spelling) => string | null | undefined;
+
+const READERS: { readonly [Field in ChangeableField]: Reader } = {
+  saidEmail: ({ email }) => (email == null ? email : requireEmail('email', email)),
+  metadata: ({ metadata }) => (metadata == null ? metadata : parseMetadata('metadata', metadata)),
+  ...ofKeptTexts(
+    (field): Reader =>
+      (input, spelling) =>
+        readKeptText(field, input, spelling),
+  ),
+};
+
+/** In the order of the table, by which a retry is compared: a new column comes last. */
+const CHANGEABLE = selectColumns(({ isChangeable }) => isChangeable === true).map(({ field, line = '' }) => ({
+  field: field as ChangeableField,
+  line,
+}));
 
 /** Changes as they arrive. BAD_USER_INPUT names the field of the caller. */
-export function parseUserChanges(
-  input: Pick<ProfileInput, 'email' | 'externalId' | 'metadata'>,
-  spelling: Spelling,
-): UserChanges {
-  const { email, externalId, metadata } = input;
-  if (email === undefined && externalId === undefined && metadata === undefined)
-    throw new AppError('BAD_USER_INPUT', `Nothing to change: expected email, ${spelling('external_id')} or metadata.`);
-  const [loginEmail, id, json] = readAll(
-    () => (email == null ? email : requireEmail('email', email)),
-    () => (externalId == null ? externalId : requireExternalId(spelling('external_id'), externalId)),
-    () => (metadata == null ? null : parseMetadata('metadata', metadata)),
+export function parseUserChanges(input: ChangesInput, spelling: Spelling): UserChanges {
+  const values = readAll(
+    ...CHANGEABLE.map(
+      ({ field }) =>
+        () =>
+          READERS[field](input, spelling),
+    ),
   );
-  return {
-    ...(loginEmail !== undefined && { loginEmail }),
-    ...(id !== undefined && { externalId: id }),
-    ...(metadata !== undefined && { metadata: json }),
-  };
+  const given = CHANGEABLE.map(({ field }, place) => [field, values[place]] as const);
+  const changes = given.filter(([, value]) => value !== undefined);
+  if (changes.length > 0) return Object.fromEntries(changes);
+  const names = CHANGEABLE.map(({ line }) => spelling(line));
+  const last = names.pop();
+  throw new AppError('BAD_USER_INPUT', `Nothing to change: expected ${names.join(', ')} or ${last}.`);
 }
 
 export function emailIsIdentity(): AppError {

@@ -5,97 +5,12 @@ import type {
 } from '../db/generated/prisma/client.js';
 import type { LoginMethod, Network, WalletType } from '../db/generated/prisma/enums.js';
 import { AppError, show } from '../errors.js';
+import type { AsRead, FieldsWith, LineField, ShownUser, UserColumnsTable } from './user-columns.js';
 
 export { LoginMethod, Network, WalletType } from '../db/generated/prisma/enums.js';
 
-/** A column of `users`, for the statements and the import format. */
-export interface UserColumn {
-  readonly name: string;
-  /** The type in PostgreSQL. */
-  readonly type: 'bigint' | 'boolean' | 'int' | 'jsonb' | 'text' | 'timestamptz' | 'login_method';
-  /** Part of `User`, so that both interfaces can show it. */
-  readonly isShown?: true;
-  /** A login and an import line give the value, an import line alone, or the identities of one. Absent where the database gives it. */
-  readonly from?: 'login' | 'import' | 'identities';
-  /** A login sets it once; a later login with another value fails. An import may replace it. */
-  readonly isSetOnce?: true;
-  /** Part of the unique key of current users, or what the key was made of. It never changes: another spelling is the same identity. */
-  readonly isIdentity?: true;
-  /** An address, which is the same in another spelling. */
-  readonly isAddress?: true;
-  /** It says something of the email of the primary identity, and is forgotten with it. */
-  readonly isOfEmail?: true;
-  /** Few logins give it: the statement of plain ones does without. */
-  readonly isRare?: true;
-  /** The column of a record that replaces the value of a user who exists, empty for none, where another value is for new users only. */
-  readonly givenIn?: string;
-  readonly isNullable?: true;
-  /** Its key in a line of the import format. Absent where it follows from the others. */
-  readonly line?: string;
-  /** SQL for the value of a new user whose import line has none. Absent for NULL. */
-  readonly ifAbsent?: string;
-  /** Of the values of a user and of an import line, the one that an update keeps: an old file takes no login back. */
-  readonly kept?: 'least' | 'greatest';
-  /** The column that says it where this one is null. */
-  readonly otherwise?: string;
-}
-
-/** A column may be null here where it may be null in the model, and nowhere else. */
-type UserColumns = {
-  [Field in keyof UserModel]: UserColumn &
-    (null extends UserModel[Field] ? { isNullable: true } : { isNullable?: never });
-};
-
-/**
- * The one table of a user's columns, in the order of the import format and of CSV, where a new one comes last.
- * Statements, import and export are made from it. A column of the Prisma model that it does not have is a compile error.
- */
-// biome-ignore format: a row for each column
-export const USER_COLUMNS = {
-  id: { name: 'id', type: 'bigint', isShown: true },
-  projectId: { name: 'project_id', type: 'int' },
-  authMethod: { name: 'auth_method', type: 'text', isShown: true, from: 'login', line: 'auth_method', isIdentity: true },
-  authValue: { name: 'auth_value', type: 'text', isShown: true, from: 'login', line: 'auth_value', isIdentity: true },
-  authValueKey: { name: 'auth_value_key', type: 'text', from: 'login', isIdentity: true },
-  loginMethod: { name: 'login_method', type: 'login_method', isShown: true },
-  loginEmail: { name: 'login_email', type: 'text', isNullable: true, isShown: true },
-  saidEmail: { name: 'said_email', type: 'text', isNullable: true, from: 'login', line: 'email' },
-  identityEmail: { name: 'identity_email', type: 'text', isNullable: true, from: 'login', givenIn: 'given_email' },
-  linkedEmail: { name: 'linked_email', type: 'text', isNullable: true },
-  wallet: { name: 'wallet', type: 'text', isNullable: true, isShown: true, from: 'login', line: 'wallet', isAddress: true, isRare: true },
-  createdAt: { name: 'created_at', type: 'timestamptz', isShown: true, from: 'import', line: 'created_at', ifAbsent: "date_trunc('milliseconds', now())", kept: 'least' },
-  lastLogin: { name: 'last_login', type: 'timestamptz', isNullable: true, isShown: true, from: 'import', line: 'last_login', kept: 'greatest' },
-  loginCount: { name: 'login_count', type: 'int', isShown: true, from: 'import', line: 'login_count', ifAbsent: '0', kept: 'greatest' },
-  externalId: { name: 'external_id', type: 'text', isNullable: true, isShown: true, from: 'login', isSetOnce: true, line: 'external_id', isRare: true },
-  deletedAt: { name: 'deleted_at', type: 'timestamptz', isNullable: true },
-  emailVerified: { name: 'email_verified', type: 'boolean', isNullable: true, from: 'login', line: 'email_verified', isOfEmail: true, isRare: true },
-  metadata: { name: 'metadata', type: 'jsonb', isNullable: true, from: 'login', line: 'metadata', isRare: true },
-  identityAt: { name: 'identity_at', type: 'timestamptz', isNullable: true, from: 'identities', kept: 'least', otherwise: 'created_at' },
-  identityLogin: { name: 'identity_login', type: 'timestamptz', isNullable: true, from: 'identities', kept: 'greatest', otherwise: 'last_login' },
-  mergedInto: { name: 'merged_into', type: 'bigint', isNullable: true },
-  importId: { name: 'import_id', type: 'bigint', isNullable: true },
-} as const satisfies UserColumns;
-
-type Table = typeof USER_COLUMNS;
-export type UserField = keyof Table;
-/** The fields whose columns have a property, such as `{ isShown: true }`. */
-type FieldsWith<Property> = { [Field in UserField]: Table[Field] extends Property ? Field : never }[UserField];
-export type ShownField = FieldsWith<{ isShown: true }>;
-type LineField = FieldsWith<{ line: string }>;
-
-/** The columns that `isWanted` selects, each with its field, in the order of the table. */
-export function selectColumns(isWanted: (column: UserColumn) => boolean): (UserColumn & { field: UserField })[] {
-  return Object.entries<UserColumn>(USER_COLUMNS)
-    .filter(([, column]) => isWanted(column))
-    .map(([field, column]) => ({ ...column, field: field as UserField }));
-}
-
-/** A row as `Queryable.query` returns it: ids as numbers, instants as ISO 8601 text in UTC with milliseconds. */
-export type AsRead<Row> = { [Field in keyof Row]: ValueAsRead<Row[Field]> };
-type ValueAsRead<Value> = Value extends bigint ? number : Value extends Date ? string : Value;
-
 /** A current user. */
-export interface User extends AsRead<Pick<UserModel, ShownField>> {
+export interface User extends ShownUser {
   /** Oldest first; absent where they were not read with the user. */
   accounts?: Account[];
 }
@@ -169,14 +84,14 @@ export type HistoryFields = { readonly [Field in FieldsWith<{ from: 'import' }>]
 
 /** The columns of a line as it may give them. */
 export type GivenFields = {
-  [Field in LineField]: Table[Field] extends { isNullable: true } | { ifAbsent: string }
+  [Field in LineField]: UserColumnsTable[Field] extends { isNullable: true } | { ifAbsent: string }
     ? UserModel[Field] | null | undefined
     : UserModel[Field];
 };
 
 /** Values by the keys of a line of the import format. */
 export type LineOf<ValueOf extends Record<LineField, unknown>> = {
-  [Field in LineField as Table[Field]['line']]: ValueOf[Field];
+  [Field in LineField as UserColumnsTable[Field]['line']]: ValueOf[Field];
 };
 
 /** An identity in the form of the import format. */

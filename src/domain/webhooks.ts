@@ -4,7 +4,7 @@ import type { WebhookStatus } from '../db/generated/prisma/enums.js';
 import { AppError, badInput } from '../errors.js';
 import { CHANGE_MEANINGS, CHANGE_TYPES, type Change, type ChangeType, changeData } from './changes.js';
 import { atMost, INPUT_LIMITS, isTooLong } from './input-limits.js';
-import type { AsRead } from './users.js';
+import type { AsRead } from './user-columns.js';
 
 /* Webhooks: what an endpoint is, which URLs it may have, what is sent to it and when it is tried again. */
 

@@ -9,6 +9,7 @@ import {
 } from '../domain/changes.js';
 import { camelCase } from '../domain/identities.js';
 import { parse, readAll, readNumber } from '../domain/parse.js';
+import { FEED_FIELDS } from '../domain/user-columns.js';
 import type { User } from '../domain/users.js';
 import { COST_PER_UNIT, costs } from '../engine/cost.js';
 import { selects } from '../engine/nodes.js';
@@ -34,8 +35,7 @@ const changeType = builder.objectRef<ShownChange>('Change').implement({
     at: t.expose('at', { type: 'DateTime', description: 'When the transaction of the change began.' }),
     userId: t.exposeID('userId', orNull('The ID of the user; null for a ban of an identity that no current user has.')),
     fields: t.stringList({
-      description:
-        'Of `USER_UPDATED`: the fields that have changed: `authMethod`, `authValue`, `email`, `wallet`, `externalId`, `createdAt`, `emailVerified`, `metadata`, `accounts` or `identities`. Otherwise empty.',
+      description: `Of \`USER_UPDATED\`: the fields that have changed, of ${FEED_FIELDS.map((field) => `\`${camelCase(field)}\``).join(', ')}. Otherwise empty.`,
       resolve: ({ fields }) => fields.map(camelCase),
     }),
     mergedInto: t.exposeID(

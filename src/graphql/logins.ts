@@ -1,5 +1,6 @@
 import { camelCase, parseProfile } from '../domain/identities.js';
-import { INPUT_LIMITS, requireKey } from '../domain/input-limits.js';
+import { requireKey } from '../domain/input-limits.js';
+import { KEPT_TEXTS, ofKeptTexts } from '../domain/kept-texts.js';
 import { parse, readAll, userId } from '../domain/parse.js';
 import { parseUserChanges } from '../domain/user-changes.js';
 import type { User } from '../domain/users.js';
@@ -52,10 +53,7 @@ const updateInput = builder.inputType('UpdateUserInput', {
         'The login email. Of a user who logs in by email it is the identity: a new address takes its place in one step, fails with `CONFLICT` where another user has it, and cannot be taken away. Null says that the person has none, which stays so until something else is said. A later login that brings an email replaces it.',
     }),
     metadata: t.field({ type: 'JSON', description: METADATA }),
-    externalId: t.string({
-      description:
-        "The user's ID in your own system. A later login with another one fails. Fails with `CONFLICT` where another user has it.",
-    }),
+    ...ofKeptTexts((field) => t.string({ description: KEPT_TEXTS[field].inUpdate })),
   }),
 });
 
@@ -128,9 +126,7 @@ const loginInput = builder.inputType('RecordLoginInput', {
       description:
         'The external wallet address used to log in. Not needed for `authMethod: "wallet"`, where it is `authValue`. Another spelling of the same address changes nothing.',
     }),
-    externalId: t.string({
-      description: `The user's ID in your own system: 1 to ${INPUT_LIMITS.externalId.max} bytes, compared exactly (upper and lower case differ, nothing is trimmed). It is set once: on a new user, or on one who has none. Fails with \`CONFLICT\`, and records nothing, where the user has another one or another user has this one. The one of a removed user is free again.`,
-    }),
+    ...ofKeptTexts((field) => t.string({ description: KEPT_TEXTS[field].inLogin })),
     accounts: t.field({
       type: [accountInput],
       description:

@@ -1,13 +1,7 @@
 import type { GraphQLResolveInfo } from 'graphql';
 import { MAX_IDS, METHODS_BY_PREFIX, MOST_BY_PREFIX, PAGE_SIZE, readEach } from '../domain/filters.js';
-import {
-  camelCase,
-  MAX_ACCOUNTS,
-  parseIdentity,
-  parsePrefix,
-  requireEmail,
-  requireExternalId,
-} from '../domain/identities.js';
+import { camelCase, MAX_ACCOUNTS, parseIdentity, parsePrefix, requireEmail } from '../domain/identities.js';
+import { KEPT_TEXTS, ofKeptTexts, requireExternalId } from '../domain/kept-texts.js';
 import { parse, parseEachId, readAll, readNumber, userId } from '../domain/parse.js';
 import type { Beginning, User } from '../domain/users.js';
 import { requireAddress } from '../domain/wallets.js';
@@ -65,11 +59,7 @@ export const userType = builder.prismaObject('User', {
         'The external wallet: that of the primary identity if it logs in by one, else the one that was given or used last. Null when there is none.',
       ),
     ),
-    externalId: t.exposeString('externalId', {
-      nullable: true,
-      description:
-        "The user's ID in your own system, by which `userByExternalId` finds the user; null when none was given to `recordLogin` or to an import. No two users of the project have the same.",
-    }),
+    ...ofKeptTexts((field) => t.exposeString(field, orNull(KEPT_TEXTS[field].shown))),
     createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When the user registered.' }),
     lastLogin: t.expose('lastLogin', instantOrNull('The most recent login; null when none was recorded.')),
     loginCount: t.exposeInt('loginCount', { description: 'The number of logins recorded.' }),

@@ -2,6 +2,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import type { Services } from '../context.js';
 import { userIds } from '../domain/filters.js';
+import { ofKeptLines } from '../domain/kept-texts.js';
 import type { User, UserDetail } from '../domain/users.js';
 import { type Authenticate, authenticated, stillAuthenticated } from '../http/authentication.js';
 import { namesIgnoredParameters } from '../http/failures.js';
@@ -63,7 +64,7 @@ function wholeUserOf(user: User, { identities, metadata }: UserDetail): z.output
   return {
     ...userObjectOf(user),
     email: user.loginEmail,
-    external_id: user.externalId,
+    ...ofKeptLines((field) => user[field]),
     metadata: metadata as Record<string, unknown> | null,
     identities: identities.map((identity) => ({
       auth_method: identity.authMethod,

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { KEPT_TEXTS, ofKeptLines } from '../domain/kept-texts.js';
 import { ID_META } from '../domain/parse.js';
 import { Network, WalletType } from '../domain/users.js';
 
@@ -68,7 +69,12 @@ export const wholeUser = userObject
       .string()
       .nullable()
       .meta({ description: 'The login email, by which a search finds the user; null if none.' }),
-    external_id: z.string().nullable().meta({ description: "The user's ID in your own system; null if none." }),
+    ...ofKeptLines((field) =>
+      z
+        .string()
+        .nullable()
+        .meta({ description: `${KEPT_TEXTS[field].meaning}; null if none.` }),
+    ),
     metadata: z
       .looseObject({})
       .nullable()
@@ -91,7 +97,7 @@ export const EXAMPLE_USER: z.output<typeof userObject> = {
 export const EXAMPLE_WHOLE_USER: z.output<typeof wholeUser> = {
   ...EXAMPLE_USER,
   email: EXAMPLE_EMAIL,
-  external_id: 'customer-17',
+  ...ofKeptLines((field) => KEPT_TEXTS[field].examples[0]),
   metadata: { plan: 'pro' },
   identities: [
     {

@@ -2,7 +2,7 @@ import { keyedStatement, Prisma, type Queryable, THIS_INSTANT } from '../db/stat
 import type { Identity, LinkedAccount } from '../domain/identities.js';
 import type { UserIdentity } from '../domain/users.js';
 import { userById } from './find-users.sql.js';
-import { isToBeLinked, OR_BECOMES_EXTERNAL } from './user-columns.sql.js';
+import { isToBeLinked, mergeUpdates, OR_BECOMES_EXTERNAL } from './user-columns.sql.js';
 
 /* The identities of a user: the primary one stands in `users`, and those that are linked in `identities`. Triggers keep two users from one identity. */
 
@@ -167,10 +167,7 @@ export async function mergeUsers(
   await tx.query(Prisma.sql`UPDATE identities SET user_id = ${into}::bigint WHERE ${ofFrom}`);
   await insertIdentity(tx, projectId, into, primary);
   await tx.query(Prisma.sql`
-    UPDATE users u SET created_at = least(u.created_at, o.created_at), last_login = greatest(u.last_login, o.last_login),
-      login_count = least(u.login_count::bigint + o.login_count, 2147483647), external_id = coalesce(u.external_id, o.external_id),
-      wallet = coalesce(u.wallet, o.wallet), metadata = coalesce(u.metadata, o.metadata),
-      identity_at = coalesce(u.identity_at, u.created_at), identity_login = coalesce(u.identity_login, u.last_login, '-infinity')
+    UPDATE users u SET ${mergeUpdates}
     FROM users o
     WHERE u.project_id = ${projectId}::int AND u.id = ${into}::bigint AND o.project_id = u.project_id AND o.id = ${from}::bigint`);
   await tx.query(Prisma.sql`UPDATE bans SET user_id = ${into}::bigint WHERE ${ofFrom}`);

@@ -191,8 +191,17 @@ function loginStatement({ extras, retries }: Parts) {
     FROM k LEFT JOIN u ON ${IS_USER_OF_KEY}`;
   });
 }
-const EITHER = [false, true];
-const STATEMENTS = EITHER.map((extras) => EITHER.map((retries) => loginStatement({ extras, retries })));
+const STATEMENTS = {
+  plain: loginStatement({ extras: false, retries: false }),
+  withExtras: loginStatement({ extras: true, retries: false }),
+  withRetries: loginStatement({ extras: false, retries: true }),
+  withBoth: loginStatement({ extras: true, retries: true }),
+};
+
+function statementFor({ extras, retries }: Parts) {
+  if (extras) return retries ? STATEMENTS.withBoth : STATEMENTS.withExtras;
+  return retries ? STATEMENTS.withRetries : STATEMENTS.plain;
+}
 
 /** A user is written by one row of a statement: of more logins of one, the others wait for their turn. */
 const IS_LINKED_USER = Prisma.sql`u.project_id = k.project_id AND u.id = k.user_id AND k.turn = 1`;
@@ -256,8 +265,7 @@ export async function recordLogins(
 ): Promise<(LoginRow | null)[]> {
   const extras = logins.some(({ profile }) => hasExtras(profile));
   const retries = logins.some(({ retry }) => retry !== null);
-  const statement = STATEMENTS[Number(extras)]?.[Number(retries)] as ReturnType<typeof loginStatement>;
-  const rows = await statement(db, logins, waits);
+  const rows = await statementFor({ extras, retries })(db, logins, waits);
   if (logins.length === 1) return [decided(rows[0])];
   const ordered = new Array<LoginRow | null>(logins.length).fill(null);
   const places = extras || retries ? null : placesOf(logins);
@@ -266,8 +274,11 @@ export async function recordLogins(
   return ordered;
 }
 
-function hasExtras({ accounts, externalId, emailVerified, metadata }: Profile): boolean {
-  return accounts.length > 0 || externalId !== null || emailVerified !== null || metadata !== null;
+/** The fields that few logins give. */
+const RARE_FIELDS = LOGIN_COLUMNS.filter(({ isRare }) => isRare).map(({ field }) => field as keyof LoginFields);
+
+function hasExtras(profile: Profile): boolean {
+  return profile.accounts.length > 0 || RARE_FIELDS.some((field) => profile[field] !== null);
 }
 
 const placesOf = (logins: readonly Login[]) => new Map(logins.map((login, place) => [textOf(login), place]));

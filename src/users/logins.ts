@@ -13,7 +13,8 @@ import {
   tooManyAccounts,
 } from '../domain/identities.js';
 import type { ProjectScope } from '../domain/projects.js';
-import type { User } from '../domain/users.js';
+import { selectColumns } from '../domain/user-columns.js';
+import type { LoginFields, User } from '../domain/users.js';
 import { AppError, unavailable } from '../errors.js';
 import { repeatAnswer, retryOf } from '../projects/idempotency.js';
 import { isKeyTaken } from '../projects/idempotency.sql.js';
@@ -60,14 +61,20 @@ const LINK_IT =
 /** True if a statement was undone, and undone again, because the user or the identity was changed at this moment. */
 const isCrossedTwice = (error: unknown) => isUserRemoved(error) || isLinked(error) || isConflict(error);
 
-/** The request as it was before a field was there, so that a retry across an upgrade is known. */
-const askedOf = (profile: Profile, linkByExternalId: boolean) => ({
-  ...profile,
-  externalId: profile.externalId ?? undefined,
-  emailVerified: profile.emailVerified ?? undefined,
-  metadata: profile.metadata ?? undefined,
-  linkByExternalId: linkByExternalId || undefined,
-});
+const LOGIN_FIELDS = selectColumns(({ from }) => from === 'login').map(({ field }) => field as keyof LoginFields);
+
+/**
+ * What a retry is compared by: what the login says, and nothing of what it does not say. So a release with one more field knows the retry
+ * of a login that the release before has recorded.
+ */
+function askedOf(profile: Profile, linkByExternalId: boolean): object {
+  const said = LOGIN_FIELDS.map((field) => [field, profile[field]] as const).filter(([, value]) => value !== null);
+  return {
+    ...Object.fromEntries(said),
+    accounts: profile.accounts,
+    ...(linkByExternalId && { linkByExternalId }),
+  };
+}
 
 /** What comes with a login beside the profile. */
 export interface LoginOptions {

@@ -2,15 +2,9 @@ import { createBatchedRead, MAX_WEIGHT } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
 import { oneAtATime } from '../db/one-at-a-time.js';
 import { cursor, cursorOf, MOST_BY_PREFIX } from '../domain/filters.js';
-import {
-  foldEmail,
-  type Identity,
-  isExternalId,
-  type Prefix,
-  parsePrefix,
-  parseValueKey,
-} from '../domain/identities.js';
+import { foldEmail, type Identity, type Prefix, parsePrefix, parseValueKey } from '../domain/identities.js';
 import { isTooLong, LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
+import { isExternalId } from '../domain/kept-texts.js';
 import { parse, parseUserId } from '../domain/parse.js';
 import type { ProjectScope } from '../domain/projects.js';
 import { type Beginning, byNewest, type User, type UserDetails, userWeight } from '../domain/users.js';

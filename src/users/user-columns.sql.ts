@@ -1,17 +1,10 @@
 import { type ArrayItem, arrayText } from '../db/prepared-statement.js';
 import { keyedStatement, Prisma } from '../db/statements.js';
 import { tooManyAccounts, type UserRecord } from '../domain/identities.js';
-import {
-  type Account,
-  byNewest,
-  type Network,
-  selectColumns,
-  type User,
-  type UserColumn,
-  type WalletType,
-} from '../domain/users.js';
+import { pickUser, selectColumns, type UserColumn } from '../domain/user-columns.js';
+import { type Account, byNewest, type Network, type User, type WalletType } from '../domain/users.js';
 
-/* Parts of the statements that read and write users, made from the table of their columns (domain/users.ts). */
+/* Parts of the statements that read and write users, made from the table of their columns (domain/user-columns.ts). */
 
 const sqlList = (parts: readonly string[]) => Prisma.raw(parts.join(', '));
 /** The columns that a login gives, and those that a plain one gives. */
@@ -19,7 +12,7 @@ export const LOGIN_COLUMNS = selectColumns(({ from }) => from === 'login');
 export const PLAIN_COLUMNS = LOGIN_COLUMNS.filter(({ isRare }) => !isRare);
 /** The columns that a login by a linked identity gives: what is said of the primary one is not among them. */
 export const LINKED_COLUMNS = LOGIN_COLUMNS.filter(
-  ({ givenIn, isOfEmail, isIdentity }) => !givenIn && !isOfEmail && !isIdentity,
+  ({ givenIn, whenGiven }) => !givenIn && whenGiven !== 'replaced with email' && whenGiven !== 'stays',
 );
 const WRITTEN_COLUMNS = selectColumns(({ from }) => from !== undefined);
 
@@ -43,6 +36,10 @@ export const EXPORTED_COLUMNS = sqlList(
 
 export const namesOf = (columns: readonly UserColumn[]) => sqlList(columns.map(({ name }) => name));
 
+const isOfEmail = ({ whenGiven }: UserColumn) => whenGiven === 'replaced with email';
+/** The columns that an import changes of a user who exists. */
+const CHANGED_BY_IMPORT = WRITTEN_COLUMNS.filter(({ whenGiven }) => whenGiven !== 'stays');
+
 /** The email that a login says, which is of the identity, too. */
 const SAID = 'excluded.said_email';
 
@@ -50,9 +47,9 @@ const SAID = 'excluded.said_email';
 export const loginUpdates = (columns: readonly UserColumn[]) =>
   sqlList(
     LOGIN_COLUMNS.filter(
-      (column) => column.isNullable && (columns.includes(column) || (column.isOfEmail && columns === PLAIN_COLUMNS)),
+      (column) => column.isNullable && (columns.includes(column) || (columns === PLAIN_COLUMNS && isOfEmail(column))),
     ).map((column) => {
-      if (column.isSetOnce) return setOnce(column);
+      if (column.whenGiven === 'set once') return setOnce(column);
       return replace(column, column.givenIn === undefined ? `excluded.${column.name}` : SAID);
     }),
   );
@@ -83,12 +80,12 @@ export type ImportChange = 'update' | 'replace';
 /** The changes by an import to a user who exists, from the rows `record`. */
 export const importUpdates = (how: ImportChange) =>
   sqlList(
-    WRITTEN_COLUMNS.filter(({ isIdentity }) => !isIdentity).map((column) => {
+    CHANGED_BY_IMPORT.map((column) => {
       const { name, ifAbsent, givenIn } = column;
       // In `excluded` the value of a new user stands where the line gave nothing.
       const isGiven = ifAbsent === undefined && givenIn === undefined;
       const value = isGiven ? `excluded.${name}` : givenBy('excluded', givenIn ?? name);
-      return replace(column, value, how, column.isOfEmail && givenBy('excluded', 'given_email'));
+      return replace(column, value, how, isOfEmail(column) ? givenBy('excluded', 'given_email') : undefined);
     }),
   );
 
@@ -100,11 +97,10 @@ function givenBy(table: string, column: string): string {
 
 /** True if `importUpdates` from the row `record` would leave the user `existing` with other values. */
 export function changesFields(record: string, how: ImportChange): Prisma.Sql {
-  const columns = WRITTEN_COLUMNS.filter(({ isIdentity }) => !isIdentity);
-  const after = columns.map((column) =>
+  const after = CHANGED_BY_IMPORT.map((column) =>
     orOtherwise(column, valueAfter(column, `${record}.${column.givenIn ?? column.name}`, how, `${record}.given_email`)),
   );
-  const before = columns.map((column) => orOtherwise(column, `existing.${column.name}`));
+  const before = CHANGED_BY_IMPORT.map((column) => orOtherwise(column, `existing.${column.name}`));
   return Prisma.raw(`ROW(${after.join(', ')}) IS DISTINCT FROM ROW(${before.join(', ')})`);
 }
 
@@ -121,21 +117,63 @@ function replace(column: UserColumn, value: string, how?: ImportChange, email?: 
 const orOtherwise = ({ otherwise }: UserColumn, value: string) =>
   otherwise === undefined ? value : `coalesce(${value}, existing.${otherwise})`;
 
-/** The value of a column of `existing` after `value`: where it is null, or compares equal, the value stays as it is. */
+/** The value of a column of `existing` after `value`, as its policy says. Where `value` is null, the value stays as it is. */
 function valueAfter(column: UserColumn, value: string, how: ImportChange = 'replace', email = SAID): string {
-  const { name, isAddress, isOfEmail, givenIn, kept, otherwise } = column;
-  const choose = how === 'update' && kept !== undefined ? kept : 'coalesce';
-  if (otherwise !== undefined) {
-    const chosen = `${choose}(${value}, ${orOtherwise(column, `existing.${name}`)})`;
-    return `CASE WHEN ${value} IS NULL THEN existing.${name} ELSE ${chosen} END`;
+  const { whenGiven, otherwise } = column;
+  const before = `existing.${column.name}`;
+  const replaced = `coalesce(${value}, ${before})`;
+  switch (whenGiven) {
+    case 'replaced with email':
+      return `CASE WHEN ${email} <> existing.identity_email THEN ${value} ELSE ${replaced} END`;
+    case 'replaced or none':
+      return `nullif(${replaced}, '')`;
+    case 'replaced as address':
+      // No two addresses differ in nothing but the case of their letters.
+      return `CASE WHEN existing.auth_method = 'wallet' OR lower(${value}) = lower(${before}) THEN ${before} ELSE ${replaced} END`;
+    case 'least':
+    case 'greatest': {
+      const choose = how === 'update' ? whenGiven : 'coalesce';
+      if (otherwise === undefined) return `${choose}(${value}, ${before})`;
+      return `CASE WHEN ${value} IS NULL THEN ${before} ELSE ${choose}(${value}, ${orOtherwise(column, before)}) END`;
+    }
+    case 'stays':
+      return before;
+    default:
+      return replaced;
   }
-  const replaced = `${choose}(${value}, existing.${name})`;
-  if (isOfEmail) return `CASE WHEN ${email} <> existing.identity_email THEN ${value} ELSE ${replaced} END`;
-  if (givenIn !== undefined) return `nullif(${replaced}, '')`;
-  if (!isAddress) return replaced;
-  // The wallet of who logs in by one is that one. No two addresses differ in nothing but the case of their letters.
-  return `CASE WHEN existing.auth_method = 'wallet' OR lower(${value}) = lower(existing.${name}) THEN existing.${name} ELSE ${replaced} END`;
 }
+
+/** The changes of user `u` into whom user `o` is merged. */
+export const mergeUpdates: Prisma.Sql = sqlList(
+  selectColumns(({ whenMerged }) => whenMerged !== 'own' && whenMerged !== 'as emails').map(
+    (column) => `${column.name} = ${valueMerged(column)}`,
+  ),
+);
+
+function valueMerged({ name, whenMerged, otherwise }: UserColumn): string {
+  const [own, other] = [`u.${name}`, `o.${name}`];
+  switch (whenMerged) {
+    case 'own or other':
+      return `coalesce(${own}, ${other})`;
+    case 'least':
+    case 'greatest':
+      return `${whenMerged}(${own}, ${other})`;
+    case 'sum':
+      return `least(${own}::bigint + ${other}, 2147483647)`;
+    case 'own before':
+      return `coalesce(${own}, u.${otherwise}, '-infinity')`;
+    case 'forgotten':
+      return 'NULL';
+    case 'own':
+    case 'as emails':
+      return own;
+  }
+}
+
+/** The columns that `updateUser` changes as they are given: the email is more than a column. */
+export const CHANGEABLE_COLUMNS = selectColumns(({ isChangeable }) => isChangeable === true).filter(
+  ({ field }) => field !== 'saidEmail',
+);
 
 /** Of bans `b`: the ban has no end, or its end is still to come. The clock of the database decides. */
 export const IN_FORCE = Prisma.sql`(b.expires_at IS NULL OR b.expires_at > now())`;
@@ -175,25 +213,9 @@ export function banOfUser(columns: Prisma.Sql): Prisma.Sql {
 /** A user as a row has them, with LINKED_ACCOUNTS or NO_ACCOUNTS. */
 export type UserRow = Omit<User, 'accounts'> & { linked: string | null };
 
-/** The shown fields of a row that has more. Written out, because a loop over the table takes five times as long. */
-export function pickUser(row: Omit<User, 'accounts'>): User {
-  return {
-    id: row.id,
-    authMethod: row.authMethod,
-    authValue: row.authValue,
-    loginMethod: row.loginMethod,
-    loginEmail: row.loginEmail,
-    wallet: row.wallet,
-    externalId: row.externalId,
-    createdAt: row.createdAt,
-    lastLogin: row.lastLogin,
-    loginCount: row.loginCount,
-  };
-}
-
 /** The user of a row, without the other columns. */
 export function toUser(row: UserRow): User {
-  const user = pickUser(row);
+  const user: User = pickUser(row);
   if (row.linked !== null) user.accounts = toAccounts(row.linked);
   return user;
 }

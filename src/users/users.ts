@@ -8,6 +8,7 @@ import { externalIdTaken, type Identity, identityBanned, identityTaken } from '.
 import { LARGEST_ID } from '../domain/parse.js';
 import type { ProjectScope } from '../domain/projects.js';
 import { emailIsIdentity, type UserChanges } from '../domain/user-changes.js';
+import { pickUser } from '../domain/user-columns.js';
 import { type Account, noUser, type User, userWeight } from '../domain/users.js';
 import type { Address } from '../domain/wallets.js';
 import { deleteOldKeys, repeatAnswer, retryOf } from '../projects/idempotency.js';
@@ -18,7 +19,7 @@ import { findRegistered } from './logins.sql.js';
 import { createLookups, createPrefixSearch, createSearch, type Wanted } from './searches.js';
 import type { Totals } from './totals.js';
 import type { Total } from './totals.sql.js';
-import { findAccountsByUser, pickUser, toAccounts, toUser, type UserRow, usersOf } from './user-columns.sql.js';
+import { findAccountsByUser, toAccounts, toUser, type UserRow, usersOf } from './user-columns.sql.js';
 import * as writes from './write-users.sql.js';
 
 export type Users = ReturnType<typeof createUsers>;
@@ -258,7 +259,7 @@ export function createUsers(db: Database, totals: Totals) {
         .catch(writes.throwExternalIdError)
         .catch(async (error) => {
           if (!isUniqueViolation(error)) throw error;
-          const email = changes.loginEmail ?? '';
+          const email = changes.saidEmail ?? '';
           const holder = await findByIdentity(actor.projectId, { authMethod: 'email', authValueKey: email }, false);
           throw identityTaken(holder?.id ?? null);
         });

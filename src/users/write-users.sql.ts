@@ -1,5 +1,5 @@
 import { isUniqueViolation } from '../db/failures.js';
-import { keyedWrite, Prisma, type Queryable, THIS_INSTANT } from '../db/statements.js';
+import { type KeyColumns, keyedWrite, Prisma, type Queryable, THIS_INSTANT } from '../db/statements.js';
 import { externalIdKept, externalIdTaken } from '../domain/identities.js';
 import type { Actor } from '../domain/projects.js';
 import type { UserChanges } from '../domain/user-changes.js';
@@ -7,7 +7,7 @@ import type { User } from '../domain/users.js';
 import { insertAuditEntries } from '../projects/audit.sql.js';
 import { EARLIER, type Earlier, KEY_COLUMNS, type MaybeRetried, storeAnswers } from '../projects/idempotency.sql.js';
 import { currentUserBy, userById } from './find-users.sql.js';
-import { banOf, SHOWN_COLUMNS } from './user-columns.sql.js';
+import { banOf, CHANGEABLE_COLUMNS, SHOWN_COLUMNS } from './user-columns.sql.js';
 
 /** A removal of a user. */
 export interface Removal extends MaybeRetried {
@@ -69,18 +69,40 @@ export interface UpdateRow extends User {
   readonly earlier: Earlier<null> | null;
 }
 
+/** The values that an update gives, each with whether it gives it. */
+const CHANGE_COLUMNS: KeyColumns<Update> = Object.fromEntries(
+  CHANGEABLE_COLUMNS.flatMap(({ name, type, field }) => {
+    const changeIn = ({ changes }: Update) => changes[field as keyof UserChanges];
+    return [
+      [`sets_${name}`, ['boolean', (update) => changeIn(update) !== undefined]],
+      [name, [type, changeIn]],
+    ] satisfies [string, KeyColumns<Update>[string]][];
+  }),
+);
+
+/** The names of the fields that an update `k` changes of the user `had`. */
+const CHANGED_FIELDS = Prisma.raw(
+  CHANGEABLE_COLUMNS.map(
+    ({ name, line }) => `CASE WHEN k.sets_${name} AND k.${name} IS DISTINCT FROM had.${name} THEN '${line}' END`,
+  ).join(', '),
+);
+
+/** The changes of the user `u` by the update `judged`. */
+const CHANGED_VALUES = Prisma.raw(
+  CHANGEABLE_COLUMNS.map(
+    ({ name }) => `${name} = CASE WHEN judged.sets_${name} THEN judged.${name} ELSE u.${name} END`,
+  ).join(', '),
+);
+
 const updateUsers = keyedWrite<Update, UpdateRow>(
   {
     project_id: ['int', ({ projectId }) => projectId],
     id: ['bigint', ({ id }) => id],
     actor: ['text', ({ actor }) => actor.actor],
     request_id: ['text', ({ actor }) => actor.requestId],
-    sets_email: ['boolean', ({ changes }) => changes.loginEmail !== undefined],
-    login_email: ['text', ({ changes }) => changes.loginEmail],
-    sets_external_id: ['boolean', ({ changes }) => changes.externalId !== undefined],
-    external_id: ['text', ({ changes }) => changes.externalId],
-    sets_metadata: ['boolean', ({ changes }) => changes.metadata !== undefined],
-    metadata: ['jsonb', ({ changes }) => changes.metadata],
+    sets_email: ['boolean', ({ changes }) => changes.saidEmail !== undefined],
+    login_email: ['text', ({ changes }) => changes.saidEmail],
+    ...CHANGE_COLUMNS,
     ...KEY_COLUMNS,
   },
   (keys) => Prisma.sql`
@@ -101,8 +123,7 @@ const updateUsers = keyedWrite<Update, UpdateRow>(
       k.sets_email AND had.said_email IS DISTINCT FROM coalesce(k.login_email, '') AS says_email,
       concat_ws(' ',
         CASE WHEN had.changes_email THEN 'email' END,
-        CASE WHEN k.sets_external_id AND k.external_id IS DISTINCT FROM had.external_id THEN 'external_id' END,
-        CASE WHEN k.sets_metadata AND k.metadata IS DISTINCT FROM had.metadata THEN 'metadata' END
+        ${CHANGED_FIELDS}
       ) AS fields
       FROM k LEFT JOIN LATERAL (
         SELECT had.*, k.sets_email AND k.login_email IS DISTINCT FROM had.login_email AS changes_email,
@@ -121,9 +142,8 @@ const updateUsers = keyedWrite<Update, UpdateRow>(
         identity_email = CASE WHEN judged.changes_email AND (judged.sets_identity OR u.auth_method <> 'email') THEN judged.login_email ELSE u.identity_email END,
         email_verified = CASE WHEN judged.changes_email AND (judged.sets_identity OR u.auth_method <> 'email')
           AND judged.login_email IS DISTINCT FROM u.identity_email THEN NULL ELSE u.email_verified END,
-        metadata = CASE WHEN judged.sets_metadata THEN judged.metadata ELSE u.metadata END,
         said_email = CASE WHEN judged.sets_email THEN coalesce(judged.login_email, '') ELSE u.said_email END,
-        external_id = CASE WHEN judged.sets_external_id THEN judged.external_id ELSE u.external_id END
+        ${CHANGED_VALUES}
       FROM judged
       WHERE u.project_id = judged.project_id AND u.id = judged.id
         AND judged.refusal IS NULL AND judged.earlier IS NULL AND (judged.fields <> '' OR judged.says_email)

@@ -1,6 +1,7 @@
 import type { Browser, Locator } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parseIdentity, snakeCase } from '#dist/domain/identities.js';
+import { KEPT_TEXTS, ofKeptLines } from '#dist/domain/kept-texts.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { findFaults, hasBrowser, launchBrowser } from '../support/browser.js';
@@ -34,6 +35,35 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     for (const { id } of gone.data.users.nodes) await project.rest(`/server/users/${id}`, { method: 'DELETE' });
   });
   afterAll(() => browser?.close());
+
+  test('show on the page of a user each text that a caller keeps, and change it', async () => {
+    await using opened = await openDashboard(app, browser, 'admin');
+    const { page } = opened;
+    const kept = await app.createProject('Kept texts');
+    await kept.addUsers({
+      auth_method: 'github',
+      auth_value: 'k',
+      ...ofKeptLines((field) => KEPT_TEXTS[field].examples[0]),
+    });
+    const { id } = (await kept.graphql('{ users(first: 1) { nodes { id } } }')).data.users.nodes[0];
+    await visit(app, page, `/${kept.appId}/users/${id}`);
+    await page.getByRole('button', { name: 'Edit…', exact: true }).click();
+    const dialog = page.getByRole('dialog');
+    for (const { label, examples } of Object.values(KEPT_TEXTS)) {
+      const input = dialog.getByRole('textbox', { name: label, exact: true });
+      expect(await input.inputValue()).toBe(examples[0]);
+      await input.fill(examples[1]);
+    }
+    await dialog.getByRole('button', { name: 'Save', exact: true }).click();
+    await dialog.waitFor({ state: 'hidden' });
+    for (const { label, examples } of Object.values(KEPT_TEXTS)) {
+      await page
+        .locator('dt', { hasText: label })
+        .locator('xpath=following-sibling::dd[1]')
+        .getByText(examples[1])
+        .waitFor();
+    }
+  });
 
   test('have on a phone a menu of screens, and cards instead of tables', async () => {
     await using opened = await openDashboard(app, browser, 'admin', { viewport: { width: 390, height: 800 } });

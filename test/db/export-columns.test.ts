@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { KEPT_TEXTS, ofKeptLines } from '#dist/domain/kept-texts.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 
@@ -32,7 +33,7 @@ const LINES: readonly Json[] = [
   {
     auth_method: 'email',
     auth_value: 'Ada@Example.com',
-    external_id: 'Ada-1',
+    ...ofKeptLines((field) => KEPT_TEXTS[field].examples[0]),
     created_at: '2025-01-02T03:04:05.678Z',
     last_login: '2025-02-03T04:05:06.789Z',
     login_count: 7,
@@ -59,7 +60,7 @@ const LINES: readonly Json[] = [
     auth_method: 'google',
     auth_value: 'Google-1',
     email: 'bob@example.com',
-    external_id: 'bob:2',
+    ...ofKeptLines((field) => KEPT_TEXTS[field].examples[1]),
     email_verified: true,
     metadata: { plan: 'pro', tags: ['a', 1.5, null] },
     wallet: `0x${ethereumAddress(1).slice(2).toUpperCase()}`,

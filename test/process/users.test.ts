@@ -1,4 +1,6 @@
 import { expect, test, vi } from 'vitest';
+import { KEPT_TEXTS, type KeptText } from '#dist/domain/kept-texts.js';
+import { USER_COLUMNS } from '#dist/domain/user-columns.js';
 import type { Json } from '../support/app.js';
 import { type Credentials, recordLogin, TIMESTAMP, useServer } from '../support/command.js';
 
@@ -17,6 +19,21 @@ const login = async (project: Credentials, authValue: string) =>
   (await recordLogin(url(), project, { authMethod: 'email', authValue })).body.errors?.[0].extensions.code ?? 'done';
 const imports = async (project: Credentials) =>
   (await runJson('audit', '--project', project.app_id)).filter(({ action }: Json) => action === 'import');
+
+test.each(Object.entries(KEPT_TEXTS))('user get shows %s, and user update changes it', async (field, { examples }) => {
+  const project = await createProject();
+  const [value, other] = examples;
+  const line = USER_COLUMNS[field as KeptText].line;
+  await addLines(project, { auth_method: 'github', auth_value: 'kept', [line]: value });
+  const [found] = await search(project, '--method', 'github', '--value', 'kept');
+  expect(found).toMatchObject({ [line]: value });
+  expect((await run('user', 'get', ...inProject(project), found.id)).stdout).toContain(` ${value}\n`);
+  const option = `--${line.replaceAll('_', '-')}`;
+  const change = (text: string): Promise<Json> =>
+    runJson('user', 'update', ...inProject(project), found.id, option, text);
+  expect(await change(other)).toMatchObject({ [line]: other });
+  expect(await change('')).toMatchObject({ [line]: null });
+});
 
 test('user search --prefix prints the first 50 users in alphabetical order, and says that there are more', async () => {
   const project = await createProject();

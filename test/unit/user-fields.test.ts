@@ -1,51 +1,46 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { OPERATIONS } from '#dist/client/generated/schema.js';
 import { schema as dashboardSchema } from '#dist/dashboard/schema.js';
-import { selectColumns, type User } from '#dist/domain/users.js';
+import { pickUser, selectColumns } from '#dist/domain/user-columns.js';
+import type { User } from '#dist/domain/users.js';
 import { schema } from '#dist/graphql/schema.js';
-import { pickUser } from '#dist/users/user-columns.sql.js';
-import { ROOT } from '../support/checkout.js';
 
-/** Where a field of a user has to stand, for whoever adds one (docs/changing.md). */
+/**
+ * Where a field of a user has to stand, for those who add one (docs/changing.md). What a field does, test/api/user-fields.test.ts tries; the page
+ * and the command, test/browser/dashboard-screens.test.ts and test/process/users.test.ts.
+ */
 
 /** Fields that callers know by another name. */
 const NAMES: Record<string, string> = { loginEmail: 'email', saidEmail: 'email' };
-/** Fields that commands do not print: it follows from the method. */
-const NOT_PRINTED = ['loginMethod'];
-
-const shown = selectColumns(({ isShown }) => isShown === true);
 const nameOf = (field: string) => NAMES[field] ?? field;
-const textOf = (path: string) => readFileSync(join(ROOT, 'src', path), 'utf8');
 
-describe.each(shown.map(({ field }) => field))('the field %s of a user', (field) => {
-  const fieldsOf = (type: unknown) => Object.keys((type as { getFields(): object }).getFields());
+const shown = selectColumns(({ isShown }) => isShown === true).map(({ field }) => field);
+const given = selectColumns(({ from, line }) => from === 'login' && line !== undefined).map(({ field }) => field);
+const changeable = selectColumns(({ isChangeable }) => isChangeable === true).map(({ field }) => field);
+const SCHEMAS = { public: schema, operators: dashboardSchema };
 
-  test('is read', () => {
-    expect(Object.keys(pickUser({} as User))).toContain(field);
+const fieldsOf = (of: typeof schema, type: string) =>
+  Object.keys((of.getType(type) as unknown as { getFields(): object }).getFields());
+
+test('each shown field is read: pickUser in domain/user-columns.ts', () => {
+  expect(Object.keys(pickUser({} as User)).sort()).toEqual([...shown].sort());
+});
+
+describe.each(Object.entries(SCHEMAS))('the schema %s', (_name, of) => {
+  test.each(shown)('shows the field %s', (field) => {
+    expect(fieldsOf(of, 'User')).toContain(nameOf(field));
   });
 
-  test('is in the public schema: graphql/users.ts', () => {
-    expect(fieldsOf(schema.getType('User'))).toContain(nameOf(field));
-  });
-
-  test('is in the schema of the operators: dashboard/users.ts', () => {
-    expect(fieldsOf(dashboardSchema.getType('User'))).toContain(nameOf(field));
-  });
-
-  test('is on the page of a user: dashboard/pages/user.tsx', () => {
-    expect(textOf('dashboard/pages/user.tsx')).toMatch(new RegExp(`\\b${nameOf(field)}\\b`));
-  });
-
-  test.skipIf(NOT_PRINTED.includes(field))('is printed by `user get`: cli/user.ts', () => {
-    expect(textOf('cli/user.ts')).toMatch(new RegExp(`\\b${nameOf(field)}\\b`));
+  test('lets the fields of the table be changed, and no others', () => {
+    expect(fieldsOf(of, 'UpdateUserInput').sort()).toEqual(changeable.map(nameOf).sort());
   });
 });
 
-test.each(selectColumns(({ from, line }) => from === 'login' && line !== undefined).map(({ field }) => field))(
-  'a login may give the field %s: graphql/logins.ts',
-  (field) => {
-    const input = schema.getType('RecordLoginInput') as unknown as { getFields(): object };
-    expect(Object.keys(input.getFields())).toContain(nameOf(field));
-  },
-);
+test.each(given)('a login may give the field %s: graphql/logins.ts', (field) => {
+  expect(fieldsOf(schema, 'RecordLoginInput')).toContain(nameOf(field));
+});
+
+test.each(shown)('the client asks for the field %s, also for a copy', (field) => {
+  for (const { fields } of [OPERATIONS.user, OPERATIONS.usersByIds])
+    expect(fields.split(/[\s{}]+/)).toContain(nameOf(field));
+});

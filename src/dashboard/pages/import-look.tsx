@@ -1,4 +1,5 @@
 import type { Signal } from '@preact/signals';
+import { TABLE_FIELDS } from '#dist/domain/user-columns.js';
 import { AuthMethodField, SelectField } from './form.js';
 import { formatNumber } from './format.js';
 import { Faults } from './import-report.js';
@@ -15,13 +16,9 @@ export interface TableColumn {
 
 /** A column may become one of the metadata, by its title. */
 const METADATA = 'metadata.';
-const FIELDS = [
-  ...['external_id', 'auth_method', 'auth_value', 'email', 'email_verified', 'phone', 'phone_verified', 'username'],
-  ...['wallet', 'accounts', 'identities', 'created_at', 'last_login', 'login_count', 'metadata', 'blocked', 'deleted'],
-];
 const OPTIONS = [
   ['', 'not imported'],
-  ...FIELDS.map((name) => [name, name] as const),
+  ...TABLE_FIELDS.map((name) => [name, name] as const),
   [METADATA, 'metadata, by its title'],
 ] as const;
 /** Other titles of fields, without what is between their words. */
@@ -40,7 +37,7 @@ export function guessColumns(titles: readonly string[]): TableColumn[] {
     const place = words.indexOf(field.replace('_', ''));
     return place >= 0 ? place : words.findIndex((word) => TITLES[field]?.test(word));
   };
-  const fields = new Map(FIELDS.map((field) => [placeOf(field), field]));
+  const fields = new Map(TABLE_FIELDS.map((field) => [placeOf(field), field]));
   return titles.map((title, place) => ({ title, field: fields.get(place) ?? '' }));
 }
 

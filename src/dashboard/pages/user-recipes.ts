@@ -1,3 +1,4 @@
+import type { Commands } from '#dist/cli/commands.js';
 import type { GivenTerms } from './ban-terms.js';
 import type { UrlState } from './location.js';
 import { command, type Recipe } from './recipes.js';
@@ -72,12 +73,9 @@ function changeRecipe(field: string, types: Readonly<Record<string, string>>, va
   return { graphql: { operation: `mutation (${declared}) {\n  ${field}(${given}) { user { id } }\n}`, variables } };
 }
 
-export interface UserChanges {
-  readonly email?: string | null;
-  readonly externalId?: string | null;
-  /** As JSON. */
-  readonly metadata?: string | null;
-}
+type UpdateOptions = Omit<Commands['user update'], 'project' | 'userId'>;
+/** Changes of a user; null takes a value away. The metadata are JSON text. */
+export type UserChanges = { readonly [Name in keyof UpdateOptions]?: string | null };
 
 export const updateRecipe = (appId: string, id: string, { metadata, ...texts }: UserChanges): Recipe => ({
   ...changeRecipe(
@@ -86,9 +84,9 @@ export const updateRecipe = (appId: string, id: string, { metadata, ...texts }: 
     { id, input: { ...texts, ...(metadata !== undefined && { metadata: metadata && jsonOr(metadata) }) } },
   ),
   userdir: command('user update', {
-    ...{ project: appId, userId: id },
-    ...(texts.email !== undefined && { email: texts.email ?? '' }),
-    ...(texts.externalId !== undefined && { externalId: texts.externalId ?? '' }),
+    project: appId,
+    userId: id,
+    ...Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, text ?? ''])),
     ...(metadata !== undefined && { metadata: metadata ?? '' }),
   }),
 });

@@ -18,7 +18,7 @@ export const auth0: System = {
       email: { address: record['email'], verified: truthOf(record['email_verified']) ?? false },
       createdAt: record['created_at'],
       lastLogin: record['last_login'],
-      loginCount: record['logins_count'],
+      columns: { login_count: record['logins_count'] },
       blocked: truthOf(record['blocked']),
       metadata: {
         ...objectOf(record['app_metadata']),

@@ -3,6 +3,7 @@ import { methodNamed } from '../../domain/auth-methods.js';
 import { IMPORT_FIELDS } from '../../domain/import-format.js';
 import { describeJsonFault } from '../../domain/json-fault.js';
 import { parse } from '../../domain/parse.js';
+import { TABLE_FIELDS } from '../../domain/user-columns.js';
 import { AppError, badInput, show } from '../../errors.js';
 import { type Login, MAX_ROWS, type Person, repeated, type SourceRecord, type System, tooManyRows } from './person.js';
 import type { PlacedRecord } from './read.js';
@@ -12,9 +13,11 @@ import { isEmpty, objectOf, objectsOf, textOf, textsOf, truthOf, wordsOf } from 
 /* People of any table, by a mapping of its columns (docs/moving.md). */
 
 const CONTACTS = ['email', 'phone', 'wallet', 'username'];
-const FIELDS =
+/** The fields of which a person has more than the value of a column. The others become columns of the line as they are. */
+const FIELDS_OF_PERSON =
   wordsOf(`external_id auth_method auth_value email email_verified phone phone_verified username wallet accounts
-  identities created_at last_login login_count metadata blocked deleted`);
+  identities created_at last_login metadata blocked deleted`);
+const FURTHER_FIELDS = TABLE_FIELDS.filter((name) => !FIELDS_OF_PERSON.includes(name));
 const GUEST = /^(guest|anonymous)$/i;
 /** As MySQL and PostgreSQL write null. */
 const NULL = /^(\\N|NULL)$/;
@@ -43,7 +46,7 @@ type Sources = z.output<typeof mapping>;
 
 /** The system of a table, of which `map` says as JSON which field is which column; null for columns named as the fields. BAD_USER_INPUT. */
 export function createCsvSystem(map: string | null): System {
-  const byName = Object.fromEntries(FIELDS.map((name) => [name, name]));
+  const byName = Object.fromEntries(TABLE_FIELDS.map((name) => [name, name]));
   const { join, ...sources } = parse(mapping, map === null ? byName : parseMap(map));
   const columns = Object.values({ ...sources, ...(join && { join }) }).flatMap(({ column }) => column);
   const [joinColumn] = [join?.column ?? []].flat();
@@ -62,7 +65,7 @@ export function createCsvSystem(map: string | null): System {
 function parseMap(map: string): object {
   const fault = describeJsonFault(map);
   if (fault !== null) throw new AppError('BAD_USER_INPUT', `map: not valid JSON: ${fault}.`);
-  const known = [...FIELDS, 'join'];
+  const known = [...TABLE_FIELDS, 'join'];
   const value: unknown = JSON.parse(map);
   const unknown = Object.keys(objectOf(value)).find((name) => !known.includes(name) && !name.startsWith('metadata.'));
   if (unknown === undefined) return value as object;
@@ -94,7 +97,7 @@ function personOf(record: SourceRecord, sources: Sources, isMapped: boolean): Pe
     accounts: valuesOf(record, sources['accounts']).flatMap((value) => textsOf(value)),
     createdAt: get('created_at'),
     lastLogin: get('last_login'),
-    loginCount: get('login_count'),
+    columns: Object.fromEntries(FURTHER_FIELDS.map((name) => [name, get(name)])),
     blocked: truthOf(get('blocked')) ?? get('blocked'),
     metadata: {
       ...(isText ? { metadata } : objectOf(metadata)),

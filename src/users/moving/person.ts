@@ -1,6 +1,6 @@
 import { methodNamed, PHONE_NUMBER } from '../../domain/auth-methods.js';
 import { foldEmail, isSameEmail } from '../../domain/identities.js';
-import { PAST, UNTIL } from '../../domain/import-format.js';
+import { IMPORT_FIELDS, PAST, UNTIL } from '../../domain/import-format.js';
 import { isTooLong } from '../../domain/input-limits.js';
 import { parseAddress } from '../../domain/wallets.js';
 import { AppError } from '../../errors.js';
@@ -33,7 +33,8 @@ export interface Person {
   readonly accounts?: readonly unknown[];
   readonly createdAt?: unknown;
   readonly lastLogin?: unknown;
-  readonly loginCount?: unknown;
+  /** Further columns of a line of the import format, by their keys. */
+  readonly columns?: Readonly<Record<string, unknown>>;
   /** True, or the date until which the person is blocked. */
   readonly blocked?: unknown;
   readonly metadata?: Readonly<Record<string, unknown>>;
@@ -120,7 +121,6 @@ export function linesOf(person: Person, options: LineOptions): PersonLines {
   const wallet = addressIn(textOf(person.wallet));
   const createdAt = readDate('created_at', PAST, person.createdAt);
   if (createdAt === null) options.note('people without a date, created at the import');
-  const loginCount = Number(textOf(person.loginCount) || Number.NaN);
   const user = {
     auth_method: first.auth_method,
     auth_value: first.auth_value,
@@ -129,7 +129,7 @@ export function linesOf(person: Person, options: LineOptions): PersonLines {
     ...(person.id !== '' && { external_id: person.id }),
     created_at: createdAt,
     last_login: readDate('last_login', PAST, person.lastLogin),
-    ...(Number.isSafeInteger(loginCount) && { login_count: loginCount }),
+    ...columnsOf(person),
     ...(wallet !== null && first.auth_method !== 'wallet' && { wallet }),
     ...(accounts.length > 0 && { accounts }),
     ...(metadata !== null && { metadata }),
@@ -138,6 +138,18 @@ export function linesOf(person: Person, options: LineOptions): PersonLines {
     }),
   };
   return { user, bans: bansOf(person, [first, ...others], options) };
+}
+
+/** The further columns that say something. A number that is none is left out. */
+function columnsOf({ columns = {} }: Person): Record<string, unknown> {
+  const kept: Record<string, unknown> = {};
+  for (const { name, form } of IMPORT_FIELDS) {
+    const text = textOf(columns[name]);
+    if (text === '') continue;
+    if (form !== 'number') kept[name] = text;
+    else if (Number.isSafeInteger(Number(text))) kept[name] = Number(text);
+  }
+  return kept;
 }
 
 /** The identity of a person without a login: their ID in the system. */

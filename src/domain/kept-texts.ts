@@ -1,0 +1,71 @@
+import { badInput } from '../errors.js';
+import { INPUT_LIMITS, INVISIBLE, isTooLong } from './input-limits.js';
+import { type FieldsWith, USER_COLUMNS, type UserColumnsTable } from './user-columns.js';
+
+/* The texts that a caller keeps with a user. A login, a line of an import and `updateUser` give them, and every interface but the REST contract shows them. */
+
+/** The columns that are such texts. */
+export type KeptText = FieldsWith<{ type: 'text'; from: 'login'; isShown: true; isRare: true; isChangeable: true }>;
+
+interface TextOfUser {
+  /** The text in the form in which it is stored. BAD_USER_INPUT names it. */
+  readonly read: (name: string, text: string) => string;
+  /** What people call it. */
+  readonly label: string;
+  /** What it is, for every interface. */
+  readonly meaning: string;
+  readonly examples: readonly [string, string];
+  /** Its descriptions in the public schema: where it is shown, and where a login and `updateUser` give it. */
+  readonly shown: string;
+  readonly inLogin: string;
+  readonly inUpdate: string;
+}
+
+const EXTERNAL_ID_FORM = `text of 1 to ${INPUT_LIMITS.externalId.max} bytes without control or invisible characters, and without white space at its ends`;
+
+/** The id of a user in the system of the caller, or BAD_USER_INPUT. It is compared exactly, and nothing of it is folded. */
+export function requireExternalId(name: string, text: string): string {
+  if (isExternalId(text)) return text;
+  throw badInput(name, text, EXTERNAL_ID_FORM);
+}
+
+export function isExternalId(text: string): boolean {
+  return (
+    text !== '' &&
+    !isTooLong('externalId', text) &&
+    text.trim() === text &&
+    !/[\p{Cc}\p{Cs}]/u.test(text) &&
+    !INVISIBLE.test(text)
+  );
+}
+
+/** A row for each. A column of the table that has none here is a compile error. */
+export const KEPT_TEXTS: { readonly [Field in KeptText]: TextOfUser } = {
+  externalId: {
+    read: requireExternalId,
+    label: 'External ID',
+    meaning: "The user's ID in your own system",
+    examples: ['customer-17', 'Customer:18'],
+    shown:
+      "The user's ID in your own system, by which `userByExternalId` finds the user; null when none was given to `recordLogin` or to an import. No two users of the project have the same.",
+    inLogin: `The user's ID in your own system: 1 to ${INPUT_LIMITS.externalId.max} bytes, compared exactly (upper and lower case differ, nothing is trimmed). It is set once: on a new user, or on one who has none. Fails with \`CONFLICT\`, and records nothing, where the user has another one or another user has this one. The one of a removed user is free again.`,
+    inUpdate:
+      "The user's ID in your own system. A later login with another one fails. Fails with `CONFLICT` where another user has it.",
+  },
+};
+
+const FIELDS = Object.keys(KEPT_TEXTS) as KeptText[];
+
+/** Something for each of them, under its field. */
+export function ofKeptTexts<Made>(make: (field: KeptText) => Made): { readonly [Field in KeptText]: Made } {
+  const made: Partial<Record<KeptText, Made>> = {};
+  for (const field of FIELDS) made[field] = make(field);
+  return made as Record<KeptText, Made>;
+}
+
+type KeptLines<Made> = { readonly [Field in KeptText as UserColumnsTable[Field]['line']]: Made };
+
+/** Something for each of them, under its key in the import format and in REST. */
+export function ofKeptLines<Made>(make: (field: KeptText) => Made): KeptLines<Made> {
+  return Object.fromEntries(FIELDS.map((field) => [USER_COLUMNS[field].line, make(field)])) as KeptLines<Made>;
+}
