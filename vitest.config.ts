@@ -37,7 +37,7 @@ const OF_ONE_ENGINE = [
 /** What compares times is not run beside anything else. */
 const COMPARES_TIMES = ['test/contract/authentication-time.test.ts'];
 
-const SLOW_FILES = 'test/{api,contract,db}/**/*.slow.test.ts';
+const SLOW_FILES = 'test/{api,contract,db,model}/**/*.slow.test.ts';
 
 const kinds: Record<string, Kind> = {
   // What is packed and installed, and what the guides tell. An installation takes as long as the registry.
@@ -55,7 +55,7 @@ const kinds: Record<string, Kind> = {
   slow: { include: [SLOW_FILES], test: { isolate: false } },
   // The service in the process of the test. The files of a worker run one after the other, on a database that they share.
   fast: {
-    include: ['test/{unit,api,contract,db}/**/*.test.ts'],
+    include: ['test/{unit,api,contract,db,model}/**/*.test.ts'],
     exclude: [SLOW_FILES, ...COMPARES_TIMES],
     test: { isolate: false },
   },

@@ -5,6 +5,7 @@ import { afterAll, beforeAll } from 'vitest';
 import { createServer, type Timeouts } from '#dist/app/app.js';
 import { type Config, parseConfig } from '#dist/config/config.js';
 import { type Context, createContext } from '#dist/context.js';
+import { createDoor } from '#dist/dashboard/door.js';
 
 import type { AdmissionOptions } from '#dist/http/admission.js';
 import type { StreamLimits } from '#dist/http/lifetime.js';
@@ -24,6 +25,8 @@ export interface TestApp {
   readonly context: Context;
   readonly config: Config;
   readonly dataDir: string;
+  /** Of its database, for a command that works on it: with `takesCommands`, or on PostgreSQL. */
+  readonly settings: Record<string, string>;
   /** The SQL of every statement that the service sends to its database while it runs. */
   readonly statements: string[];
   /** The same of its standby. */
@@ -91,6 +94,8 @@ export interface TestAppOptions {
   readonly admission?: AdmissionOptions;
   readonly timeouts?: Timeouts;
   readonly streamLimits?: StreamLimits;
+  /** Lets commands in while it holds the embedded database. */
+  readonly takesCommands?: boolean;
 }
 
 /** A service for the tests of the calling file or `describe`. It starts in `beforeAll`. */
@@ -110,13 +115,25 @@ export function useTestApp(options: TestAppOptions = {}): TestApp {
 
 /** Starts a separate service, on the database of this worker unless the options say otherwise. */
 export async function startTestApp(options: TestAppOptions = {}): Promise<TestApp> {
-  const { env = {}, ownDatabase = false, demoCredentials, admission, timeouts, streamLimits } = options;
+  const {
+    env = {},
+    ownDatabase = false,
+    demoCredentials,
+    admission,
+    timeouts,
+    streamLimits,
+    takesCommands = false,
+  } = options;
   const watcher: Watcher = { statements: [], replicaStatements: [], logged: [] };
-  const { context, settings, watchers, close } = await (ownDatabase ? openContext(env) : openSharedContext());
+  const { context, settings, watchers, close } = await (ownDatabase
+    ? openContext(env, takesCommands)
+    : openSharedContext());
   watchers.add(watcher);
   const config = parseConfig({ ...settings, PORT: '0', ...env });
+  const door = takesCommands && config.db.engine === 'embedded' ? createDoor(config.dataDir) : null;
   const server = await createServer({
     config,
+    door,
     log: logFor(watcher),
     context,
     ...(demoCredentials && { demoCredentials }),
@@ -127,7 +144,10 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
   await server.listen({ host: '127.0.0.1', port: 0 });
   const url = `http://127.0.0.1:${(server.server.address() as AddressInfo).port}`;
 
+  await door?.show(url);
+
   const end = async () => {
+    await door?.hide();
     await server.close();
     await (ownDatabase ? close() : settle(context));
     watchers.delete(watcher);
@@ -140,6 +160,7 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
     context,
     config,
     dataDir: config.dataDir,
+    settings,
     ...watcher,
     async createProject(name = 'Test') {
       const { appId, appSecret } = await context.services.projects.createProject(name);
@@ -173,11 +194,12 @@ function openSharedContext(): Promise<OpenDirectory> {
   return shared;
 }
 
-async function openContext(env: Record<string, string>): Promise<OpenDirectory> {
+async function openContext(env: Record<string, string>, takesCommands = false): Promise<OpenDirectory> {
   const database = await copyTemplate();
   const watchers = new Set<Watcher>();
   const context = createContext(parseConfig({ ...database.env, ...env }), {
     command: 'test',
+    serving: takesCommands,
     onStatement: (sql, server) => {
       for (const watcher of watchers) watcher[server === 'primary' ? 'statements' : 'replicaStatements'].push(sql);
     },

@@ -1,0 +1,93 @@
+import fc from 'fast-check';
+import type { TestApp } from '../support/app.js';
+import { ACT_NAMES, ACTS, type Step, stepOf } from './acts.js';
+import { type Copy, compare, compareCopy, Difference, follow, learn } from './compare.js';
+import { emptyProject, Refused } from './model.js';
+import { serviceOf } from './service.js';
+
+/** Makes random sequences of acts against the service and the model, and shrinks one that differs. */
+
+/** After so many acts everything is compared. */
+const COMPARED_EVERY = 5;
+const MOST_ACTS = 40;
+
+/** A sequence as a person reads it, and as `steps` of `npm run model` take it. */
+const print = (steps: readonly Step[]) =>
+  steps.map(({ name, input }) => `  ${JSON.stringify([name, input])}`).join('\n');
+
+/** Runs a sequence in a new project; throws at the first difference. */
+export async function runSteps(
+  app: TestApp,
+  steps: readonly Step[],
+  count: () => void = () => undefined,
+): Promise<void> {
+  const service = serviceOf(app, await app.createProject());
+  let project = emptyProject();
+  const copy: Copy = { cursor: null, users: new Map() };
+  for (const [index, { name, input }] of steps.entries()) {
+    count();
+    const act = ACTS[name];
+    if (act === undefined) throw new Error(`There is no act ${name}.`);
+    const since = Date.now();
+    const next = structuredClone(project);
+    const right = applied(() => act.apply(next, input));
+    const { code, message, importId, hasMoved } = await act.send(service, input, project);
+    const place = `act ${index + 1}, ${name}`;
+    if (code !== right) throw new Difference(`${place}: the service says ${code} (${message}), the model ${right}`);
+    if (code === 'OK') {
+      project = next;
+      if (importId !== undefined) project.imports[project.imports.length - 1] = importId;
+      await learn(service, project, since);
+    }
+    if (hasMoved) {
+      copy.cursor = null;
+      copy.users.clear();
+    }
+    const changes = await follow(service, copy);
+    if (code !== 'OK' && changes.length > 0) throw new Difference(`${place} was refused, and the feed has ${changes}`);
+    if ((index + 1) % COMPARED_EVERY > 0 && index + 1 < steps.length) continue;
+    await compare(service, project);
+    compareCopy(copy, project);
+  }
+}
+
+function applied(apply: () => void): string {
+  try {
+    apply();
+    return 'OK';
+  } catch (error) {
+    if (error instanceof Refused) return error.code;
+    throw error;
+  }
+}
+
+export interface Run {
+  readonly acts: number;
+  readonly seed: number;
+  /** Only these acts; all by default. */
+  readonly only?: readonly string[];
+}
+
+/** Runs sequences until `acts` acts are made, and returns how many these were. Throws with the shrunk sequence that differs. */
+export async function runModel(app: TestApp, { acts, seed, only = ACT_NAMES }: Run): Promise<number> {
+  let made = 0;
+  for (let run = 0; made < acts; run += 1) {
+    let first: number | null = null;
+    const property = fc.asyncProperty(
+      fc.array(stepOf(only), { minLength: 1, maxLength: MOST_ACTS, size: 'max' }),
+      (steps) =>
+        runSteps(app, steps, () => {
+          made += 1;
+        }).catch((error) => {
+          first ??= made;
+          throw error;
+        }),
+    );
+    const { failed, counterexample, errorInstance } = await fc.check(property, { seed: seed + run, numRuns: 1 });
+    if (failed)
+      throw new Error(
+        `After ${first} acts, with --seed ${seed + run}, this sequence differs:\n${print(counterexample?.[0] ?? [])}\n${errorInstance}`,
+      );
+  }
+  return made;
+}

@@ -1,0 +1,97 @@
+import { readFileSync } from 'node:fs';
+import { buildSchema, type GraphQLInputObjectType } from 'graphql';
+import { expect, test } from 'vitest';
+import { createProgram, leafCommands } from '#dist/cli/program.js';
+import { useTestApp } from '../support/app.js';
+
+/** What callers can do with users, so that an act, or a field of one, that the model does not know fails here: add it to acts.ts and model.ts. */
+
+const schema = buildSchema(readFileSync(new URL('../../schema.graphql', import.meta.url), 'utf8'));
+const namesOf = (fields: object = {}) => Object.keys(fields).toSorted();
+const inputOf = (type: string) => namesOf((schema.getType(type) as GraphQLInputObjectType).getFields());
+const mutations = schema.getMutationType()?.getFields() ?? {};
+
+test('the model knows every mutation of users', () => {
+  const ofWebhooks = /Webhook/;
+  expect(namesOf(mutations).filter((name) => !ofWebhooks.test(name))).toEqual([
+    'banIdentity',
+    'banUser',
+    'deleteUser',
+    'linkIdentity',
+    'mergeUsers',
+    'recordLogin',
+    'restoreUser',
+    'unbanIdentity',
+    'unbanUser',
+    'unlinkAccount',
+    'unlinkIdentity',
+    'updateUser',
+  ]);
+});
+
+test('the model knows every field of what they take', () => {
+  expect(inputOf('RecordLoginInput')).toEqual([
+    'accounts',
+    'authMethod',
+    'authValue',
+    'email',
+    'emailVerified',
+    'externalId',
+    'linkByExternalId',
+    'metadata',
+    'wallet',
+  ]);
+  expect(inputOf('LinkIdentityInput')).toEqual(['authMethod', 'authValue', 'email', 'emailVerified', 'primary']);
+  expect(inputOf('UpdateUserInput')).toEqual(['email', 'externalId', 'metadata']);
+  const argumentsOf = (mutation: string) => mutations[mutation]?.args.map(({ name }) => name).toSorted();
+  expect(argumentsOf('banUser')).toEqual(['expiresAt', 'id', 'idempotencyKey', 'reason']);
+  expect(argumentsOf('banIdentity')).toEqual(['expiresAt', 'idempotencyKey', 'identity', 'reason']);
+});
+
+test('the model knows every command of users', () => {
+  const reads = ['bans', 'get', 'inactive', 'removed', 'search'];
+  const commands = leafCommands(createProgram({})).flatMap((command) =>
+    command.parent?.name() === 'user' ? command.name() : [],
+  );
+  expect(commands.filter((name) => !reads.includes(name)).toSorted()).toEqual([
+    ...['ban', 'export', 'import', 'link', 'merge', 'purge', 'remove', 'restore', 'unban', 'unlink', 'update'],
+  ]);
+});
+
+const app = useTestApp();
+
+test('the model knows every field of a line of an import', async () => {
+  const project = await app.createProject();
+  const known = async (line: object) => {
+    const { errors } = await project.importLines([line]);
+    return /known are (.*?)\.$/
+      .exec(errors[0]?.error ?? '')?.[1]
+      ?.split(', ')
+      .toSorted();
+  };
+  const name = { auth_method: 'google', auth_value: 'g-1' };
+  expect(await known({ ...name, unknown: 1 })).toEqual([
+    ...[
+      'accounts',
+      'auth_method',
+      'auth_value',
+      'created_at',
+      'email',
+      'email_verified',
+      'external_id',
+      'id',
+      'identities',
+    ],
+    ...['last_login', 'login_count', 'metadata', 'wallet'],
+  ]);
+  expect(await known({ ...name, identities: [{ ...name, unknown: 1 }] })).toEqual([
+    ...['auth_method', 'auth_value', 'created_at', 'email', 'email_verified', 'last_login', 'primary'],
+  ]);
+  expect(await known({ ban: { ...name, unknown: 1 } })).toEqual([
+    'auth_method',
+    'auth_value',
+    'created_at',
+    'expires_at',
+    'reason',
+  ]);
+});
