@@ -1,5 +1,6 @@
-import { readFile, rename, writeFile } from 'node:fs/promises';
+import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
+import { readPrivateFile, writePrivateFile } from '../config/private-files.js';
 import type { Services } from '../context.js';
 import type { UserRecord } from '../domain/identities.js';
 import type { Credentials } from '../domain/projects.js';
@@ -32,7 +33,7 @@ async function createDemo(services: Services, path: string): Promise<Credentials
     if ((await services.projects.countProjects()) > 0) return null;
     credentials = services.projects.mintCredentials();
     const { appId, appSecret } = credentials;
-    await writeFile(draft, `${JSON.stringify({ app_id: appId, app_secret: appSecret }, null, 2)}\n`, { mode: 0o600 });
+    await writePrivateFile(draft, `${JSON.stringify({ app_id: appId, app_secret: appSecret }, null, 2)}\n`);
     await services.projects.createProject('Demo', { credentials });
   }
   const scope = await services.projects.getScope(credentials.appId);
@@ -65,7 +66,7 @@ function movedTo({ createdAt, lastLogin, ...user }: UserRecord, from: number, to
 
 async function readDemo(path: string): Promise<Credentials | null> {
   try {
-    const { app_id: appId, app_secret: appSecret } = JSON.parse(await readFile(path, 'utf8'));
+    const { app_id: appId, app_secret: appSecret } = JSON.parse(await readPrivateFile(path));
     return typeof appId === 'string' && typeof appSecret === 'string' ? { appId, appSecret } : null;
   } catch {
     return null;

@@ -12,6 +12,7 @@ import {
   LOOPBACK,
   parseConfig,
 } from '../config/config.js';
+import { isWritableForOthers, othersMayWrite } from '../config/private-files.js';
 import { SETTINGS } from '../config/settings.js';
 import { type Finding, failed, type Outcome, passed, skipped, warning } from '../domain/findings.js';
 
@@ -171,6 +172,7 @@ export async function checkDataDir(config: Config): Promise<Outcome> {
   const free = bavail * bsize;
   const space = `${(free / 2 ** 30).toFixed(1)} GiB free`;
   if (free < MIN_FREE_BYTES) return failed(`${dataDir}: ${space}`, 'Free space on that disk.');
+  if (isWritableForOthers(found)) return warning(othersMayWrite(dataDir), `chmod 700 ${dataDir}`);
   if ((found.mode & 0o077) !== 0)
     return warning(`${dataDir} is accessible to other users of this machine`, `chmod 700 ${dataDir}`);
   return passed(`${dataDir}, ${space}`);

@@ -1,10 +1,11 @@
-import { mkdir } from 'node:fs/promises';
+import { mkdir, stat } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { type Closer, runThenClose } from '../closers.js';
 import { VERSION } from '../config/build.js';
 import { type Config, dashboardUrlOf, LOOPBACK } from '../config/config.js';
+import { isWritableForOthers, othersMayWrite } from '../config/private-files.js';
 import { type Context, type ContextOptions, createContext } from '../context.js';
 import { createDoor } from '../dashboard/door.js';
 import { explainFailure, mustBeCorrected, withAdvice } from '../db/connection-failures.js';
@@ -83,6 +84,8 @@ async function startAndWait(options: ServeOptions, ends: Ends, closers: Closer[]
   closers.push(() => server.close());
   // Before listening, so that a second server reports who holds the data directory, not that the port is in use.
   await context.lockDataDirectory();
+  if (door !== null && isWritableForOthers(await stat(config.dataDir)))
+    log.warn(`${othersMayWrite(config.dataDir)}. Restrict it: chmod 700 ${config.dataDir}`);
   // That of a server that was killed.
   await door?.hide();
   const drained = untilStopped(ends.outdated.signal).then(() => drain(server, config));

@@ -27,7 +27,7 @@ export interface CommandHelp {
 /** Adds a command to the program, or to the command that its first word names. */
 export function addCommand(parent: Command, row: CommandHelp): Command {
   const { name, description, help, examples: lines, takes, tellsOnStderr = false } = row;
-  const command = parent.command(name.replace(/.* /, '')).description(description);
+  const command = parent.command(name.slice(name.lastIndexOf(' ') + 1)).description(description);
   if (help !== undefined) command.addHelpText('after', help);
   command.addHelpText('after', examples(...lines));
   for (const each of takes) {

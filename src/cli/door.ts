@@ -1,9 +1,9 @@
-import { readFile } from 'node:fs/promises';
 import { type IncomingMessage, request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Config, commandFileIn, dashboardUrlOf } from '../config/config.js';
+import { readPrivateFile } from '../config/private-files.js';
 import type { OpenOptions, Services } from '../context.js';
 import type { Document } from '../dashboard/documents.js';
 import type { CommandFile } from '../dashboard/door.js';
@@ -236,7 +236,7 @@ export function serverEnded(cause: unknown): never {
 async function readCommandFile(dataDir: string): Promise<CommandFile> {
   const path = commandFileIn(dataDir);
   try {
-    return JSON.parse(await readFile(path, 'utf8'));
+    return JSON.parse(await readPrivateFile(path));
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT') throw new NotListeningError(error);

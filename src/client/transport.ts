@@ -153,7 +153,7 @@ function readOptions({ url, appId, appSecret }: ClientOptions) {
   if (!isText(appId)) throw badInput('appId', 'the App ID of a project');
   if (!isText(appSecret)) throw badInput('appSecret', 'the App Secret of a project');
   const credentials = { 'service-app-id': appId, 'service-app-secret': appSecret };
-  return { url: `${href.replace(/(\/graphql)?\/*$/, '')}/graphql`, credentials };
+  return { url: `${href.replace(/(?<!\/)\/+$/, '').replace(/\/graphql$/, '')}/graphql`, credentials };
 }
 
 /** The data of an answer. Throws the failure that the service or a proxy before it reports. */

@@ -3,7 +3,9 @@
 /** What follows the name of the setting in a sentence; null for a URL without such a fault. It repeats no part of it: it has a password. */
 export function findUrlFault(url: string): string | null {
   if (url.includes('#')) return 'has a "#", which ends what is read of a URL. Write it as %23.';
-  const [, authority = '', query = ''] = /^\w+:\/\/([^/?]*)[^?]*\??(.*)$/s.exec(url) ?? [];
+  const [address = '', ...queries] = url.split('?');
+  const [, authority = ''] = /^\w+:\/\/([^/]*)/.exec(address) ?? [];
+  const query = queries.join('?');
   const host = authority.slice(authority.lastIndexOf('@') + 1);
   const params = new URLSearchParams(query);
   if (host.includes(',') || params.get('host')?.includes(','))

@@ -32,7 +32,7 @@ function readSecret(path: string): { value: string } | string {
   try {
     const bytes = readBeginning(path);
     if (bytes.length > MAX_BYTES) return `must name a file of at most ${MAX_BYTES} bytes.`;
-    const value = utf8.decode(bytes).replace(/[\r\n]+$/, '');
+    const value = utf8.decode(bytes).replace(/(?<![\r\n])[\r\n]+$/, '');
     return value === '' ? 'must name a file that is not empty.' : { value };
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;

@@ -114,7 +114,8 @@ const roles: Kind<Readonly<Record<'admin' | 'support' | 'viewer', readonly strin
   schema: z.string().transform((pairs, context) => {
     const values = { admin: [] as string[], support: [] as string[], viewer: [] as string[] };
     for (const pair of pairs.split(',')) {
-      const [, role = '', value = ''] = /^\s*(\w+)\s*=\s*(.*?)\s*$/.exec(pair) ?? [];
+      const end = pair.indexOf('=');
+      const [role, value] = [pair.slice(0, Math.max(0, end)).trim(), pair.slice(end + 1).trim()];
       if (!Object.hasOwn(values, role) || value === '') context.addIssue(pair);
       else values[role as keyof typeof values].push(value);
     }

@@ -1,7 +1,8 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
-import { rename, rm, writeFile } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import type { FastifyRequest } from 'fastify';
 import { commandFileIn, reachableHere } from '../config/config.js';
+import { writePrivateFile } from '../config/private-files.js';
 import { type Operator, operatorName, THE_OPERATOR } from '../domain/operators.js';
 import { AppError } from '../errors.js';
 import { isLoopback, isThroughProxy, readAddress } from '../http/client-address.js';
@@ -39,9 +40,7 @@ export function createDoor(dataDir: string): Door {
   return {
     async show(url) {
       const file: CommandFile = { url: reachableHere(url), token };
-      await writeFile(`${path}.new`, JSON.stringify(file), { mode: 0o600 });
-      // A reader sees the whole file or none.
-      await rename(`${path}.new`, path);
+      await writePrivateFile(path, JSON.stringify(file));
     },
     hide: () => rm(path, { force: true }),
     isAsked: ({ headers }) => BEARER.test(headers.authorization ?? ''),

@@ -44,7 +44,8 @@ const LOCK = /^(\w+) \(([A-Z ]+)\)$/;
 function cut(name: string, sql: string): Step[] | null {
   const [head = '', ...parts] = sql.split(new RegExp(STEP, 'gm'));
   if (parts.length === 0) return null;
-  if (/^(?!--)\s*\S/m.test(head)) throw new Error(`Migration ${name} has statements before its first step.`);
+  if (head.split('\n').some((line) => /^(?!--)\s*\S/.test(line)))
+    throw new Error(`Migration ${name} has statements before its first step.`);
   // Of each step: its mode, what it does, its locks, its statements.
   return Array.from({ length: parts.length / 4 }, (_, index) => {
     const [mode = '', what = '', locks = '', statements = ''] = parts.slice(4 * index, 4 * index + 4);

@@ -55,7 +55,7 @@ const AROUND =
   /^(?:(?:oauth2?|oidc|openid|social|(?:log|sign)[ ._-]?in[ ._-]?with)[ ._-]?)?(.+?)(?:[ ._-]?(?:oauth2?|oidc|openid[ ._-]?connect)|\.com)?$/;
 
 /** The address of a provider of OpenID Connect. */
-const ISSUER = /^https?:\/\/([^/:]+).*$/;
+const ISSUER = /^https?:\/\/([^/:]+)/;
 /** What other systems call the method `phone`. A project may have logins with these names as well. */
 const PHONES = new Set(['mobile', 'phonenumber', 'sms', 'tel']);
 /** A phone number with its country: E.164. */
@@ -63,10 +63,11 @@ export const PHONE_NUMBER = /^\+[1-9]\d{6,14}$/;
 
 /** The one name here of a method or a provider of another system: `google` of `google-oauth2`. */
 export function methodNamed(text: string): string {
-  const lower = text.trim().toLowerCase().replace(ISSUER, '$1');
+  const trimmed = text.trim().toLowerCase();
+  const lower = ISSUER.exec(trimmed)?.[1] ?? trimmed;
   const bare = bareName(lower);
   if (PHONES.has(bare)) return 'phone';
-  return NAME_OF.get(bare) ?? lower.replace(/[^a-z0-9._-]+/g, '-').replace(/^[^a-z0-9]+|-+$/g, '');
+  return NAME_OF.get(bare) ?? lower.replace(/[^a-z0-9._-]+/g, '-').replace(/^[^a-z0-9]+|(?<!-)-+$/g, '');
 }
 
 const bareName = (lower: string) => AROUND.exec(lower)?.[1]?.replace(/[ ._-]/g, '') ?? '';

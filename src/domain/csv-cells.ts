@@ -38,7 +38,7 @@ export function isLost(cell: string): boolean {
 }
 
 /** An email, an address, an instant or a long number, none of which is a title of a column. */
-const VALUE = /^'?([^\s@]+@[^\s@]+\.[^\s@]+|0x[0-9a-f]{40}|G[A-Z2-7]{55}|\d{4}-\d\d-\d\d.*|\d{6,})$/i;
+const VALUE = /^'?([^\s@]+@[^\s@][^\s@.]*\.[^\s@]+|0x[0-9a-f]{40}|G[A-Z2-7]{55}|\d{4}-\d\d-\d\d.*|\d{6,})$/i;
 
 /** True if the first row of a file is of a user: the file has no titles. */
 export function isOfUser(cells: readonly string[]): boolean {

@@ -7,6 +7,7 @@ import { describeJsonFault } from './json-fault.js';
 const MAX_LINE_BYTES = 1_048_576;
 const TOO_LONG = Symbol('a line that is too long');
 const NEWLINE = 0x0a;
+const [QUOTE, BACKSLASH, LIST, LIST_END, OBJECT, OBJECT_END] = [0x22, 0x5c, 0x5b, 0x5d, 0x7b, 0x7d];
 
 export type Line = Buffer | typeof TOO_LONG;
 
@@ -90,8 +91,27 @@ export function textOf(line: Line): string {
   }
 }
 
+/** What walks a value recurses. No record of any system nests a quarter as deep. */
+export const MAX_LEVELS = 100;
+
+/** Whether JSON nests too deeply. It looks at brackets outside of texts, in one walk, before anything parses them. */
+export function isTooDeep(json: string): boolean {
+  if (json.length <= MAX_LEVELS) return false;
+  let depth = 0;
+  let isInText = false;
+  for (let at = 0; at < json.length && depth <= MAX_LEVELS; at += 1) {
+    const code = json.charCodeAt(at);
+    if (isInText && code === BACKSLASH) at += 1;
+    else if (code === QUOTE) isInText = !isInText;
+    else if (!isInText && (code === OBJECT || code === LIST)) depth += 1;
+    else if (!isInText && (code === OBJECT_END || code === LIST_END)) depth -= 1;
+  }
+  return depth > MAX_LEVELS;
+}
+
 /** The value of a line. BAD_USER_INPUT. */
 export function parseJson(json: string): unknown {
+  if (isTooDeep(json)) throw new AppError('BAD_USER_INPUT', `The line nests deeper than ${MAX_LEVELS} levels.`);
   try {
     return JSON.parse(json);
   } catch (cause) {

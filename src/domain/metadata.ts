@@ -9,7 +9,7 @@ const FORM = `a JSON object of ${atMost('metadata')}`;
 export function parseMetadata(name: string, value: unknown): string {
   if (typeof value !== 'object' || Array.isArray(value)) throw badInput(name, value, FORM);
   const text = JSON.stringify(value, (key, item) => {
-    if (!isKept(key) || !isKept(item))
+    if (key === '__proto__' || !isKept(key) || !isKept(item))
       throw new AppError(
         'BAD_USER_INPUT',
         `${name}: ${key === '' ? 'a value' : `"${key.slice(0, 64)}"`} cannot be kept. Expected ${UNCHANGED}.`,
@@ -22,7 +22,7 @@ export function parseMetadata(name: string, value: unknown): string {
 }
 
 const UNCHANGED =
-  'texts in Unicode without the character U+0000, and whole numbers within 9,007,199,254,740,991; a longer number as text';
+  'no key __proto__, texts in Unicode without the character U+0000, and whole numbers within 9,007,199,254,740,991; a longer number as text';
 
 function isKept(item: unknown): boolean {
   if (typeof item === 'string') return !/[\0\p{Cs}]/u.test(item);

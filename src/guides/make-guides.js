@@ -297,7 +297,7 @@ const MISSING =
 /** The text of a page, with links to the texts of others. What is not served stays a name. */
 function linksToFiles(text) {
   const shown = text.replaceAll(/<!--.*?-->\s*/gs, '');
-  return shown.replaceAll(/\[([^\]]*)\]\(([^)\s]+)\)/g, (link, words, href) => {
+  return shown.replaceAll(/\[([^[\]]{0,200})\]\(([^()\s]{1,200})\)/g, (link, words, href) => {
     const address = addressOf(href);
     if (address === null) return words;
     return /^\/docs\/\w/.test(address)

@@ -21,7 +21,7 @@ const WITH_PORT = /^(?:\[([^\]]*)\]|([\d.]+))(?::\d{1,5})?$/;
 export function readAddress(text = ''): string | null {
   if (text.length > MAX_LENGTH) return null;
   const [, ipv6, ipv4] = WITH_PORT.exec(text) ?? [];
-  const address = (ipv6 ?? ipv4 ?? text).replace(/%.*$/s, '');
+  const [address = ''] = (ipv6 ?? ipv4 ?? text).split('%', 1);
   if (!isIPv6(address)) return isIPv4(address) ? address : null;
   // In the canonical form, with all groups in hexadecimal: ipaddr takes ::8.8.8.8 for an address that maps IPv4.
   const canonical = new URL(`http://[${address}]`).hostname.slice(1, -1);

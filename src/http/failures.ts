@@ -96,7 +96,7 @@ export function refuseUnknownRoutes(
     routes.push(...[method].flat().map((name) => ({ path: new RegExp(`^${pattern}$`), method: name })));
   });
   return ({ method, raw }) => {
-    const path = (raw.url ?? '').replace(/\?.*$/s, '');
+    const [path = ''] = (raw.url ?? '').split('?', 1);
     const methodsOf = (asked: string) => routes.filter((route) => route.path.test(asked)).map((route) => route.method);
     const allowed = methodsOf(path);
     // The route of the method has found nothing, such as a file of a page.

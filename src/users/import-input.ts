@@ -20,6 +20,8 @@ export interface ReadOptions {
   readonly signal: AbortSignal;
 }
 
+/** The time of one turn of the event loop, in which no request goes on. */
+const TURN_MS = 2;
 /** The lines of one statement. */
 export const BATCH_SIZE = 1_000;
 
@@ -40,7 +42,10 @@ export async function* kept(input: AsyncIterable<Buffer>, file: SpoolFile): Asyn
   }
 }
 
-/** The valid lines of the input, in batches of different users. The others go into the report. */
+/**
+ * The valid lines of the input, in batches of different users. The others go into the report. A batch may be empty: at the latest after
+ * BATCH_SIZE lines that are valid or have failed there is one.
+ */
 export async function* parsedBatches(
   input: AsyncIterable<Buffer>,
   report: RunningReport,
@@ -51,23 +56,41 @@ export async function* parsedBatches(
   let batch: ParsedLine[] = [];
   const firstLines = createFirstLines();
   const { chunks, fraction } = countBytes(input);
+  let failedBefore = report.failed;
+  let turnSince = performance.now();
   for await (const lines of move === null ? readOwn(chunks()) : move.read({ [Symbol.asyncIterator]: chunks })) {
     signal.throwIfAborted();
     for (const line of lines) {
       number = line.number;
       const record = parseOrReport(line, report, firstLines);
       if (record !== null) batch.push({ line: number, sourceId: line.sourceId ?? null, record });
-      if (batch.length < BATCH_SIZE) continue;
+      if (performance.now() - turnSince > TURN_MS) await giveTurn();
+      // Also of lines that have failed, so that they are told before they are many.
+      if (batch.length + report.failed - failedBefore < BATCH_SIZE) continue;
       yield batch;
       batch = [];
+      failedBefore = report.failed;
+      turnSince = performance.now();
       firstLines.makeRoom((MAX_IDENTITIES + 1) * BATCH_SIZE);
     }
+    // A piece that completes no line takes time, too.
+    if (performance.now() - turnSince > TURN_MS) await giveTurn();
+  }
+  tellProgress();
+  if (batch.length > 0) yield batch;
+
+  /** Lets requests and sockets go on, whatever became of the lines. */
+  async function giveTurn() {
+    signal.throwIfAborted();
+    tellProgress();
+    await nextTick();
+    turnSince = performance.now();
+  }
+
+  function tellProgress() {
     const done = fraction();
     progress(number, done === undefined ? undefined : start + share * done);
-    // Gives the socket time.
-    await nextTick();
   }
-  if (batch.length > 0) yield batch;
 }
 
 /** The lines of an export of this service: NDJSON or, if they begin so, a JSON list, CSV, UTF-16 or gzip. */

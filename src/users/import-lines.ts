@@ -64,6 +64,8 @@ export function prepareBatch(batch: readonly ParsedLine[]): PreparedBatch {
   return { bans, users: prepareUsers(users) };
 }
 
+export const isEmptyBatch = ({ bans, users }: PreparedBatch): boolean => bans.length === 0 && users.lines.length === 0;
+
 function prepareUsers(lines: readonly UserLine[]): PreparedUsers {
   return { lines, rows: toImportRows(lines.map(({ record }) => record)) };
 }

@@ -1,3 +1,4 @@
+import { INPUT_LIMITS } from '../domain/input-limits.js';
 import { splitLines, textOf } from '../domain/lines.js';
 import type { Spool } from './spool.js';
 
@@ -25,7 +26,7 @@ export interface ImportReport {
 
 /** A report while lines are written. */
 export interface RunningReport extends ImportReport {
-  /** The failed lines that are not yet in the report by line; null without such a report. */
+  /** The failed lines that are not yet in the report by line, of a batch or two; null without such a report. */
   failures: LineOutcome[] | null;
 }
 
@@ -61,6 +62,12 @@ export async function tellAtEnd(
   });
 }
 
+/** Tells which lines have failed since it was told last. A file of wrong lines alone is told in parts, too. */
+export async function tellFailures(report: RunningReport, tell: Tell | null): Promise<void> {
+  const failures = report.failures?.splice(0) ?? [];
+  if (failures.length > 0) await tell?.(failures);
+}
+
 /** The fields of a report from its first line of a ban on. */
 export const NO_BANS = { bans: 0, bans_kept: 0, bans_ended: 0 } as const;
 
@@ -86,8 +93,9 @@ export interface LinePlace {
 
 export function fail(report: RunningReport, { line, sourceId }: LinePlace, reason: string): void {
   report.failed += 1;
-  report.failures?.push({ line, source_id: sourceId, user_id: null, outcome: 'failed', error: reason });
   const shown = reason.length <= MAX_REASON_LENGTH ? reason : `${reason.slice(0, MAX_REASON_LENGTH)}…`;
+  const id = sourceId?.slice(0, INPUT_LIMITS.externalId.max) ?? null;
+  report.failures?.push({ line, source_id: id, user_id: null, outcome: 'failed', error: kept(shown) });
   const kind = kindOf(report.error_kinds, shown);
   kind.lines += 1;
   kind.first.push(line);

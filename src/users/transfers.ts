@@ -28,8 +28,16 @@ import {
   WHOLE,
   WRITING,
 } from './import-input.js';
-import { checkBatch, type PreparedBatch, writeBatch } from './import-lines.js';
-import { finishReport, type ImportReport, NO_BANS, newReport, type Tell, tellAtEnd } from './import-report.js';
+import { checkBatch, isEmptyBatch, type PreparedBatch, writeBatch } from './import-lines.js';
+import {
+  finishReport,
+  type ImportReport,
+  NO_BANS,
+  newReport,
+  type Tell,
+  tellAtEnd,
+  tellFailures,
+} from './import-report.js';
 import { beginImport, hasImport, keepCreated, undoPart } from './imports.sql.js';
 import type { Leave } from './moving/leave.js';
 import type { GivenMove, Move, MoveSummary } from './moving/move.js';
@@ -124,8 +132,11 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
         readAhead(preparedBatches(parsedBatches(from, report, options, pass)));
       const alone = (work: (tx: Queryable) => Promise<void>) => withoutImport(inTurn, actor.projectId, options, work);
       if (options.skipInvalid) {
-        for await (const batch of batchesOf(input, WHOLE)) await alone((tx) => write(tx, [batch], tell));
-        await tell?.(report.failures ?? []);
+        for await (const batch of batchesOf(input, WHOLE)) {
+          if (!isEmptyBatch(batch)) await alone((tx) => write(tx, [batch], tell));
+          await tellFailures(report, tell);
+        }
+        await tellFailures(report, tell);
       } else if (isStored(input)) await importAll(input, input);
       else await spool.withFile((file) => importAll(file, kept(input, file)));
       // Also if nothing was written: the report has told who exists.
@@ -160,8 +171,10 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
       async function importAll(stored: Stored, checked: AsyncIterable<Buffer>) {
         for await (const batch of parsedBatches(checked, report, options, CHECKING)) {
           if (batch.some(({ record }) => 'ban' in record)) Object.assign(report, NO_BANS);
+          await tellFailures(report, tell);
         }
-        if (report.failed > 0) return tell?.(report.failures ?? []);
+        await tellFailures(report, tell);
+        if (report.failed > 0) return;
         await tellAtEnd(spool, tell, (told) =>
           alone(async (tx) => {
             await write(tx, batchesOf(stored, WRITING), told);
@@ -181,9 +194,11 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
     async checkImport(scope: ProjectScope, input: AsyncIterable<Buffer>, options: ImportOptions): Promise<MovedReport> {
       const projectId = scope.projectIdFor('operate');
       const report = newReport(options.tell != null);
-      for await (const batch of readAhead(preparedBatches(parsedBatches(input, report, options, WHOLE))))
+      for await (const batch of readAhead(preparedBatches(parsedBatches(input, report, options, WHOLE)))) {
         await checkBatch(db, projectId, batch, report, options.onConflict);
-      await options.tell?.(report.failures ?? []);
+        await tellFailures(report, options.tell ?? null);
+      }
+      await tellFailures(report, options.tell ?? null);
       return { ...finishReport(report), import_id: null, ...options.move?.summary() };
     },
 

@@ -46,8 +46,12 @@ const CSV = /^(?!\{)(.*[,;\t|]|"?address"?$)/i;
 
 function isCsv(beginning: Buffer): boolean {
   // Without a byte order mark.
-  const [, line = ''] = /^[^\w{"]*(.*?)\s*[\r\n]/.exec(beginning.toString('latin1').replaceAll('\0', '')) ?? [];
-  return CSV.test(line);
+  const text = beginning
+    .toString('latin1', 0, LOOK_BYTES)
+    .replaceAll('\0', '')
+    .replace(/^[^\w{"]+/, '');
+  const end = text.search(/[\r\n]/);
+  return end !== -1 && CSV.test(text.slice(0, end).trimEnd());
 }
 
 async function* walletsOfLines(input: AsyncIterable<Buffer>): AsyncGenerator<WalletLine[]> {

@@ -40,6 +40,7 @@ test('the default is the embedded database in ./data on loopback, with GraphiQL 
     metricsPort: null,
     metricsHost: '127.0.0.1',
     logSample: 1,
+    tracesProtocol: 'http/json',
     tracesUrl: null,
   });
 });
@@ -129,6 +130,7 @@ test('every setting is read', () => {
     metricsPort: 9464,
     metricsHost: '10.0.0.7',
     logSample: 100,
+    tracesProtocol: 'http/json',
     tracesUrl: 'https://collector.example.com/otlp/v1/traces',
   });
 });

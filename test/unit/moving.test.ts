@@ -148,7 +148,7 @@ describe('a mapping', () => {
 
   test('names the field that is wrong', () => {
     expect(refused('{"email": }')).toThrow(/^map: not valid JSON: /);
-    expect(refused({ mail: 'Email' })).toThrow(/^map: got "mail", expected one of external_id, auth_method,/);
+    expect(refused({ mail: 'Email' })).toThrow(/^map: got "mail", expected one of auth_method, auth_value,/);
     expect(refused({ email: 5 })).toThrow('map.email: expected a column, or {"column", "value", "values", "split"}.');
     expect(refused({ email: { colum: 'x' } })).toThrow(/^map\.email: expected /);
     expect(refused([])).toThrow('map: expected a JSON object of fields.');

@@ -39,7 +39,7 @@ function searchRecipe(appId: string, any: string, removed: boolean): Recipe {
   const userdir = command('user search', { project: appId, any, removed });
   if (removed) return { userdir };
   if (/^\d+$/.test(any)) return { ...userRecipe(any), userdir };
-  const kind = /@.*\../.test(any) ? 'email' : ADDRESS.test(any) ? 'address' : null;
+  const kind = /^[^@]*@.*\../.test(any) ? 'email' : ADDRESS.test(any) ? 'address' : null;
   if (!kind)
     return {
       graphql: { operation: BEGINNING, variables: { prefix: any } },

@@ -1,8 +1,8 @@
 import { IANAZone } from 'luxon';
 import { type LineRecord, parseRecord, type SourceLine } from '../../domain/import-format.js';
-import { atMost, isTooLong } from '../../domain/input-limits.js';
 import { AppError, badInput } from '../../errors.js';
 import { createCsvSystem, joinRows, own } from './csv.js';
+import { requireDateFormat } from './date-format.js';
 import { createFieldTest, idIn, linesOf, MAX_ROWS, type SourceRecord, type System, tooManyRows } from './person.js';
 import { type FileForm, type PlacedRecord, readFile } from './read.js';
 import { systemNamed } from './systems.js';
@@ -52,7 +52,7 @@ export interface GivenMove {
 export function moveOf({ from, zone, map, dates, ...given }: GivenMove): Move {
   if (zone != null && !IANAZone.isValidZone(zone))
     throw badInput('time_zone', zone, 'a time zone such as Europe/Berlin');
-  if (dates != null && isTooLong('date', dates)) throw badInput('dates', dates, `a format of ${atMost('date')}`);
+  if (dates != null) requireDateFormat(dates);
   if (map != null && from !== 'csv') throw new AppError('BAD_USER_INPUT', 'map: is of the system csv only.');
   const system = typeof from !== 'string' ? from : from === 'csv' ? createCsvSystem(map ?? null) : systemNamed(from);
   return createMove({ ...given, system, dates: dates ?? null, zone: zone ?? 'UTC' });
@@ -192,11 +192,11 @@ export function createMove({ system, sizes = [], trustUnverified = false, dates 
         summary.files.push(form);
         let isFirst = true;
         for await (const some of system.joinBy === undefined ? records : joinRows(records, system.joinBy)) {
-          yield some.flatMap((placed) => {
-            const lines = linesOfPlaced(placed, joined, isFirst);
+          // One by one, so that the reader can let others go on in between.
+          for (const placed of some) {
+            yield linesOfPlaced(placed, joined, isFirst);
             isFirst = false;
-            return lines;
-          });
+          }
         }
         // The last page names no other.
         if (isPage?.() && place + 1 >= sizes.length) drop('further pages, which the last file names');

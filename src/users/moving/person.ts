@@ -244,7 +244,11 @@ function authValueOf(method: string, value: string, drop: LineOptions['drop']): 
     return address;
   }
   // Browsers write the IDs of passkeys as base64url.
-  if (method === 'passkey') return value.replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '');
+  if (method === 'passkey')
+    return value
+      .replaceAll('+', '-')
+      .replaceAll('/', '_')
+      .replace(/(?<!=)=+$/, '');
   if (method !== 'phone') return value;
   const number = value.replace(/^(\+\d+)\s*\(0\)/, '$1').replace(/[\s().-]/g, '');
   if (PHONE_NUMBER.test(number)) return number;

@@ -15,6 +15,9 @@ const WRONG_QUOTES =
 const TOO_LONG = 'The line has more than 128 KiB.';
 const TOO_MANY_WRONG = `${MAX_WRONG_LINES} lines above cannot be read. Nothing from here on was read.`;
 
+/** As much tells the delimiter. */
+const GUESS_LENGTH = 2 ** 14;
+
 export interface Dialect {
   readonly delimiter: string;
   readonly newline: '\n' | '\r';
@@ -33,7 +36,12 @@ export function guessDialect(text: string): Dialect {
   // Lines may end with "\r\n", too: a row is then left with the "\r" (withoutReturn).
   const newline = text.includes('\r') && !text.includes('\n') ? '\r' : '\n';
   const delimitersToGuess = [',', ';', '\t', '|'];
-  const { meta } = Papa.parse(text, { newline, delimitersToGuess, skipEmptyLines: true, preview: 10 });
+  const { meta } = Papa.parse(text.slice(0, GUESS_LENGTH), {
+    newline,
+    delimitersToGuess,
+    skipEmptyLines: true,
+    preview: 10,
+  });
   return { delimiter: meta.delimiter, newline };
 }
 
@@ -60,9 +68,11 @@ export function createRowSplitter({ delimiter, newline }: Dialect) {
       line += raw.split(newline).length - (raw.endsWith(newline) ? 1 : 0);
     };
     const parser = new Papa.Parser({ delimiter, newline, step });
-    parser.parse(text, 0, !isLast);
+    const end = endOfRightRows(text, delimiter, newline);
+    const isCut = end < text.length;
+    parser.parse(isCut ? text.slice(0, end) : text, 0, isCut || !isLast);
     text = text.slice(cursor);
-    return isWrong || text.length > MAX_ROW_LENGTH;
+    return isWrong || isCut || text.length > MAX_ROW_LENGTH;
   }
 
   /** A wrong quote would take the rows below into its cell: what is wrong is the one line, and the next begins a row again. */
@@ -92,6 +102,30 @@ export function createRowSplitter({ delimiter, newline }: Dialect) {
       return rows;
     },
   };
+}
+
+/** Where the first row with a wrong quote begins, or the length of the text. Papa Parse looks through all that follows for each such quote. */
+function endOfRightRows(text: string, delimiter: string, newline: string): number {
+  const ends = [delimiter, newline, '\r', ''];
+  let row = 0;
+  for (let at = 0; at < text.length; at += 1) {
+    if (text[at] === '"') {
+      at = afterQuoted(text, at);
+      if (!ends.includes(text.charAt(at))) return row;
+    } else while (at < text.length && text[at] !== delimiter && text[at] !== newline) at += 1;
+    if (text[at] === newline) row = at + 1;
+  }
+  return text.length;
+}
+
+/** The place after a cell in quotes and the blanks behind it: the length of the text where the cell does not end. */
+function afterQuoted(text: string, start: number): number {
+  let end = text.indexOf('"', start + 1);
+  while (end !== -1 && text[end + 1] === '"') end = text.indexOf('"', end + 2);
+  if (end === -1) return text.length;
+  let at = end + 1;
+  while (text[at] === ' ') at += 1;
+  return at;
 }
 
 /** Without the "\r" at the end of a line. One that stands within quotes is of the cell. */

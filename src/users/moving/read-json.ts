@@ -101,15 +101,16 @@ export function createJsonSplitter(lists: readonly string[]) {
 }
 
 const LONG_NUMBER = /[:[,]\s*-?\d{16}/;
-/** Texts are matched as wholes, so that no number within one is. */
-const TEXT_OR_LONG_NUMBER = /"(?:[^"\\]|\\.)*"|-?\d{16,}(?![\d.eE])/g;
+/** Texts and numbers are matched as wholes, also a text that does not end: no place is looked at twice, and no number within a text is one. */
+const TEXT_OR_NUMBER = /"(?:[^"\\]|\\[\s\S])*(?:"|\\?$)|-?\d[\d.eE+-]*/g;
+const LONG_WHOLE_NUMBER = /^-?\d{16,}$/;
 
 /** The value of a JSON text, in which a whole number that JavaScript would round is a text. Throws a SyntaxError. */
 export function parseExactly(json: string): unknown {
   if (!LONG_NUMBER.test(json)) return JSON.parse(json);
   return JSON.parse(
-    json.replace(TEXT_OR_LONG_NUMBER, (part) =>
-      part.startsWith('"') || Number.isSafeInteger(Number(part)) ? part : `"${part}"`,
+    json.replace(TEXT_OR_NUMBER, (part) =>
+      LONG_WHOLE_NUMBER.test(part) && !Number.isSafeInteger(Number(part)) ? `"${part}"` : part,
     ),
   );
 }

@@ -3,7 +3,7 @@ import { pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { isOfUser } from '../../domain/csv-cells.js';
 import { describeJsonFault } from '../../domain/json-fault.js';
-import { lookAt } from '../../domain/lines.js';
+import { isTooDeep, lookAt, MAX_LEVELS } from '../../domain/lines.js';
 import { AppError } from '../../errors.js';
 import type { SourceRecord, System } from './person.js';
 import { createRowSplitter, fieldNamed, guessDialect, MAX_COLUMNS, type Row, recordOf } from './read-csv.js';
@@ -176,6 +176,7 @@ async function* recordsOfList(
 function parseRecord(json: string | null): SourceRecord {
   if (json === null || json.length > MAX_RECORD_LENGTH)
     throw wrongFile(`The record has more than ${MAX_RECORD_LENGTH} characters.`);
+  if (isTooDeep(json)) throw wrongFile(`The record nests deeper than ${MAX_LEVELS} levels.`);
   try {
     return parseExactly(json) as SourceRecord;
   } catch {

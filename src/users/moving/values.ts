@@ -1,6 +1,7 @@
 import { DateTime } from 'luxon';
 import { type DateRange, isWithin } from '../../domain/import-format.js';
 import { isTooLong } from '../../domain/input-limits.js';
+import { isTooDeep } from '../../domain/lines.js';
 import { dateForm, parseDate } from '../../domain/parse.js';
 import { AppError, show } from '../../errors.js';
 
@@ -54,7 +55,7 @@ export function textsOf(value: unknown, separator: string | RegExp = /[|,;\s]+/)
 }
 
 function parsedOf(value: unknown): unknown {
-  if (typeof value !== 'string' || !/^\s*[[{]/.test(value)) return null;
+  if (typeof value !== 'string' || !/^\s*[[{]/.test(value) || isTooDeep(value)) return null;
   try {
     return JSON.parse(value);
   } catch {
