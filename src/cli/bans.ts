@@ -26,7 +26,7 @@ function resultOf(results: readonly (Record<'id', string> & Record<'code' | 'mes
   return { user_id: id };
 }
 
-/** Adds the commands for the bans of a project, which are of identities. */
+/** Adds the commands for the bans of a project. */
 export function addBanCommands(user: Command, { row, rows }: CommandContext): void {
   row(user, {
     name: 'user ban',
@@ -44,14 +44,16 @@ export function addBanCommands(user: Command, { row, rows }: CommandContext): vo
       ),
     ],
     variables: (userId, { project, reason, until, ...identity }, command) => ({
-      ...{ project, reason, until: until === '' ? null : until },
+      ...{ project, reason, until: until === '' ? undefined : until, untilLifted: until === '' },
       ...whomOf(command, userId, identity),
     }),
     document: graphql(`mutation Ban(
-      $project: ID!, $ids: [ID!]!, $isUser: Boolean!, $method: String = "", $value: String = "", $reason: String, $until: String
+      $project: ID!, $ids: [ID!]!, $isUser: Boolean!, $method: String = "", $value: String = "", $reason: String, $until: String, $untilLifted: Boolean
     ) {
-      banUsers(appId: $project, ids: $ids, reason: $reason, expiresAt: $until) @include(if: $isUser) { id code message }
-      banIdentity(appId: $project, authMethod: $method, authValue: $value, reason: $reason, expiresAt: $until) @skip(if: $isUser) {
+      banUsers(appId: $project, ids: $ids, reason: $reason, expiresAt: $until, untilLifted: $untilLifted) @include(if: $isUser) { id code message }
+      banIdentity(
+        appId: $project, authMethod: $method, authValue: $value, reason: $reason, expiresAt: $until, untilLifted: $untilLifted
+      ) @skip(if: $isUser) {
         auth_method: authMethod auth_value: authValue banned ban { reason expires_at: expiresAt } changed
       }
     }`),
@@ -69,27 +71,36 @@ export function addBanCommands(user: Command, { row, rows }: CommandContext): vo
   });
   row(user, {
     name: 'user unban',
-    description: 'lift the bans of a user, or of an identity',
+    description: 'lift the ban of a user, or of an identity',
     examples: ['user unban --project app_1 42', 'user unban --project app_1 --method email --value eve@example.com'],
     takes: whom,
     variables: (userId, { project, ...identity }, command) => ({ project, ...whomOf(command, userId, identity) }),
     document:
       graphql(`mutation Unban($project: ID!, $ids: [ID!]!, $isUser: Boolean!, $method: String = "", $value: String = "") {
-      unbanUsers(appId: $project, ids: $ids) @include(if: $isUser) { id code message }
+      unbanUsers(appId: $project, ids: $ids) @include(if: $isUser) { id code message ban { auth_method: authMethod auth_value: authValue } }
       unbanIdentity(appId: $project, authMethod: $method, authValue: $value) @skip(if: $isUser) {
         auth_method: authMethod auth_value: authValue banned changed
       }
     }`),
-    pick: (answer) => (answer === undefined || 'length' in answer ? { ...resultOf(answer), banned: false } : answer),
+    pick(answer) {
+      if (answer !== undefined && !('length' in answer)) return answer;
+      const still = answer?.[0]?.ban ?? null;
+      return { ...resultOf(answer), banned: still !== null, ...(still && { still_banned: still }) };
+    },
     print(lifted) {
-      if ('user_id' in lifted) return `User ${lifted.user_id} is not banned.`;
-      const { changed, auth_method, auth_value } = lifted;
-      return tellState({ changed }, `${auth_method} ${auth_value} is ${changed ? 'unbanned' : 'not banned'}.`);
+      if ('user_id' in lifted) {
+        const { still_banned: still } = lifted;
+        const others = still ? ` ${still.auth_method} ${still.auth_value} still is, by a ban of its own.` : '';
+        return `User ${lifted.user_id} is not banned.${others}`;
+      }
+      const { changed, auth_method, auth_value, banned } = lifted;
+      const state = banned ? 'still banned, by the ban of its user' : changed ? 'unbanned' : 'not banned';
+      return tellState({ changed }, `${auth_method} ${auth_value} is ${state}.`);
     },
   });
   rows(user, {
     name: 'user bans',
-    description: 'list banned identities, oldest ban first',
+    description: 'list banned identities, oldest ban first; the ban of a user once for each of theirs',
     examples: ['user bans --project app_1 --search eve@', 'user bans --project app_1 --limit 100 --json'],
     takes: [
       projectOption(),
@@ -99,13 +110,20 @@ export function addBanCommands(user: Command, { row, rows }: CommandContext): vo
     document: graphql(`query Bans($project: ID!, $search: String, $first: Int!, $after: String) {
       project(appId: $project) {
         bans(search: $search, oldestFirst: true, first: $first, after: $after) {
-          nodes { auth_method: authMethod auth_value: authValue created_at: createdAt reason expires_at: expiresAt }
+          nodes { auth_method: authMethod auth_value: authValue created_at: createdAt reason expires_at: expiresAt of_user: bannedUserId }
           pageInfo { endCursor hasNextPage }
         }
       }
     }`),
     things: 'bans',
-    columns: { Method: 'auth_method', Value: 'auth_value', Since: 'created_at', Until: 'expires_at', Reason: 'reason' },
+    columns: {
+      Method: 'auth_method',
+      Value: 'auth_value',
+      Since: 'created_at',
+      Until: 'expires_at',
+      Reason: 'reason',
+      'Of user': 'of_user',
+    },
     none: 'No identity is banned.',
   });
 }

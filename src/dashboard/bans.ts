@@ -1,16 +1,16 @@
-import { type Ban, type ListedBan, parseBanTerms } from '../domain/bans.js';
+import { type OwnedBan, parseBanTerms } from '../domain/bans.js';
 import { type GivenIdentity, parseIdentity } from '../domain/identities.js';
 import { atMost } from '../domain/input-limits.js';
 import { readAll } from '../domain/parse.js';
 import type { OpenProject } from '../domain/projects.js';
-import type { BanState } from '../domain/users.js';
+import type { BanOfUser } from '../domain/users.js';
 import { instantOrNull, orNull, required, withDefault } from '../graphql/shared.js';
 import { APP_ID, builder } from './builder.js';
 import { connectionType, readLimit } from './paging.js';
 import { projectType } from './projects.js';
 import { banOfUserType } from './users.js';
 
-interface ProjectBan extends Ban {
+interface ProjectBan extends OwnedBan {
   readonly project: OpenProject;
 }
 
@@ -19,11 +19,18 @@ const banType = builder.objectRef<ProjectBan>('Ban').implement({
   fields: (t) => ({
     authMethod: t.exposeString('authMethod', { description: 'The method of the identity.' }),
     authValue: t.exposeString('authValue', { description: 'Its value.' }),
-    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'Since when it is banned.' }),
+    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When the ban began.' }),
     reason: t.exposeString('reason', orNull('Why; null where no reason was given.')),
     expiresAt: t.expose(
       'expiresAt',
       instantOrNull('When the ban ends by itself; null where it stays until it is lifted.'),
+    ),
+    isOfUser: t.exposeBoolean('isOfUser', {
+      description: 'True for the ban of a user, which covers each of their identities; false for the ban of this one.',
+    }),
+    bannedUserId: t.exposeID(
+      'bannedUserId',
+      orNull('The user whose ban it is, current or removed; null for the ban of an identity.'),
     ),
     userId: t.id({
       nullable: true,
@@ -34,14 +41,15 @@ const banType = builder.objectRef<ProjectBan>('Ban').implement({
   }),
 });
 
-const banConnectionType = connectionType<ProjectBan & ListedBan>('BanConnection', banType, {
+const banConnectionType = connectionType<ProjectBan>('BanConnection', banType, {
   description: 'A page of bans.',
 });
 
 builder.objectField(projectType, 'bans', (t) =>
   t.field({
     type: banConnectionType,
-    description: 'The banned identities, the newest ban first unless asked otherwise.',
+    description:
+      'The banned identities, the newest ban first unless asked otherwise. The ban of a user is there once for each of their identities.',
     args: {
       search: t.arg.string({ description: 'Only those whose value contains this, whatever its case.' }),
       first: t.arg.int(withDefault(50, 'How many, 1 to 100.')),
@@ -63,12 +71,15 @@ builder.objectField(projectType, 'bans', (t) =>
 
 /** What an operator says of a ban. */
 export const BAN_TERMS = {
-  reason: { description: `Why, on one line of ${atMost('banReason')}.` },
+  reason: { description: `Why, on one line of ${atMost('banReason')}; "" takes a reason away.` },
   expiresAt: { description: 'When the ban ends: a date (through its last instant, UTC) or an RFC 3339 date-time.' },
+  untilLifted: {
+    description: 'True takes an end away: the ban stays until it is lifted. Not together with `expiresAt`.',
+  },
 };
 
 interface IdentityChange extends GivenIdentity {
-  readonly ban: BanState | null;
+  readonly ban: BanOfUser | null;
   readonly changed: boolean;
 }
 
@@ -81,7 +92,7 @@ const identityChangeType = builder.objectRef<IdentityChange>('IdentityChange').i
     ban: t.field({
       type: banOfUserType,
       nullable: true,
-      description: 'Its ban; null where it is not banned.',
+      description: 'The ban that holds for it, its own or that of its user; null where it is not banned.',
       resolve: ({ ban }) => ban,
     }),
     changed: t.exposeBoolean('changed', { description: 'Whether it was another way before.' }),
@@ -95,20 +106,25 @@ builder.mutationFields((t) => ({
   banIdentity: t.field({
     type: identityChangeType,
     description:
-      'Bans an identity, also one without a user. One that is banned keeps the reason or the end that is left out, and loses what is null. Needs SUPPORT. NOT_FOUND; BAD_USER_INPUT.',
+      'Bans an identity, also one without a user. One that is banned keeps the reason or the end that is left out or null. Needs SUPPORT. NOT_FOUND; BAD_USER_INPUT.',
     args: {
       appId: t.arg.id(APP_ID),
       authMethod: t.arg.string(METHOD),
       authValue: t.arg.string(VALUE),
       reason: t.arg.string(BAN_TERMS.reason),
       expiresAt: t.arg.string(BAN_TERMS.expiresAt),
+      untilLifted: t.arg.boolean(BAN_TERMS.untilLifted),
     },
-    resolve: async (_root, { appId, reason, expiresAt, ...given }, { services, scopeOf, spelling, requestId }) => {
+    resolve: async (
+      _root,
+      { appId, reason, expiresAt, untilLifted, ...given },
+      { services, scopeOf, spelling, requestId },
+    ) => {
       const scope = await scopeOf(appId);
       scope.projectIdFor('ban');
       const [identity, terms] = readAll(
         () => parseIdentity(given, spelling),
-        () => parseBanTerms({ reason, end: expiresAt }, 'expiresAt'),
+        () => parseBanTerms({ reason, end: expiresAt, untilLifted }, 'expiresAt'),
       );
       const ban = await services.bans.ban(scope, identity, terms, { requestId });
       return { ...identity, ban, changed: ban?.changed ?? false };
@@ -116,12 +132,14 @@ builder.mutationFields((t) => ({
   }),
   unbanIdentity: t.field({
     type: identityChangeType,
-    description: 'Lifts the ban of an identity. Idempotent. Needs SUPPORT. NOT_FOUND; BAD_USER_INPUT.',
+    description:
+      'Lifts the ban of an identity. That of its user stays. Idempotent. Needs SUPPORT. NOT_FOUND; BAD_USER_INPUT.',
     args: { appId: t.arg.id(APP_ID), authMethod: t.arg.string(METHOD), authValue: t.arg.string(VALUE) },
     resolve: async (_root, { appId, ...given }, { services, scopeOf, spelling, requestId }) => {
       const scope = await scopeOf(appId);
       scope.projectIdFor('ban');
-      return { ...(await services.bans.unbanIdentity(scope, given, spelling, { requestId })), ban: null };
+      const lifted = await services.bans.unbanIdentity(scope, given, spelling, { requestId });
+      return { ...lifted, ban: await services.bans.banOfIdentity(scope, lifted) };
     },
   }),
 }));

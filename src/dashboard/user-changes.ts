@@ -11,12 +11,13 @@ import { BAN_TERMS } from './bans.js';
 import { APP_ID, builder, type DashboardContext } from './builder.js';
 import { changedUser } from './identities.js';
 import { MAX_PAGE } from './paging.js';
-import { userType } from './users.js';
+import { banOfUserType, userType } from './users.js';
 
 /** What became of one of several users. */
 interface UserResult {
   readonly id: string;
   readonly failure: AppError | null;
+  readonly scope: ProjectScope;
 }
 
 const userResultType = builder.objectRef<UserResult>('UserResult').implement({
@@ -33,6 +34,13 @@ const userResultType = builder.objectRef<UserResult>('UserResult').implement({
       nullable: true,
       description: 'Why it was not done, in words.',
       resolve: ({ failure }) => failure?.publicMessage,
+    }),
+    ban: t.field({
+      type: banOfUserType,
+      nullable: true,
+      description:
+        'The ban of the user, or of an identity, that holds then; null where none is banned, or the user is unknown.',
+      resolve: ({ id, scope }, _args, { services }) => services.bans.banOfUser(scope, Number(id)),
     }),
   }),
 });
@@ -52,7 +60,7 @@ const ACTIONS = {
   },
   unbanUsers: {
     permission: 'ban',
-    description: 'Lifts the bans of users, and those of their identities alone.',
+    description: 'Lifts the bans of users. Those of their identities stay: `ban` tells what still holds.',
     act: ({ services, requestId }, scope, id) => services.identities.unban(scope, id, { requestId }),
   },
 } satisfies Record<string, { permission: Permission; description: string; act: Act }>;
@@ -68,7 +76,8 @@ async function actOnEach(
   { appId, ids, permission }: { appId: string; ids: readonly string[]; permission: Permission },
   act: Act,
 ): Promise<UserResult[]> {
-  (await context.scopeOf(appId)).projectIdFor(permission);
+  const scope = await context.scopeOf(appId);
+  scope.projectIdFor(permission);
   if (ids.length > MAX_PAGE)
     throw new AppError('BAD_USER_INPUT', `ids: got ${ids.length}, expected at most ${MAX_PAGE}.`);
   const parsed = ids.map((id) => parse(idsArgument, id));
@@ -82,7 +91,7 @@ async function actOnEach(
       (error: unknown) => fromUnknown(error),
     );
     if (failure?.code === 'INTERNAL_SERVER_ERROR') context.report(failure);
-    results.push({ id: ids[index] as string, failure });
+    results.push({ id: ids[index] as string, failure, scope });
   }
   return results;
 }
@@ -206,15 +215,16 @@ builder.mutationField('updateUser', (t) =>
 builder.mutationField('banUsers', (t) =>
   t.field({
     type: [userResultType],
-    description: `Bans users, who stay: each of their identities, also one that is linked later. Those who are banned keep the reason or the end that is left out, and lose what is null. ${ONE_BY_ONE}`,
+    description: `Bans users, who stay: each of their identities, also one that is linked later. Those who are banned keep the reason or the end that is left out or null. ${ONE_BY_ONE}`,
     args: {
       appId: t.arg.id(APP_ID),
       ids: t.arg.idList(IDS),
       reason: t.arg.string(BAN_TERMS.reason),
       expiresAt: t.arg.string(BAN_TERMS.expiresAt),
+      untilLifted: t.arg.boolean(BAN_TERMS.untilLifted),
     },
-    resolve: (_root, { reason, expiresAt, ...given }, context) => {
-      const terms = parseBanTerms({ reason, end: expiresAt }, 'expiresAt');
+    resolve: (_root, { reason, expiresAt, untilLifted, ...given }, context) => {
+      const terms = parseBanTerms({ reason, end: expiresAt, untilLifted }, 'expiresAt');
       return actOnEach(context, { ...given, permission: 'ban' }, ({ services, requestId }, scope, id) =>
         services.identities.ban(scope, id, terms, { requestId }),
       );

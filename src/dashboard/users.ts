@@ -12,7 +12,7 @@ import { parseIdentity } from '../domain/identities.js';
 import { KEPT_TEXTS, ofKeptTexts } from '../domain/kept-texts.js';
 import { parse, userId } from '../domain/parse.js';
 import type { OpenProject } from '../domain/projects.js';
-import type { Account, BanState, User, UserDetails } from '../domain/users.js';
+import type { Account, BanOfUser, User, UserDetails } from '../domain/users.js';
 import { checksumAddress, parseAddress } from '../domain/wallets.js';
 import { costs } from '../engine/cost.js';
 import { AppError, badInput } from '../errors.js';
@@ -28,17 +28,25 @@ export interface ProjectUser extends User {
   readonly removedAt?: string | null;
   readonly mergedInto?: number | null;
   /** Known of a user who was looked up. */
-  readonly ban?: BanState | null;
+  readonly ban?: BanOfUser | null;
 }
 
 export const within =
   (project: OpenProject) =>
   (user: User | UserDetails): ProjectUser => ({ ...user, project });
 
-export const banOfUserType = builder.objectRef<BanState>('BanOfUser').implement({
-  description: 'The ban of an identity.',
+export const banOfUserType = builder.objectRef<BanOfUser>('BanOfUser').implement({
+  description: 'The ban of a user or of an identity.',
   fields: (t) => ({
-    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'Since when it is banned.' }),
+    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When the ban began.' }),
+    authMethod: t.exposeString('authMethod', {
+      description: 'The method of the identity; of a user, of the primary one.',
+    }),
+    authValue: t.exposeString('authValue', { description: 'The value of that identity.' }),
+    isOfUser: t.exposeBoolean('isOfUser', {
+      description:
+        'True for the ban of a user, which covers each of their identities; false for the ban of one identity.',
+    }),
     reason: t.exposeString('reason', orNull('Why; null where no reason was given.')),
     expiresAt: t.expose(
       'expiresAt',
@@ -75,13 +83,14 @@ export const userType = builder.objectRef<ProjectUser>('User').implement({
       resolve: ({ removedAt = null }) => removedAt,
     }),
     banned: t.boolean({
-      description: 'Whether the identity of the user is banned.',
+      description: 'Whether the user, or one of their identities, is banned.',
       resolve: async (user, _args, { services }) => (await readBan(user, services)) !== null,
     }),
     ban: t.field({
       type: banOfUserType,
       nullable: true,
-      description: 'The ban of the identity of the user; null where it is not banned.',
+      description:
+        'The ban of the user or else, of those of their identities, the one that ends last; null where none is banned.',
       resolve: (user, _args, { services }) => readBan(user, services),
     }),
     accounts: t.field({
@@ -137,7 +146,7 @@ const stateInput = builder.inputType('UserState', {
       description:
         'Last logged in before this: a date or an RFC 3339 date-time. A user who never logged in counts by the registration.',
     }),
-    banned: t.boolean({ description: 'Whether the identity of the user is banned.' }),
+    banned: t.boolean({ description: 'Whether the user, or one of their identities, is banned.' }),
     authMethods: t.stringList({ description: 'With one of these methods, such as the name of a provider.' }),
     contains: t.string({
       description: 'With this text, in any case, in the login email, the primary identity or the external ID.',

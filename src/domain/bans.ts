@@ -1,10 +1,10 @@
-import { badInput } from '../errors.js';
+import { AppError, badInput } from '../errors.js';
 import type { Identity } from './identities.js';
 import { atMost, composedText, isTooLong } from './input-limits.js';
 import { dateForm, LATEST, parseDate, readAll } from './parse.js';
 import type { BanState } from './users.js';
 
-/* Bans of identities, and their terms as they arrive. */
+/* Bans of users and of identities, and their terms as they arrive. */
 
 /** An operator's terms of a ban. Without an end it stays until it is lifted. */
 export interface BanTerms {
@@ -12,12 +12,12 @@ export interface BanTerms {
   readonly expiresAt: Date | null;
 }
 
-/** Absent terms stay as they are, where the identity is banned. */
+/** Absent terms stay as they are, where the user or the identity is banned. */
 export type GivenBanTerms = Partial<BanTerms>;
 
 /** An identity that can neither log in nor register. */
 export interface Ban extends Identity, BanState {
-  /** True where the whole user is banned, by each of their identities. */
+  /** True for the ban of a user, which covers each of their identities; false for a ban of the identity. */
   readonly isOfUser: boolean;
 }
 
@@ -26,9 +26,16 @@ export interface ListedBan extends Ban {
   readonly id: number;
 }
 
+/** A ban in a list of operators, with the user whose ban it is: current or removed; null for the ban of an identity. */
+export interface OwnedBan extends ListedBan {
+  readonly bannedUserId: number | null;
+}
+
 /** A ban as an import writes it; without an instant it begins now. */
 export interface BanRecord extends Identity, BanTerms {
   readonly createdAt: Date | null;
+  /** True for a ban of the user who has the identity. */
+  readonly isOfUser: boolean;
 }
 
 const BAN_REASON_FORM = `text of ${atMost('banReason')} on one line, in NFC`;
@@ -43,17 +50,30 @@ export function parseBanReason(name: string, text: string | null | undefined): s
 
 const BAN_END_FORM = 'a date (2026-01-31, through its last instant) or an RFC 3339 date-time that is still to come';
 
-/** The reason and the end of a ban, null for none; or BAD_USER_INPUT that names the field of the caller. */
-export function parseBanTerms(
-  input: { readonly reason?: string | null | undefined; readonly end?: string | null | undefined },
-  endName: string,
-): GivenBanTerms {
-  const { reason: text, end } = input;
+/** The terms of a ban as a caller gives them. Null is as absent. */
+export interface BanInput {
+  /** A blank one takes the reason away. */
+  readonly reason?: string | null | undefined;
+  readonly end?: string | null | undefined;
+  /** True takes the end away. */
+  readonly untilLifted?: boolean | null | undefined;
+}
+
+/** The terms that are given: null for no reason, or no end. BAD_USER_INPUT, with the name that the caller has for the end. */
+export function parseBanTerms({ reason: text, end, untilLifted }: BanInput, endName: string): GivenBanTerms {
   const [reason, expiresAt] = readAll(
     () => parseBanReason('reason', text),
     () => (end == null ? null : parseBanEnd(endName, end)),
   );
-  return { ...(text !== undefined && { reason }), ...(end !== undefined && { expiresAt }) };
+  if (end != null && untilLifted === true)
+    throw new AppError('BAD_USER_INPUT', `${endName}: a ban that stays until it is lifted has no end.`, {
+      subject: { names: [endName, 'untilLifted'] },
+    });
+  return {
+    ...(text != null && { reason }),
+    ...(end != null && { expiresAt }),
+    ...(untilLifted === true && { expiresAt: null }),
+  };
 }
 
 function parseBanEnd(name: string, text: string): Date {

@@ -24,8 +24,8 @@ export const CHANGE_MEANINGS: Readonly<Record<ChangeType, string>> = {
   'user.removed': 'A user was removed.',
   'user.restored': 'A removed user came back.',
   'account.added': 'An account was linked to a user.',
-  'identity.banned': 'An identity was banned.',
-  'identity.unbanned': 'The ban of an identity was lifted, or has ended.',
+  'identity.banned': 'An identity is banned from now on, by itself or with its user.',
+  'identity.unbanned': 'An identity is not banned any more: the last ban that held for it was lifted, or has ended.',
   'user.merged': 'A user was merged into another one, and is gone.',
 };
 

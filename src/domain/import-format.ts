@@ -47,7 +47,7 @@ export const NO_EMAIL = 'none';
 
 const KNOWN_FIELDS = ['id', ...IMPORT_FIELDS.map(({ name }) => name)].join(', ');
 const KNOWN_IDENTITY_FIELDS = 'auth_method, auth_value, email, email_verified, created_at, last_login, primary';
-const KNOWN_BAN_FIELDS = 'auth_method, auth_value, created_at, reason, expires_at';
+const KNOWN_BAN_FIELDS = 'auth_method, auth_value, created_at, reason, expires_at, of_user';
 const text = (name: string) => z.string({ error: says(name, 'text') });
 const count = (name: string) => {
   const form = { error: says(name, `a whole number from 0 to ${MAX_INT}`) };
@@ -114,6 +114,7 @@ const banLine = z.strictObject(
         created_at: pastInstant('created_at').nullish(),
         reason: text('reason').nullish(),
         expires_at: endInstant('expires_at').nullish(),
+        of_user: truth('of_user').nullish(),
       },
       { error: unknownFields(KNOWN_BAN_FIELDS, 'ban') },
     ),
@@ -200,7 +201,8 @@ function parseBan(value: unknown): BanRecord {
   const { ban } = parse(banLine, value);
   const identity = parseIdentity({ authMethod: ban.auth_method, authValue: ban.auth_value }, snakeCase);
   const reason = parseBanReason('reason', ban.reason);
-  return { ...identity, createdAt: ban.created_at ?? null, reason, expiresAt: ban.expires_at ?? null };
+  const isOfUser = ban.of_user === true;
+  return { ...identity, createdAt: ban.created_at ?? null, reason, expiresAt: ban.expires_at ?? null, isOfUser };
 }
 
 function parseUser(value: unknown): UserRecord {

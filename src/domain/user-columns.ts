@@ -134,6 +134,7 @@ export const FEED_FIELDS: readonly string[] = [
   ...selectColumns(({ line, isOfLogins }) => line !== undefined && !isOfLogins).map(({ line = '' }) => line),
   'accounts',
   'identities',
+  'ban',
 ];
 
 /** The fields as which a column of any table can be imported (docs/moving.md). */

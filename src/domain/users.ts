@@ -43,6 +43,13 @@ export interface BanState {
   readonly expiresAt: string | null;
 }
 
+/** The ban of a user, or of one of their identities. */
+export interface BanOfUser extends BanState {
+  readonly authMethod: string;
+  readonly authValue: string;
+  readonly isOfUser: boolean;
+}
+
 /** A user as an operator sees them, current or removed. */
 export interface UserDetails extends User {
   readonly accounts: Account[];
@@ -50,8 +57,8 @@ export interface UserDetails extends User {
   readonly removedAt: string | null;
   /** The user whom they have become; null for one who was not merged. */
   readonly mergedInto: number | null;
-  /** The ban of their identity; null where it is not banned. */
-  readonly ban: BanState | null;
+  /** Their ban or else, of those of their identities, the one that ends last; null where none is banned. */
+  readonly ban: BanOfUser | null;
 }
 
 /** A public account linked to a user. */

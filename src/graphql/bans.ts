@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import type { Services } from '../context.js';
-import { type Ban, type ListedBan, parseBanTerms } from '../domain/bans.js';
+import { type Ban, type BanInput, type ListedBan, parseBanTerms } from '../domain/bans.js';
 import { banCursor, banCursorOf, cursorForm, PAGE_SIZE, type Position } from '../domain/filters.js';
 import { camelCase, type Identity, parseIdentity, parseStoredIdentity } from '../domain/identities.js';
 import { parse, readAll, readNumber, userId } from '../domain/parse.js';
@@ -33,7 +33,7 @@ const banType = builder.objectRef<ShownBan>('Ban').implement({
   fields: (t) => ({
     authMethod: t.exposeString('authMethod', { description: 'The method of the identity.' }),
     authValue: t.exposeString('authValue', { description: 'The value of the identity, spelled as it was banned.' }),
-    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'Since when the identity is banned.' }),
+    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When the ban began.' }),
     reason: t.exposeString('reason', orNull('Why, in the words of an operator; null where no reason was given.')),
     expiresAt: t.expose(
       'expiresAt',
@@ -41,7 +41,7 @@ const banType = builder.objectRef<ShownBan>('Ban').implement({
     ),
     isOfUser: t.exposeBoolean('isOfUser', {
       description:
-        'True where the whole user is banned (`banUser`), by each of their identities; false where this identity alone is.',
+        'True for the ban of a user (`banUser`), which covers each of their identities; false for the ban of this identity alone.',
     }),
     user: t.field({
       type: userType,
@@ -83,7 +83,7 @@ builder.queryField('bans', (t) =>
   t.field({
     type: banConnectionType,
     description:
-      'The banned identities of the project, newest ban first, by cursor. Bans that come and go meanwhile never make others appear twice or go missing. They are not counted.',
+      'The banned identities of the project, newest ban first, by cursor. The ban of a user is there once for each of their identities, also of a removed user. Bans that come and go meanwhile never make others appear twice or go missing. They are not counted.',
     args: {
       first: t.arg.int(withDefault(PAGE_SIZE.default, `The number of bans, 1 to ${PAGE_SIZE.max}.`)),
       after: t.arg.string({ description: 'A cursor: only bans after it in the list, which are older.' }),
@@ -116,7 +116,7 @@ builder.prismaObjectField('User', 'ban', (t) =>
     type: banType,
     nullable: true,
     description:
-      'The ban of the user or, where only some of their identities are banned, of the first of these: then they still log in by the others, and `isOfUser` is false. Null where none is banned.',
+      'The ban of the user, which names the primary identity; else, of the bans of their identities, the one that ends last: then they still log in by the others, and `isOfUser` is false. Null where none is banned.',
     extensions: costs({ surcharge: SURCHARGES.id }),
     resolve: async (user, _args, { scope, services }) => {
       const ban = await services.bans.banOfUser(scope, user.id);
@@ -144,14 +144,29 @@ const unbanPayload = builder.objectRef<Identity>('UnbanIdentityPayload').impleme
       description: `The current user with this identity; null where the project has none. ${NEEDS_READ}`,
       resolve: (identity, _args, context) => holderOf(identity, context),
     }),
+    ban: t.field({
+      type: banType,
+      ...orNull('The ban of its user, which still holds for the identity; null where it is not banned.'),
+      extensions: costs({ surcharge: SURCHARGES.id }),
+      resolve: (identity, _args, { scope, services }) => services.bans.banOfIdentity(scope, identity),
+    }),
   }),
 });
 
-const REASON = { description: 'Why, on one line of at most 500 characters.' } as const;
+const REASON = {
+  description:
+    'Why, on one line of at most 500 characters; "" takes a reason away. Absent or null, it stays as it is, and a new ban has none.',
+} as const;
 const EXPIRES_AT = {
   description:
-    'When the ban ends by itself: a date, through its last instant in UTC, or an RFC 3339 date-time. Without it, when it is lifted.',
+    'When the ban ends by itself: a date, through its last instant in UTC, or an RFC 3339 date-time. Absent or null, the end stays as it is, and a new ban stays until it is lifted.',
 } as const;
+const UNTIL_LIFTED = {
+  description: 'True takes an end away: the ban stays until it is lifted. Not together with `expiresAt`.',
+} as const;
+/** The terms among the arguments of a ban. */
+const termsOf = ({ reason, expiresAt, untilLifted }: Omit<BanInput, 'end'> & { expiresAt?: BanInput['end'] }) =>
+  parseBanTerms({ reason, end: expiresAt, untilLifted }, 'expiresAt');
 const bannedId = userId('id');
 const IDENTITY = { type: identityInput, ...required('The identity.') } as const;
 
@@ -159,11 +174,12 @@ builder.mutationFields((t) => ({
   banUser: t.field({
     type: userPayload,
     description:
-      'Bans a user: none of their identities can log in, nor any that is linked later, and a removed one cannot register again. Again, it changes the terms that are given. Fails with `NOT_FOUND` without the user.',
+      'Bans a user: none of their identities can log in, nor any that is linked later, and a removed one cannot register again. Bans of single identities stay as they are. Again, it changes the terms that are given. Fails with `NOT_FOUND` without the user.',
     args: {
       id: t.arg.id(USER_ID),
       reason: t.arg.string(REASON),
       expiresAt: t.arg.string(EXPIRES_AT),
+      untilLifted: t.arg.boolean(UNTIL_LIFTED),
       idempotencyKey: t.arg.string(KEY),
     },
     extensions: WRITE,
@@ -172,14 +188,15 @@ builder.mutationFields((t) => ({
         requestId,
         args.idempotencyKey,
         () => parse(bannedId, args.id),
-        () => parseBanTerms({ reason: args.reason, end: args.expiresAt }, 'expiresAt'),
+        () => termsOf(args),
       );
       return { user: await services.identities.ban(scope, ...change) };
     },
   }),
   unbanUser: t.field({
     type: userPayload,
-    description: 'Lifts every ban of a user and of their identities. Fails with `NOT_FOUND` without the user.',
+    description:
+      'Lifts the ban of a user. Bans of single identities stay: `user { ban }` tells what still holds. Fails with `NOT_FOUND` without the user.',
     args: { id: t.arg.id(USER_ID), idempotencyKey: t.arg.string(KEY) },
     extensions: WRITE,
     resolve: async (_root, { id, idempotencyKey }, { scope, services, requestId }) => {
@@ -195,6 +212,7 @@ builder.mutationFields((t) => ({
       identity: t.arg(IDENTITY),
       reason: t.arg.string(REASON),
       expiresAt: t.arg.string(EXPIRES_AT),
+      untilLifted: t.arg.boolean(UNTIL_LIFTED),
       idempotencyKey: t.arg.string(KEY),
     },
     extensions: WRITE,
@@ -203,7 +221,7 @@ builder.mutationFields((t) => ({
         requestId,
         args.idempotencyKey,
         () => parseIdentity(args.identity, camelCase),
-        () => parseBanTerms({ reason: args.reason, end: args.expiresAt }, 'expiresAt'),
+        () => termsOf(args),
       );
       return { ban: await services.bans.ban(scope, ...change) };
     },
@@ -211,7 +229,7 @@ builder.mutationFields((t) => ({
   unbanIdentity: t.field({
     type: unbanPayload,
     description:
-      'Lifts the ban of an identity; of a user who is banned by all identities, only that of this one. Changes nothing where it is not banned.',
+      'Lifts the ban of an identity. The ban of its user stays: `ban` tells what still holds. Changes nothing where it is not banned.',
     args: { identity: t.arg(IDENTITY), idempotencyKey: t.arg.string(KEY) },
     extensions: WRITE,
     resolve: (_root, { identity, idempotencyKey }, { scope, services, requestId }) => {

@@ -99,7 +99,7 @@ export interface ProjectTable {
 /** Tables with many rows of a project; foreign keys delete the rest. The trail comes last, so that it tells of a deletion that was interrupted. */
 export const LARGE_TABLES: readonly ProjectTable[] = [
   { name: 'users', key: 'id' },
-  { name: 'bans', key: 'auth_method, auth_value_key' },
+  { name: 'bans', key: 'id' },
   { name: 'idempotency_keys', key: 'key' },
   { name: 'audit_log', key: 'id' },
 ];

@@ -58,7 +58,8 @@ const changeObject = z
       description: 'The user; null for a ban of an identity that no current user has.',
     }),
     fields: z.array(z.string()).optional().meta({
-      description: 'Of `user.updated`: which fields, by their names in the import format, `accounts` and `identities`.',
+      description:
+        'Of `user.updated`: which fields, by their names in the import format, `accounts`, `identities` and `ban`.',
     }),
     merged_into: z
       .int()

@@ -1,46 +1,53 @@
 import { keyedStatement, Prisma, type Queryable, SHORT_LOCK_LIMIT, THIS_INSTANT } from '../db/statements.js';
-import type { Ban, BanRecord, GivenBanTerms, ListedBan } from '../domain/bans.js';
+import type { Ban, BanRecord, GivenBanTerms, ListedBan, OwnedBan } from '../domain/bans.js';
 import type { Position } from '../domain/filters.js';
 import type { Identity } from '../domain/identities.js';
 import type { Actor } from '../domain/projects.js';
 import { insertAuditEntries } from '../projects/audit.sql.js';
-import { userById } from './find-users.sql.js';
+import { CURRENT_USER_OF_IDENTITY, userById } from './find-users.sql.js';
 import { BAN_STATE, banOfUser, IN_FORCE } from './user-columns.sql.js';
 
 /* Bans are read in batches, searched for literal texts, and written in one statement with the entry that names their user. */
 
-const BAN = Prisma.sql`
-  b.auth_method AS "authMethod", b.auth_value AS "authValue", b.auth_value_key AS "authValueKey", ${BAN_STATE},
-  b.user_id IS NOT NULL AS "isOfUser"`;
+const BAN_OF_IDENTITY = Prisma.sql`
+  b.auth_method AS "authMethod", b.auth_value AS "authValue", b.auth_value_key AS "authValueKey", ${BAN_STATE}`;
+const BAN = Prisma.sql`${BAN_OF_IDENTITY}, b.user_id IS NOT NULL AS "isOfUser"`;
 
-/** Audit entries for the bans that a statement has `changed`, each with the current user of its identity, if there is one. */
+/** What an audit entry says of bans that a statement has `changed`. */
+const detailsOf = (named: Prisma.Sql) =>
+  Prisma.sql`jsonb_strip_nulls(jsonb_build_object(${named}, 'until', nullif(changed.expires_at, 'infinity')))`;
+
+/** Audit entries for the bans of identities that a statement has `changed`, each with the current user of its identity, if there is one. */
 const CHANGED_BANS = Prisma.sql`
   SELECT coalesce(u.id, linked_user(changed.project_id, changed.auth_method, changed.auth_value_key)),
-         jsonb_strip_nulls(jsonb_build_object('auth_method', changed.auth_method, 'until', changed.expires_at))
+         ${detailsOf(Prisma.sql`'auth_method', changed.auth_method`)}
   FROM changed
   LEFT JOIN users u ON u.project_id = changed.project_id AND u.auth_method = changed.auth_method
     AND u.auth_value_key = changed.auth_value_key AND u.deleted_at IS NULL`;
 
-/** A ban `b` whose identity is banned again, with its new reason and end: one that has ended begins again. */
-const bannedAgain = (reason: Prisma.Sql, expiresAt: Prisma.Sql) => Prisma.sql`
-      ON CONFLICT (project_id, auth_method, auth_value_key) DO UPDATE SET
-        reason = ${reason}, expires_at = ${expiresAt},
-        created_at = CASE WHEN ${IN_FORCE} THEN b.created_at ELSE excluded.created_at END`;
+const CHANGED_USER = Prisma.sql`SELECT changed.user_id, ${detailsOf(Prisma.sql`'user', true`)} FROM changed`;
 
-/** Bans the identities of `rows`, as the ban of the user whom they name, if they do. A banned one keeps absent terms. */
-function insertBans(terms: GivenBanTerms, rows: Prisma.Sql): Prisma.Sql {
-  const { reason = null, expiresAt = null } = terms;
-  const [newReason, newEnd] = [
+/** Of a ban `b` that stands: one that has ended begins again. */
+const BEGINNING = Prisma.sql`CASE WHEN ${IN_FORCE} THEN b.created_at ELSE excluded.created_at END`;
+
+/** Bans again, where a ban `b` of `key` stands: absent terms stay, but not those of one that has ended. Changes nothing where nothing is different. */
+function orChange(key: Prisma.Sql, terms: GivenBanTerms): Prisma.Sql {
+  const [reason, end] = [
     Prisma.sql`CASE WHEN ${terms.reason === undefined}::boolean AND ${IN_FORCE} THEN b.reason ELSE excluded.reason END`,
     Prisma.sql`CASE WHEN ${terms.expiresAt === undefined}::boolean AND ${IN_FORCE} THEN b.expires_at ELSE excluded.expires_at END`,
   ];
   return Prisma.sql`
-      INSERT INTO bans AS b (project_id, auth_method, auth_value, auth_value_key, user_id, reason, expires_at)
-      SELECT identity.*, ${reason}, ${expiresAt}::timestamptz FROM (${rows}) AS identity
-      ${bannedAgain(newReason, newEnd)}, user_id = coalesce(excluded.user_id, b.user_id)
-      WHERE (b.reason, b.expires_at, b.user_id) IS DISTINCT FROM (${newReason}, ${newEnd}, coalesce(excluded.user_id, b.user_id))
+      ON CONFLICT ${key} DO UPDATE SET reason = ${reason}, expires_at = ${end}, created_at = ${BEGINNING}
+      WHERE (b.reason, b.expires_at) IS DISTINCT FROM (${reason}, ${end})
       RETURNING b.*`;
 }
+
+/** The reason and the end of a ban as they are stored. */
+const storedTerms = ({ reason, expiresAt }: GivenBanTerms) =>
+  Prisma.sql`${reason ?? ''}::text, coalesce(${expiresAt ?? null}::timestamptz, 'infinity')`;
+
+const KEY_OF_IDENTITY = Prisma.sql`(project_id, auth_method, auth_value_key) WHERE user_id IS NULL`;
+const KEY_OF_USER = Prisma.sql`(project_id, user_id)`;
 
 /** Bans an identity, with an audit entry. Returns false where nothing is different. */
 export async function insertBan(
@@ -50,21 +57,23 @@ export async function insertBan(
   terms: GivenBanTerms,
 ): Promise<boolean> {
   const { authMethod, authValue, authValueKey } = identity;
-  const row = Prisma.sql`VALUES (${actor.projectId}::int, ${authMethod}, ${authValue}, ${authValueKey}, NULL::bigint)`;
   const written = await db.query(Prisma.sql`
-    WITH changed AS (${insertBans(terms, row)}
+    WITH changed AS (
+      INSERT INTO bans AS b (project_id, auth_method, auth_value, auth_value_key, reason, expires_at)
+      VALUES (${actor.projectId}::int, ${authMethod}, ${authValue}, ${authValueKey}, ${storedTerms(terms)})
+      ${orChange(KEY_OF_IDENTITY, terms)}
     )
     ${insertAuditEntries(actor, 'ban', CHANGED_BANS)} RETURNING id`);
   return written.length > 0;
 }
 
-/** The ban of an identity; null where it is not banned. */
-export async function findBan(db: Queryable, projectId: number, identity: Identity): Promise<Ban | null> {
+/** The bans of an identity that hold, that of the identity first. Those of users cover it. */
+export async function findBans(db: Queryable, projectId: number, identity: Identity): Promise<Ban[]> {
   const { authMethod, authValueKey } = identity;
-  const [ban] = await db.query<Ban>(Prisma.sql`
+  return db.query<Ban>(Prisma.sql`
     SELECT ${BAN} FROM bans b
-    WHERE b.project_id = ${projectId}::int AND b.auth_method = ${authMethod} AND b.auth_value_key = ${authValueKey} AND ${IN_FORCE}`);
-  return ban ?? null;
+    WHERE b.project_id = ${projectId}::int AND b.auth_method = ${authMethod} AND b.auth_value_key = ${authValueKey} AND ${IN_FORCE}
+    ORDER BY b.user_id IS NOT NULL, b.expires_at DESC`);
 }
 
 /** Lifts the ban of an identity, with an audit entry. Changes nothing, and returns false, if there is none, or if it has ended. */
@@ -72,51 +81,34 @@ export async function deleteBan(db: Queryable, actor: Actor, { authMethod, authV
   const lifted = await db.query(Prisma.sql`
     WITH changed AS (
       DELETE FROM bans b
-      WHERE b.project_id = ${actor.projectId} AND b.auth_method = ${authMethod} AND b.auth_value_key = ${authValueKey} AND ${IN_FORCE}
-      RETURNING b.project_id, b.auth_method, b.auth_value_key, NULL AS expires_at
+      WHERE b.project_id = ${actor.projectId} AND b.auth_method = ${authMethod} AND b.auth_value_key = ${authValueKey}
+        AND b.user_id IS NULL AND ${IN_FORCE}
+      RETURNING b.project_id, b.auth_method, b.auth_value_key, NULL::timestamptz AS expires_at
     )
     ${insertAuditEntries(actor, 'unban', CHANGED_BANS)} RETURNING id`);
   return lifted.length > 0;
 }
 
-/** The identities of a user, with which their ban begins or ends. */
-const identitiesOf = (projectId: number, userId: bigint) => Prisma.sql`
-  SELECT u.project_id, u.auth_method, u.auth_value, u.auth_value_key, u.id AS user_id
-  FROM users u WHERE u.project_id = ${projectId}::int AND u.id = ${userId}::bigint
-  UNION ALL
-  SELECT i.project_id, i.auth_method, i.auth_value, i.auth_value_key, i.user_id
-  FROM identities i WHERE i.project_id = ${projectId}::int AND i.user_id = ${userId}::bigint`;
-
-/** An audit entry for a user some of whose bans have changed. */
-const changedUser = (userId: bigint) => Prisma.sql`
-  SELECT ${userId}::bigint, jsonb_strip_nulls(jsonb_build_object('user', true, 'until', min(changed.expires_at)))
-  FROM changed HAVING count(*) > 0`;
-
-/** Bans every identity of a user, who is locked; those that are linked later are banned by the database. */
+/** Bans a user who is locked. The database covers each of their identities, those of now and those that are linked later. */
 export async function insertUserBan(tx: Queryable, actor: Actor, userId: bigint, terms: GivenBanTerms): Promise<void> {
   await tx.query(Prisma.sql`
-    WITH changed AS (${insertBans(terms, identitiesOf(actor.projectId, userId))}
+    WITH changed AS (
+      INSERT INTO user_bans AS b (project_id, user_id, reason, expires_at)
+      VALUES (${actor.projectId}::int, ${userId}::bigint, ${storedTerms(terms)})
+      ${orChange(KEY_OF_USER, terms)}
     )
-    ${insertAuditEntries(actor, 'ban', changedUser(userId))}`);
+    ${insertAuditEntries(actor, 'ban', CHANGED_USER)}`);
 }
 
-/** Lifts the ban of a user, and those of their identities alone. */
+/** Lifts the ban of a user, not those of their identities. */
 export async function deleteUserBan(tx: Queryable, actor: Actor, userId: bigint): Promise<void> {
   await tx.query(Prisma.sql`
     WITH changed AS (
-      DELETE FROM bans b
-      WHERE b.ctid = ANY (ARRAY(
-        SELECT b.ctid FROM bans b WHERE b.project_id = ${actor.projectId}::int AND b.user_id = ${userId}::bigint
-        UNION ALL
-        SELECT b.ctid FROM (${identitiesOf(actor.projectId, userId)}) AS i CROSS JOIN LATERAL (
-          SELECT b.ctid FROM bans b
-          WHERE b.project_id = i.project_id AND b.auth_method = i.auth_method AND b.auth_value_key = i.auth_value_key
-          OFFSET 0
-        ) AS b
-      )) AND ${IN_FORCE}
-      RETURNING NULL::timestamptz AS expires_at
+      DELETE FROM user_bans b
+      WHERE b.project_id = ${actor.projectId}::int AND b.user_id = ${userId}::bigint AND ${IN_FORCE}
+      RETURNING b.user_id, NULL::timestamptz AS expires_at
     )
-    ${insertAuditEntries(actor, 'unban', changedUser(userId))}`);
+    ${insertAuditEntries(actor, 'unban', CHANGED_USER)}`);
 }
 
 export interface BanPageKey {
@@ -135,8 +127,8 @@ export function listBanPage(db: Queryable, projectId: number, { after, limit, or
       ? [Prisma.sql`<`, Prisma.sql`DESC`, 'infinity']
       : [Prisma.sql`>`, Prisma.empty, '-infinity'];
   const { createdAt, id } = after ?? { createdAt: start, id: 0 };
-  return db.query<ListedBan>(Prisma.sql`
-    SELECT b.id, ${BAN} FROM bans b
+  return db.query<OwnedBan>(Prisma.sql`
+    SELECT b.id, b.user_id AS "bannedUserId", ${BAN} FROM bans b
     WHERE b.project_id = ${projectId}::int AND ${IN_FORCE}
       AND (b.created_at, b.id) ${isAfter} (${createdAt}::timestamptz, ${id}::bigint)
       AND (${contains}::text[] IS NULL OR EXISTS (
@@ -171,41 +163,79 @@ export const findBanWindows = keyedStatement<BanWindowKey, ListedBan>(
     ORDER BY k.key_index, b.created_at DESC, b.id DESC`,
 );
 
-/** The next `limit` bans after one, in the order of their keys; after null the first. */
-export function exportBans(db: Queryable, projectId: number, after: Identity | null, limit: number): Promise<Ban[]> {
+/** A place in an export of bans. */
+type ExportPlace = Pick<Ban, 'authMethod' | 'authValueKey' | 'isOfUser'>;
+
+/**
+ * The next `limit` bans after one, in the order of their keys; after null the first. The ban of a current user is one, under the primary identity;
+ * that of a removed one is a ban of each identity, because an export has no removed users. Of two of one identity, the ban that ends last is written.
+ */
+export function exportBans(db: Queryable, projectId: number, after: ExportPlace | null, limit: number): Promise<Ban[]> {
+  const { authMethod = '', authValueKey = '', isOfUser = false } = after ?? {};
   return db.query(Prisma.sql`
-    SELECT ${BAN} FROM bans b
-    WHERE b.project_id = ${projectId}::int AND ${IN_FORCE}
-      AND (b.auth_method, b.auth_value_key) > (${after?.authMethod ?? ''}::text COLLATE "C", ${after?.authValueKey ?? ''}::text COLLATE "C")
-    ORDER BY b.auth_method, b.auth_value_key
+    SELECT DISTINCT ON (b.auth_method, b.auth_value_key, b.of_user)
+      ${BAN_OF_IDENTITY}, b.of_user AS "isOfUser"
+    FROM (
+      SELECT b.*, u.id IS NOT NULL AS of_user,
+        u.id IS NULL OR (u.auth_method = b.auth_method AND u.auth_value_key = b.auth_value_key) AS is_written
+      FROM bans b LEFT JOIN LATERAL (
+        SELECT * FROM users WHERE users.project_id = b.project_id AND users.id = b.user_id OFFSET 0
+      ) AS u ON u.deleted_at IS NULL
+      WHERE b.project_id = ${projectId}::int AND ${IN_FORCE}
+        AND (b.auth_method, b.auth_value_key) >= (${authMethod}::text COLLATE "C", ${authValueKey}::text COLLATE "C")
+    ) AS b
+    WHERE b.is_written AND (b.auth_method, b.auth_value_key, b.of_user)
+      > (${authMethod}::text COLLATE "C", ${authValueKey}::text COLLATE "C", ${isOfUser}::boolean)
+    ORDER BY b.auth_method, b.auth_value_key, b.of_user, b.expires_at DESC, b.id
     LIMIT ${limit}::bigint`);
 }
 
-/** The number of bans that were added, and of those that had ended by then. The other identities are banned already. */
+/** The number of bans that were added, and of those that had ended by then. The other identities and users are banned already. */
 export interface ImportedBans {
   readonly added: number;
   readonly ended: number;
 }
 
-/** Bans the identities that are not banned yet, by the first ban of each that has not ended. */
-export async function importBans(db: Queryable, projectId: number, bans: readonly BanRecord[]): Promise<ImportedBans> {
-  const [counts] = await db.query<ImportedBans>(Prisma.sql`
-    WITH line AS MATERIALIZED (
-      SELECT * FROM ROWS FROM (jsonb_to_recordset(${JSON.stringify(bans)}::jsonb) AS (
-        "authMethod" text, "authValue" text, "authValueKey" text, "createdAt" timestamptz, reason text, "expiresAt" timestamptz
-      )) WITH ORDINALITY
-    ), written AS (
-      INSERT INTO bans AS b (project_id, auth_method, auth_value, auth_value_key, created_at, reason, expires_at)
-      SELECT DISTINCT ON ("authMethod", "authValueKey")
-        ${projectId}::int, "authMethod", "authValue", "authValueKey", coalesce("createdAt", ${THIS_INSTANT}), reason, "expiresAt"
-      FROM line
-      WHERE "expiresAt" IS NULL OR "expiresAt" > now()
-      ORDER BY "authMethod", "authValueKey", ordinality
-      ${bannedAgain(Prisma.sql`excluded.reason`, Prisma.sql`excluded.expires_at`)}
+/** Bans that stand and have ended begin again, with the terms of the line. */
+const orBeginAgain = (key: Prisma.Sql) => Prisma.sql`
+      ON CONFLICT ${key} DO UPDATE SET reason = excluded.reason, expires_at = excluded.expires_at, created_at = excluded.created_at
       WHERE NOT ${IN_FORCE}
-      RETURNING b.id
+      RETURNING 1`;
+
+/** Bans the identities and users who are not banned yet, by the first ban of each that has not ended. A ban of a user is of the identity where no current user has it. */
+export async function importBans(db: Queryable, projectId: number, bans: readonly BanRecord[]): Promise<ImportedBans> {
+  const terms = Prisma.sql`coalesce("createdAt", ${THIS_INSTANT}), coalesce(reason, ''), coalesce("expiresAt", 'infinity')`;
+  const [counts] = await db.query<ImportedBans>(Prisma.sql`
+    WITH given AS MATERIALIZED (
+      SELECT * FROM ROWS FROM (jsonb_to_recordset(${JSON.stringify(bans)}::jsonb) AS (
+        "authMethod" text, "authValue" text, "authValueKey" text, "createdAt" timestamptz, reason text, "expiresAt" timestamptz, "isOfUser" boolean
+      )) WITH ORDINALITY
+    ), line AS MATERIALIZED (
+      SELECT given.*, CASE WHEN "isOfUser" THEN coalesce(
+        (SELECT u.id FROM (${CURRENT_USER_OF_IDENTITY}) AS u),
+        linked_user(${projectId}::int, "authMethod", "authValueKey")
+      ) END AS user_id
+      FROM given CROSS JOIN LATERAL (
+        SELECT ${projectId}::int AS project_id, given."authMethod" AS auth_method, given."authValueKey" AS auth_value_key
+      ) AS k
+      WHERE "expiresAt" IS NULL OR "expiresAt" > now()
+    ), of_users AS (
+      INSERT INTO user_bans AS b (project_id, user_id, created_at, reason, expires_at)
+      SELECT DISTINCT ON (user_id) ${projectId}::int, user_id, ${terms}
+      FROM line
+      WHERE user_id IS NOT NULL
+      ORDER BY user_id, ordinality
+      ${orBeginAgain(KEY_OF_USER)}
+    ), of_identities AS (
+      INSERT INTO bans AS b (project_id, auth_method, auth_value, auth_value_key, created_at, reason, expires_at)
+      SELECT DISTINCT ON ("authMethod", "authValueKey") ${projectId}::int, "authMethod", "authValue", "authValueKey", ${terms}
+      FROM line
+      WHERE user_id IS NULL
+      ORDER BY "authMethod", "authValueKey", ordinality
+      ${orBeginAgain(KEY_OF_IDENTITY)}
     )
-    SELECT (SELECT count(*) FROM written)::int AS added, (SELECT count(*) FROM line WHERE "expiresAt" <= now())::int AS ended`);
+    SELECT ((SELECT count(*) FROM of_users) + (SELECT count(*) FROM of_identities))::int AS added,
+      (SELECT count(*) FROM given WHERE "expiresAt" <= now())::int AS ended`);
   return counts ?? { added: 0, ended: 0 };
 }
 
@@ -218,7 +248,7 @@ export interface BannedKey {
 export const findBanned = keyedStatement<BannedKey, Ban>(
   { project_id: ['int', ({ projectId }) => projectId], id: ['bigint', ({ userId }) => userId] },
   (keys) => Prisma.sql`
-    SELECT k.key_index::int AS "keyIndex", ${BAN}
+    SELECT k.key_index::int AS "keyIndex", ${BAN_OF_IDENTITY}, b.user_id IS NOT DISTINCT FROM u.id AS "isOfUser"
     FROM ${keys}
     CROSS JOIN LATERAL (${userById('k', 'id')}) AS u
     CROSS JOIN LATERAL (${banOfUser(Prisma.sql`b.*`)}) AS b`,
@@ -239,18 +269,25 @@ export async function listProjectsWithEndedBans(db: Queryable): Promise<number[]
 
 /** The first project after another one that has bans which end: one step in the index of those bans. */
 const projectAfter = (id: Prisma.Sql) => Prisma.sql`
-        SELECT b.project_id FROM bans b WHERE b.project_id > ${id} AND b.expires_at IS NOT NULL ORDER BY b.project_id LIMIT 1`;
+        SELECT b.project_id FROM bans b WHERE b.project_id > ${id} AND b.expires_at < 'infinity' ORDER BY b.project_id LIMIT 1`;
 
-/** Deletes up to `limit` ended bans, oldest end first, with changes in the feed; returns their number. Waits only a moment for a lock (55P03). */
+/**
+ * Deletes up to `limit` ended bans of identities, those by which users cover theirs counted, oldest end first, with changes in the feed; returns their
+ * number. Waits only a moment for a lock (55P03).
+ */
 export async function deleteEndedBans(db: Queryable, projectId: number, limit: number): Promise<number> {
-  const deleted = await db.query(Prisma.sql`
-    DELETE FROM bans WHERE ctid = ANY (ARRAY(
-      SELECT b.ctid FROM ${SHORT_LOCK_LIMIT}, bans b
+  const [counts] = await db.query<{ ended: number }>(Prisma.sql`
+    WITH ended AS MATERIALIZED (
+      SELECT b.id, b.user_id FROM ${SHORT_LOCK_LIMIT}, bans b
       WHERE b.project_id = ${projectId}::int AND b.expires_at <= now()
       ORDER BY b.expires_at
       LIMIT ${limit}::bigint
       FOR UPDATE OF b SKIP LOCKED
-    ))
-    RETURNING project_id`);
-  return deleted.length;
+    ), of_users AS (
+      DELETE FROM user_bans WHERE project_id = ${projectId}::int AND user_id = ANY (ARRAY(SELECT DISTINCT user_id FROM ended)) AND expires_at <= now()
+    ), of_identities AS (
+      DELETE FROM bans WHERE project_id = ${projectId}::int AND id = ANY (ARRAY(SELECT id FROM ended WHERE user_id IS NULL))
+    )
+    SELECT count(*)::int AS ended FROM ended`);
+  return counts?.ended ?? 0;
 }

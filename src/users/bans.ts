@@ -1,7 +1,7 @@
 import { createBatchedRead } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
 import type { Queryable } from '../db/statements.js';
-import type { Ban, GivenBanTerms, ListedBan } from '../domain/bans.js';
+import type { Ban, GivenBanTerms, ListedBan, OwnedBan } from '../domain/bans.js';
 import { cursor, cursorOf } from '../domain/filters.js';
 import {
   type GivenIdentity,
@@ -20,8 +20,8 @@ import {
   type BanPageKey,
   type BanWindowKey,
   deleteBan,
-  findBan,
   findBanned,
+  findBans,
   findBanWindows,
   insertBan,
   listBanPage,
@@ -34,7 +34,7 @@ export interface BanPage extends Partial<Pick<BanPageKey, 'order'>> {
   readonly search?: string | null;
 }
 
-/** The bans of identities, which can neither log in nor register (logins.sql.ts). */
+/** Bans: who has one can neither log in nor register (logins.sql.ts). Those of users are written where identities are (identities.ts). */
 export function createBans(db: Database) {
   const banOf = createBatchedRead({
     name: 'bans of users',
@@ -63,11 +63,11 @@ export function createBans(db: Database) {
       const changed = await changeOnce(db.requestTransaction, actor.projectId, retry, (tx: Queryable) =>
         insertBan(tx, actor, identity, terms),
       );
-      const ban = await findBan(db, actor.projectId, identity);
-      return ban && { ...ban, changed };
+      const [ban] = await findBans(db, actor.projectId, identity);
+      return ban === undefined || ban.isOfUser ? null : { ...ban, changed };
     },
 
-    /** The ban by which a user cannot log in: theirs, else that of an identity alone; null where all of their identities can. */
+    /** The ban of a user or else, of those of their identities, the one that ends last; null where none is banned. */
     async banOfUser(scope: ProjectScope, userId: number): Promise<Ban | null> {
       return banOf({ projectId: scope.projectIdFor('read', 'write'), userId });
     },
@@ -76,7 +76,7 @@ export function createBans(db: Database) {
     async listBans(
       scope: ProjectScope,
       { after = null, limit, order = 'newest first', search = null }: BanPage,
-    ): Promise<{ bans: ListedBan[]; next: string | null }> {
+    ): Promise<{ bans: OwnedBan[]; next: string | null }> {
       const projectId = scope.projectIdFor('inspect');
       const position = after === null ? null : parse(cursor('after', 'bans'), after);
       const part = search === null || search.trim() === '' ? null : parsePrefix('search', search);
@@ -97,7 +97,16 @@ export function createBans(db: Database) {
       return { bans: bans.slice(0, limit), hasMore: bans.length > limit };
     },
 
-    /** Lifts the ban of an identity as a caller gives it. Idempotent. BAD_USER_INPUT; a method that is misspelt is refused unless the ban was stored with it. */
+    /** The ban that holds for an identity, its own before that of a user; null where it is not banned. */
+    async banOfIdentity(scope: ProjectScope, identity: Identity): Promise<Ban | null> {
+      const [ban] = await findBans(db, scope.projectIdFor('read', 'write'), identity);
+      return ban ?? null;
+    },
+
+    /**
+     * Lifts the ban of an identity as a caller gives it; that of its user stays. Idempotent. BAD_USER_INPUT; a method that is misspelt is refused
+     * unless the ban was stored with it.
+     */
     async unbanIdentity(
       scope: ProjectScope,
       input: GivenIdentity,

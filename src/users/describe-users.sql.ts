@@ -11,6 +11,9 @@ import { banOfUser, LINKED_ACCOUNTS, SHOWN_COLUMNS, toUser, type UserRow } from 
 type DetailsRow = UserRow &
   Pick<UserDetails, 'removedAt' | 'mergedInto'> & {
     bannedAt: string | null;
+    bannedMethod: string;
+    bannedValue: string;
+    isOfUser: boolean;
     reason: string | null;
     expiresAt: string | null;
   };
@@ -19,22 +22,35 @@ type DetailsRow = UserRow &
 export async function describeUsers(db: Queryable, projectId: number, ids: readonly bigint[]): Promise<UserDetails[]> {
   const rows = await db.query<DetailsRow>(Prisma.sql`
     SELECT ${SHOWN_COLUMNS}, ${LINKED_ACCOUNTS}, u.deleted_at AS "removedAt",
-           u.merged_into AS "mergedInto", b.created_at AS "bannedAt", b.reason, b.expires_at AS "expiresAt"
+           u.merged_into AS "mergedInto", b.created_at AS "bannedAt", nullif(b.reason, '') AS reason, nullif(b.expires_at, 'infinity') AS "expiresAt",
+           b.auth_method AS "bannedMethod", b.auth_value AS "bannedValue", b.user_id IS NOT DISTINCT FROM u.id AS "isOfUser"
     FROM (SELECT DISTINCT ${projectId}::int AS project_id, unnest(${ids}::bigint[]) AS id) AS k
     CROSS JOIN LATERAL (${userById('k', 'id')}) AS u
     LEFT JOIN LATERAL (${banOfUser(Prisma.sql`b.*`)}) AS b ON true
     ORDER BY u.created_at DESC, u.id DESC`);
   return rows.map((row) => {
     const { accounts = [], ...user } = toUser(row);
-    const { removedAt, mergedInto, bannedAt: createdAt, reason, expiresAt } = row;
+    const { removedAt, mergedInto } = row;
     return {
       ...user,
       accounts,
       removedAt,
       mergedInto,
-      ban: createdAt === null ? null : { createdAt, reason, expiresAt },
+      ban: banOfRow(row),
     };
   });
+}
+
+function banOfRow({ bannedAt, bannedMethod, bannedValue, ...row }: DetailsRow): UserDetails['ban'] {
+  if (bannedAt === null) return null;
+  return {
+    authMethod: bannedMethod,
+    authValue: bannedValue,
+    createdAt: bannedAt,
+    reason: row.reason,
+    expiresAt: row.expiresAt,
+    isOfUser: row.isOfUser,
+  };
 }
 
 /** A user with this id, current or removed; null if the project has none. */

@@ -170,17 +170,4 @@ export async function mergeUsers(
     UPDATE users u SET ${mergeUpdates}
     FROM users o
     WHERE u.project_id = ${projectId}::int AND u.id = ${into}::bigint AND o.project_id = u.project_id AND o.id = ${from}::bigint`);
-  await tx.query(Prisma.sql`UPDATE bans SET user_id = ${into}::bigint WHERE ${ofFrom}`);
-  await coverIdentities(tx, projectId, into);
-}
-
-/** Extends the ban of a user, if there is one, to each of their identities. */
-export async function coverIdentities(tx: Queryable, projectId: number, userId: bigint): Promise<void> {
-  await tx.query(Prisma.sql`
-    SELECT cover_identity(i.project_id, i.user_id, i.auth_method, i.auth_value, i.auth_value_key)
-    FROM (
-      SELECT ${PRIMARY} FROM users u WHERE u.project_id = ${projectId}::int AND u.id = ${userId}::bigint
-      UNION ALL
-      SELECT ${COLUMNS} FROM identities WHERE project_id = ${projectId}::int AND user_id = ${userId}::bigint
-    ) AS i`);
 }

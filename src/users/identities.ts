@@ -19,7 +19,7 @@ import type { Address } from '../domain/wallets.js';
 import { AppError } from '../errors.js';
 import { recordAction } from '../projects/audit.sql.js';
 import { type ChangeOptions, changeOnce, retryOf } from '../projects/idempotency.js';
-import { deleteUserBan, findBan, insertUserBan } from './bans.sql.js';
+import { deleteUserBan, findBans, insertUserBan } from './bans.sql.js';
 import { describeUser } from './describe-users.sql.js';
 import { findUsersByIdentity } from './find-users.sql.js';
 import * as sql from './identities.sql.js';
@@ -149,7 +149,7 @@ export function createIdentities(db: Database, totals: Totals) {
           const identity = known === undefined ? asIdentity(profile) : withEmail(known, profile);
           if (known === undefined) {
             if (before.length >= MAX_IDENTITIES) throw tooManyIdentities(before.length + 1);
-            if ((await findBan(tx, projectId, profile)) !== null) throw identityBanned();
+            if ((await findBans(tx, projectId, profile)).length > 0) throw identityBanned();
           } else if (known === identity && !isPromoted) return null;
           if (isPromoted) await replacePrimary(tx, projectId, id, known, identity, before[0]);
           else if (known === undefined) await sql.insertIdentity(tx, projectId, id, identity);
@@ -189,7 +189,7 @@ export function createIdentities(db: Database, totals: Totals) {
       });
     },
 
-    /** Bans a user, by each of their identities, also those linked later. Again, it changes the terms that are given. NOT_FOUND. */
+    /** Bans a user: each of their identities, also those linked later. Again, it changes the terms that are given. NOT_FOUND. */
     async ban(scope: ProjectScope, id: bigint, terms: GivenBanTerms, options: ChangeOptions = {}): Promise<User> {
       const banned = { ...banning(scope), action: 'ban', ids: [id], asked: [terms] } as const;
       return act(scope, banned, options, async (tx, actor) => {
@@ -198,7 +198,7 @@ export function createIdentities(db: Database, totals: Totals) {
       });
     },
 
-    /** Lifts every ban of a user and of their identities. NOT_FOUND. */
+    /** Lifts the ban of a user. Those of their identities stay. NOT_FOUND. */
     async unban(scope: ProjectScope, id: bigint, options: ChangeOptions = {}): Promise<User> {
       return act(scope, { ...banning(scope), action: 'unban', ids: [id] }, options, async (tx, actor) => {
         await deleteUserBan(tx, actor, id);

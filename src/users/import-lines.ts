@@ -81,12 +81,16 @@ export async function writeBatch(
 ): Promise<readonly number[]> {
   const created: number[] = [];
   const updated = new Set<number>();
+  if (users.lines.length > 0) await writeUsers();
+  // After the users, whom they may ban.
   if (bans.length > 0) countBans(report, bans.length, await importBans(db, projectId, bans));
-  if (users.lines.length === 0) return created;
-  if (isChange(onConflict)) await updateByHalves(await asUsers(db, projectId, users), onConflict);
-  else await addLines(db, projectId, users, report, onConflict, created);
-  await tell?.(await outcomesOf());
+  if (users.lines.length > 0) await tell?.(await outcomesOf());
   return created;
+
+  async function writeUsers(): Promise<void> {
+    if (isChange(onConflict)) await updateByHalves(await asUsers(db, projectId, users), onConflict);
+    else await addLines(db, projectId, users, report, onConflict, created);
+  }
 
   async function outcomesOf(): Promise<LineOutcome[]> {
     const failures = report.failures?.splice(0) ?? [];

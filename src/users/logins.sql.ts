@@ -12,7 +12,7 @@ import {
 } from '../projects/idempotency.sql.js';
 import { CURRENT_USER_OF_IDENTITY, currentUserBy, LINKED_IDENTITY, userById } from './find-users.sql.js';
 import {
-  banOf,
+  isBanned,
   isToBeLinked,
   LINKED_COLUMNS,
   LOGIN_COLUMNS,
@@ -83,7 +83,7 @@ const WOULD_HAVE = Prisma.sql`
   FROM unnest(${listOf('address_keys')}) AS given(address_key)
   WHERE ${linkedAccount('id', 'given.address_key', 'had')} IS NULL`;
 
-const IS_BANNED = Prisma.sql`(${banOf('k', Prisma.sql`true`)})`;
+const IS_BANNED = isBanned('k');
 
 /**
  * The reason for which `k` is refused, whose user is `had`, if there is one. It is asked for before anything is written: a refusal by a constraint would undo the logins beside it.

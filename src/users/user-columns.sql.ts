@@ -175,17 +175,18 @@ export const CHANGEABLE_COLUMNS = selectColumns(({ isChangeable }) => isChangeab
   ({ field }) => field !== 'saidEmail',
 );
 
-/** Of bans `b`: the ban has no end, or its end is still to come. The clock of the database decides. */
-export const IN_FORCE = Prisma.sql`(b.expires_at IS NULL OR b.expires_at > now())`;
+/** Of bans `b`: the end is still to come, or never comes. The clock of the database decides. */
+export const IN_FORCE = Prisma.sql`b.expires_at > now()`;
 
 /** A ban `b` as a `BanState`. */
-export const BAN_STATE = Prisma.sql`b.created_at AS "createdAt", b.reason, b.expires_at AS "expiresAt"`;
+export const BAN_STATE = Prisma.sql`
+  b.created_at AS "createdAt", nullif(b.reason, '') AS reason, nullif(b.expires_at, 'infinity') AS "expiresAt"`;
 
 /** The last login by the primary identity, once another identity logs in. */
 export const PRIMARY_LOGIN = Prisma.sql`coalesce(existing.identity_login, existing.last_login, '-infinity')`;
 
-/** The ban of the identity that a row of users or of keys has, if it is banned. */
-export function banOf(row: 'u' | 'k' | 'e', columns: Prisma.Sql): Prisma.Sql {
+/** The bans by which the identity of a row of users or of keys is banned: its own, and those of users that cover it. */
+function bansOf(row: 'k' | 'e', columns: Prisma.Sql): Prisma.Sql {
   const of = Prisma.raw(row);
   return Prisma.sql`
       SELECT ${columns} FROM bans b
@@ -193,7 +194,10 @@ export function banOf(row: 'u' | 'k' | 'e', columns: Prisma.Sql): Prisma.Sql {
         AND ${IN_FORCE}`;
 }
 
-/** The ban of user `u` or else of an identity of theirs alone, first the primary one, then the oldest. So many identities are looked up as a user has. */
+/** True if the identity of a row of users or of keys is banned, else null. Not `EXISTS`, of which a plan may make a join with all bans. */
+export const isBanned = (row: 'k' | 'e') => Prisma.sql`(${bansOf(row, Prisma.sql`true`)} LIMIT 1)`;
+
+/** The ban of user `u` or else, of those of their identities, the one that ends last. So many identities are looked up as a user has. */
 export function banOfUser(columns: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`
       SELECT ${columns} FROM (
@@ -205,8 +209,8 @@ export function banOfUser(columns: Prisma.Sql): Prisma.Sql {
           ORDER BY i.user_id
         ) AS linked
       ) AS e
-      CROSS JOIN LATERAL (${banOf('e', Prisma.sql`b.*`)} OFFSET 0) AS b
-      ORDER BY b.user_id IS NULL, e.place
+      CROSS JOIN LATERAL (${bansOf('e', Prisma.sql`b.*`)} OFFSET 0) AS b
+      ORDER BY b.user_id IS DISTINCT FROM u.id, b.expires_at DESC, e.place
       LIMIT 1`;
 }
 

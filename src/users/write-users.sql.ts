@@ -7,7 +7,7 @@ import type { User } from '../domain/users.js';
 import { insertAuditEntries } from '../projects/audit.sql.js';
 import { EARLIER, type Earlier, KEY_COLUMNS, type MaybeRetried, storeAnswers } from '../projects/idempotency.sql.js';
 import { currentUserBy, userById } from './find-users.sql.js';
-import { banOf, CHANGEABLE_COLUMNS, SHOWN_COLUMNS } from './user-columns.sql.js';
+import { CHANGEABLE_COLUMNS, isBanned, SHOWN_COLUMNS } from './user-columns.sql.js';
 
 /** A removal of a user. */
 export interface Removal extends MaybeRetried {
@@ -117,7 +117,7 @@ const updateUsers = keyedWrite<Update, UpdateRow>(
         WHEN had.id IS NULL THEN 'no user'
         WHEN had.changes_email AND had.auth_method = 'email' AND k.login_email IS NULL THEN 'email is identity'
         WHEN EXISTS (SELECT FROM other) THEN 'external id taken'
-        WHEN had.sets_identity AND EXISTS (${banOf('e', Prisma.sql`1`)}) THEN 'email banned'
+        WHEN had.sets_identity AND ${isBanned('e')} THEN 'email banned'
       END AS refusal,
       had.changes_email, had.sets_identity,
       k.sets_email AND had.said_email IS DISTINCT FROM coalesce(k.login_email, '') AS says_email,

@@ -13,9 +13,15 @@ function inMs(ms: number): string {
   return new Date(Date.now() + ms).toISOString();
 }
 
-const ban = async (project: TestProject, authValue: string, reason?: string | null, end?: string | null) => {
+const ban = async (
+  project: TestProject,
+  authValue: string,
+  reason?: string | null,
+  end?: string | null,
+  untilLifted = false,
+) => {
   const { projects, bans } = app.context.services;
-  const terms = parseBanTerms({ reason, end }, 'until');
+  const terms = parseBanTerms({ reason, end, untilLifted }, 'until');
   return bans.ban(await projects.getScope(project.appId), identity(authValue), terms);
 };
 const identity = (authValue: string) => parseIdentity({ authMethod: 'email', authValue }, camelCase);
@@ -69,7 +75,9 @@ test('a ban has the reason and the end of the last time that each was given; the
     reason: 'abuse',
     expiresAt: anHour,
   });
-  await ban(project, 'eve@example.com', null, null);
+  // Null is as absent.
+  expect(await ban(project, 'eve@example.com', null, null)).toMatchObject({ changed: false });
+  await ban(project, 'eve@example.com', '', null, true);
   expect((await read(project)).bans.nodes).toMatchObject([{ reason: null, expiresAt: null }]);
   // The identity was banned all the time.
   expect(typesOf(await read(project))).toEqual(['IDENTITY_BANNED']);
@@ -243,23 +251,28 @@ test('the dashboard bans with reason and end, one identity or many, and refuses 
   const [entry] = (await ask(AUDIT, { appId })).project.audit.nodes;
   // The reason is with the ban: it may name a person, and the trail outlives them.
   expect(JSON.parse(entry.details)).toEqual({ user: true, until: expect.any(String) });
-  const BAN = `mutation ($appId: ID!, $reason: String, $expiresAt: String) {
-    banIdentity(appId: $appId, authMethod: "email", authValue: "ada@example.com", reason: $reason, expiresAt: $expiresAt) { ban { reason expiresAt } }
+  const BAN = `mutation ($appId: ID!, $reason: String, $expiresAt: String, $untilLifted: Boolean) {
+    banIdentity(
+      appId: $appId, authMethod: "email", authValue: "ada@example.com", reason: $reason, expiresAt: $expiresAt, untilLifted: $untilLifted
+    ) { ban { reason expiresAt } }
   }`;
-  expect(await ask(BAN, { appId })).toEqual({ banIdentity: { ban: { reason: 'spam', expiresAt: aDay } } });
+  const shown = (reason: string | null, expiresAt: string | null) => ({ banIdentity: { ban: { reason, expiresAt } } });
+  // The ban of the user has nothing to do with that of the identity.
+  expect(await ask(BAN, { appId, reason: 'theft', expiresAt: anHour })).toEqual(shown('theft', anHour));
   // Many at once keep what each has, too.
   await ask(BAN_USERS, { appId, ids, reason: 'fraud' });
-  expect(await ask(BAN, { appId })).toEqual({ banIdentity: { ban: { reason: 'fraud', expiresAt: aDay } } });
-  expect(await ask(BAN, { appId, reason: null })).toEqual({ banIdentity: { ban: { reason: null, expiresAt: aDay } } });
-  expect(await ask(BAN, { appId, expiresAt: null })).toEqual({
-    banIdentity: { ban: { reason: null, expiresAt: null } },
-  });
+  expect((await ask(USER, { appId, id: ids[0] })).project.user.ban).toEqual({ reason: 'fraud', expiresAt: aDay });
+  expect(await ask(BAN, { appId })).toEqual(shown('theft', anHour));
+  expect(await ask(BAN, { appId, reason: null, expiresAt: null, untilLifted: false })).toEqual(shown('theft', anHour));
+  expect(await ask(BAN, { appId, reason: '' })).toEqual(shown(null, anHour));
+  expect(await ask(BAN, { appId, untilLifted: true })).toEqual(shown(null, null));
   for (const [bad, says] of [
     [{ reason: 'x'.repeat(501) }, 'reason: got'],
     [{ reason: 'two\nlines' }, 'reason: got'],
     [{ expiresAt: '2026-01-01' }, 'expiresAt: got'],
     [{ expiresAt: '9999-12-31T23:59:59-12:00' }, 'expiresAt: got'],
     [{ expiresAt: 'soon' }, 'expiresAt: got'],
+    [{ expiresAt: aDay, untilLifted: true }, 'expiresAt: a ban that stays until it is lifted has no end.'],
   ] as const) {
     const refused = await graphql(BAN, { appId, ...bad });
     expect(refused.errors?.[0]).toMatchObject({ message: expect.stringContaining(says) });

@@ -147,6 +147,8 @@ test('another spelling of what a user has is no change: not in a login, in an im
   const { nodes } = await readPage(project);
   expect(nodes.map(({ type }: Json) => type).sort()).toEqual([
     ...['ACCOUNT_ADDED', 'ACCOUNT_ADDED', 'IDENTITY_BANNED', 'USER_CREATED', 'USER_CREATED', 'USER_CREATED'],
+    // Of the other reason.
+    'USER_UPDATED',
   ]);
 });
 

@@ -132,8 +132,20 @@ const FAULTS: Readonly<Record<string, string>> = {
     WHERE i.project_id = $1 AND i.removed <> (u.deleted_at IS NOT NULL)`,
   'an identity of a banned user that is not banned': `
     SELECT c.* FROM (${CURRENT}) AS c
-    WHERE EXISTS (SELECT FROM bans b WHERE b.project_id = $1 AND b.user_id = c.id)
-      AND NOT EXISTS (SELECT FROM bans b WHERE b.project_id = $1 AND b.auth_method = c.auth_method AND b.auth_value_key = c.auth_value_key)`,
+    WHERE EXISTS (SELECT FROM user_bans b WHERE b.project_id = $1 AND b.user_id = c.id) AND NOT EXISTS (
+      SELECT FROM bans b
+      WHERE b.project_id = $1 AND b.auth_method = c.auth_method AND b.auth_value_key = c.auth_value_key AND b.user_id = c.id)`,
+  'an identity that is covered by the ban of a user who has it no more': `
+    SELECT b.* FROM bans b
+    WHERE b.project_id = $1 AND b.user_id IS NOT NULL
+      AND NOT EXISTS (
+        SELECT FROM users u WHERE u.project_id = $1 AND u.id = b.user_id AND u.auth_method = b.auth_method AND u.auth_value_key = b.auth_value_key)
+      AND NOT EXISTS (
+        SELECT FROM identities i
+        WHERE i.project_id = $1 AND i.user_id = b.user_id AND i.auth_method = b.auth_method AND i.auth_value_key = b.auth_value_key)`,
+  'a ban of a user who was merged': `
+    SELECT b.* FROM user_bans b JOIN users u ON u.project_id = b.project_id AND u.id = b.user_id
+    WHERE b.project_id = $1 AND u.merged_into IS NOT NULL`,
 };
 
 async function requireRules(waves: readonly Step[][]): Promise<void> {

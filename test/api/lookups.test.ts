@@ -71,7 +71,14 @@ describe('searchAny', () => {
     await project.addUsers({ auth_method: 'email', auth_value: 'eve@example.com', login_count: 2 });
     const [eve] = await users.searchAny(scope, 'eve@example.com');
     await bans.ban(scope, identity('email', 'EVE@example.com'));
-    const ban = { createdAt: expect.any(String), reason: null, expiresAt: null };
+    const ban = {
+      authMethod: 'email',
+      authValue: 'EVE@example.com',
+      createdAt: expect.any(String),
+      reason: null,
+      expiresAt: null,
+      isOfUser: false,
+    };
     const banned = { ...eve, ban };
     expect(await users.searchAny(scope, 'eve@example.com')).toEqual([banned]);
     await project.rest(`/server/users/${eve?.id}`, { method: 'DELETE' });

@@ -289,12 +289,13 @@ describe('the alert rules', () => {
     expect(named.filter((name) => !samples.has(name) && !isOfAnother(name))).toEqual([]);
     const ids = [...families.values()].flatMap((family) => [...family.samples.keys()]);
     // Prometheus adds the name of the scrape and the address.
-    const known = new Set(['job', 'instance', ...ids.flatMap((id) => id.match(/\w+(?==")/g) ?? [])]);
+    // A reason is there once a write was refused.
+    const known = new Set(['job', 'instance', 'reason', ...ids.flatMap((id) => id.match(/\w+(?==")/g) ?? [])]);
     const labels = rules.flatMap(({ expr, annotations }) => [
       ...nodesOf(expr, 'LabelName').found,
       ...[...JSON.stringify(annotations).matchAll(/\$labels\.(\w+)/g)].map(([, name = '']) => name),
     ]);
-    expect(new Set(labels)).toEqual(new Set(['job', 'instance', 'status', 'le', 'route', 'state']));
+    expect(new Set(labels)).toEqual(new Set(['job', 'instance', 'status', 'le', 'route', 'state', 'reason']));
     expect(labels.filter((label) => !known.has(label))).toEqual([]);
   });
 

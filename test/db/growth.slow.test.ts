@@ -187,7 +187,7 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     deleteUserBan: (db, at) => bans.deleteUserBan(db, actor(at), BigInt(at.id)),
     deleteEndedBans: (db, { projectId }) => bans.deleteEndedBans(db, projectId, 20),
     exportBans: (db, { projectId }) =>
-      each([null, { authMethod: 'github', authValue: 'u5', authValueKey: 'u5' }], (after) =>
+      each([null, { authMethod: 'github', authValue: 'u5', authValueKey: 'u5', isOfUser: false }], (after) =>
         bans.exportBans(db, projectId, after, 50),
       ),
     findBanWindows: (db, at) =>
@@ -195,7 +195,7 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
         db,
         [at, SMALL].map(({ projectId }) => ({ projectId, after: POSITION, limit: 20 })),
       ),
-    findBan: (db, at) => bans.findBan(db, at.projectId, identity(at)),
+    findBans: (db, at) => bans.findBans(db, at.projectId, identity(at)),
     findBanned: (db, at) =>
       bans.findBanned(
         db,
@@ -205,7 +205,12 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
       bans.importBans(
         db,
         projectId,
-        Array.from({ length: 20 }, (_, n) => ({ ...identity({ ...LARGE, n: 1000 + n }), createdAt: null, ...TERMS })),
+        Array.from({ length: 20 }, (_, n) => ({
+          ...identity({ ...LARGE, n: 1000 + n }),
+          createdAt: null,
+          isOfUser: n % 2 === 0,
+          ...TERMS,
+        })),
       ),
     ),
     insertBan: (db, at) => bans.insertBan(db, actor(at), identity({ ...at, n: 4 }), TERMS),
@@ -318,7 +323,6 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
   identities: {
     addAccounts: (db, at) =>
       identities.addAccounts(db, at.projectId, BigInt(at.id), userRecords(at, 1)[0]?.accounts ?? []),
-    coverIdentities: (db, at) => identities.coverIdentities(db, at.projectId, BigInt(at.id)),
     deleteAccount: (db, at) => identities.deleteAccount(db, at.projectId, BigInt(at.id), `a${at.id}`),
     deleteIdentity: (db, at) => identities.deleteIdentity(db, at.projectId, at.id),
     findIdentities: (db, at) =>
@@ -692,10 +696,10 @@ const NO_STATEMENTS: Record<string, readonly string[]> = {
   'totals/time-ranges': ['bucketCoverOf', 'isOpenAtEnd', 'isOpenAtStart'],
   'totals/totals': ['methodIs', 'startOfRank', 'totalOf'],
   'user-columns': [
-    'banOf',
     'banOfUser',
     'changesFields',
     'importUpdates',
+    'isBanned',
     'loginUpdates',
     'namesOf',
     'pickUser',

@@ -31,7 +31,7 @@ for (const [what, folded] of [
 ] as const) {
   for (const statement of [
     'TRUNCATE users CASCADE',
-    'TRUNCATE users, accounts, identities, tally_deltas',
+    'TRUNCATE users, accounts, identities, bans, user_bans, tally_deltas',
     'TRUNCATE projects CASCADE',
   ]) {
     test(`${statement} leaves no ${what}`, async () => {

@@ -127,7 +127,9 @@ describe('recordLogin', () => {
         const [row] = await recordLogins(tx, [{ projectId, profile, retry: null }], true);
         const actor = { projectId, actor: 'test', requestId: null };
         await removeUsers(tx, [{ projectId, actor, id: BigInt(row?.id ?? 0), retry: null }], true);
-        await importBans(tx, projectId, [{ ...profile, createdAt: null, reason: null, expiresAt: null }]);
+        await importBans(tx, projectId, [
+          { ...profile, createdAt: null, reason: null, expiresAt: null, isOfUser: false },
+        ]);
         return tx.query(Prisma.sql`
           SELECT * FROM (
             SELECT unnest(ARRAY[created_at, last_login, deleted_at]) AS instant FROM users WHERE project_id = ${projectId}

@@ -30,6 +30,8 @@ async function expectLookUps() {
     SELECT name, cardinality(parameter_types) AS parameters, statement FROM pg_prepared_statements
     WHERE statement ~ '(FROM|UPDATE) (users|accounts) ' AND statement !~ 'pg_prepared_statements|INSERT INTO users'`);
   expect(prepared).toHaveLength(10);
+  // Where a value is rare and others are not, the embedded database goes on to plan for each value. The plan for any value has to be good, too.
+  await db.pool.query('SET plan_cache_mode = force_generic_plan');
   for (const { name, parameters, statement } of prepared) {
     const nothing = new Array(parameters).fill('NULL').join();
     const { rows } = await db.pool.query(`EXPLAIN (COSTS off) EXECUTE ${name}(${nothing})`);
@@ -41,6 +43,7 @@ async function expectLookUps() {
     expect(conditions.length, plan).toBeGreaterThan(0);
     expect(Math.min(...conditions), plan).toBeGreaterThan(1);
   }
+  await db.pool.query('RESET plan_cache_mode');
 }
 
 test('every look-up has the whole key in its index conditions, even with empty tables', () => expectLookUps());

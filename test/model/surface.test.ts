@@ -44,8 +44,8 @@ test('the model knows every field of what they take', () => {
   expect(inputOf('LinkIdentityInput')).toEqual(['authMethod', 'authValue', 'email', 'emailVerified', 'primary']);
   expect(inputOf('UpdateUserInput')).toEqual(['email', 'externalId', 'metadata']);
   const argumentsOf = (mutation: string) => mutations[mutation]?.args.map(({ name }) => name).toSorted();
-  expect(argumentsOf('banUser')).toEqual(['expiresAt', 'id', 'idempotencyKey', 'reason']);
-  expect(argumentsOf('banIdentity')).toEqual(['expiresAt', 'idempotencyKey', 'identity', 'reason']);
+  expect(argumentsOf('banUser')).toEqual(['expiresAt', 'id', 'idempotencyKey', 'reason', 'untilLifted']);
+  expect(argumentsOf('banIdentity')).toEqual(['expiresAt', 'idempotencyKey', 'identity', 'reason', 'untilLifted']);
 });
 
 test('the model knows every command of users', () => {
@@ -92,6 +92,7 @@ test('the model knows every field of a line of an import', async () => {
     'auth_value',
     'created_at',
     'expires_at',
+    'of_user',
     'reason',
   ]);
 });

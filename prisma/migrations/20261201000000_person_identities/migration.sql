@@ -15,6 +15,8 @@ ALTER TABLE "users"
     ADD COLUMN "import_id" BIGINT DEFAULT (NULLIF(current_setting('userdir.import'::text, true), ''::text))::bigint,
     ADD CONSTRAINT "users_wallet_of_login" CHECK (auth_method <> 'wallet' OR lower(wallet) = lower(auth_value_key)),
     ADD CONSTRAINT "users_merged_are_removed" CHECK (merged_into IS NULL OR deleted_at IS NOT NULL);
+-- However many users share an email, an email is looked up by its index.
+ALTER TABLE "users" ALTER COLUMN "login_email" SET (n_distinct = -1);
 CREATE INDEX "users_login_email_idx" ON "users" ("project_id", "login_email") WHERE "deleted_at" IS NULL;
 -- Few users have another email with the primary identity.
 CREATE INDEX "users_identity_email_idx" ON "users" ("project_id", "identity_email")

@@ -9,12 +9,20 @@ interface Terms {
   /** As the browser has it, without an offset. */
   readonly until: Signal<string>;
   /** The present terms of the ban. */
-  readonly given?: GivenTerms | undefined;
+  readonly given?: PresentTerms | undefined;
 }
 
+/** The present terms of a ban. */
+export interface PresentTerms {
+  readonly reason: string | null;
+  readonly expiresAt: string | null;
+}
+
+/** Terms as they are sent. An empty reason takes it away. */
 export interface GivenTerms {
-  readonly reason?: string | null;
-  readonly expiresAt?: string | null;
+  readonly reason?: string;
+  readonly expiresAt?: string;
+  readonly untilLifted?: true;
 }
 
 /** An instant as an input for it has it: in the time zone of the browser. */
@@ -25,7 +33,7 @@ function localTime(instant: string): string {
 
 const shownEnd = (expiresAt: string | null | undefined) => (expiresAt ? localTime(expiresAt) : '');
 
-export function useTerms(current?: GivenTerms): Terms {
+export function useTerms(current?: PresentTerms): Terms {
   return { reason: useSignal(current?.reason ?? ''), until: useSignal(shownEnd(current?.expiresAt)), given: current };
 }
 
@@ -33,10 +41,9 @@ export function useTerms(current?: GivenTerms): Terms {
 export function givenTerms({ reason, until, given }: Terms): GivenTerms {
   const why = reason.value.trim();
   return {
-    ...(why !== (given?.reason ?? '') && { reason: why || null }),
-    ...(until.value !== shownEnd(given?.expiresAt) && {
-      expiresAt: until.value ? new Date(until.value).toISOString() : null,
-    }),
+    ...(why !== (given?.reason ?? '') && { reason: why }),
+    ...(until.value !== shownEnd(given?.expiresAt) &&
+      (until.value ? { expiresAt: new Date(until.value).toISOString() } : { untilLifted: true })),
   };
 }
 
@@ -62,6 +69,6 @@ export function TermsFields({ reason, until }: Terms) {
   );
 }
 
-export function Until({ expiresAt }: GivenTerms) {
+export function Until({ expiresAt }: Pick<PresentTerms, 'expiresAt'>) {
   return expiresAt ? <Time at={expiresAt} /> : <span class="quiet">no end</span>;
 }

@@ -1,5 +1,5 @@
 import { useSignal } from '@preact/signals';
-import { type GivenTerms, givenTerms, TermsFields, Until, useTerms } from './ban-terms.js';
+import { givenTerms, type PresentTerms, TermsFields, Until, useTerms } from './ban-terms.js';
 import { FilterForm, FilterInput, FormDialog, IdentityFields } from './form.js';
 import { graphql, may, send, useQuery } from './graphql.js';
 import { paths, useUrlState } from './location.js';
@@ -12,7 +12,7 @@ const BANS = graphql(`
   query Bans($appId: ID!, $search: String, $after: String) {
     project(appId: $appId) {
       bans(search: $search, first: 50, after: $after) {
-        nodes { authMethod authValue createdAt reason expiresAt userId }
+        nodes { authMethod authValue createdAt reason expiresAt bannedUserId userId }
         pageInfo { hasNextPage endCursor }
       }
     }
@@ -20,8 +20,10 @@ const BANS = graphql(`
 `);
 
 const BAN = graphql(`
-  mutation BanIdentity($appId: ID!, $authMethod: String!, $authValue: String!, $reason: String, $expiresAt: String) {
-    banIdentity(appId: $appId, authMethod: $authMethod, authValue: $authValue, reason: $reason, expiresAt: $expiresAt) { changed }
+  mutation BanIdentity($appId: ID!, $authMethod: String!, $authValue: String!, $reason: String, $expiresAt: String, $untilLifted: Boolean) {
+    banIdentity(
+      appId: $appId, authMethod: $authMethod, authValue: $authValue, reason: $reason, expiresAt: $expiresAt, untilLifted: $untilLifted
+    ) { changed }
   }
 `);
 
@@ -49,7 +51,7 @@ export function Bans({ appId }: { appId: string }) {
       }
       query={query}
       found={query.data?.project?.bans}
-      rowKey={({ authMethod, authValue }) => `${authMethod}:${authValue}`}
+      rowKey={({ authMethod, authValue, bannedUserId }) => `${authMethod}:${authValue}:${bannedUserId}`}
       columns={[
         {
           title: 'Identity',
@@ -67,22 +69,26 @@ export function Bans({ appId }: { appId: string }) {
         { title: 'Until', class: 'nowrap', cell: ({ expiresAt }) => <Until expiresAt={expiresAt} /> },
         { title: 'Reason', class: 'reason', cell: ({ reason }) => reason && <bdi>{reason}</bdi> },
       ]}
-      actions={({ authMethod, authValue, reason, expiresAt }) =>
-        may('ban') && (
-          <>
-            <Button
-              label="Change…"
-              of={authValue}
-              class="small"
-              opens={<ChangeBan {...{ appId, authMethod, authValue, reason, expiresAt }} />}
-            />
-            <Button
-              label="Unban…"
-              of={authValue}
-              class="small"
-              opens={<LiftBan {...{ appId, authMethod, authValue }} />}
-            />
-          </>
+      actions={({ authMethod, authValue, reason, expiresAt, bannedUserId }) =>
+        bannedUserId ? (
+          <a href={paths.user(appId, bannedUserId)}>ban of user {bannedUserId}</a>
+        ) : (
+          may('ban') && (
+            <>
+              <Button
+                label="Change…"
+                of={authValue}
+                class="small"
+                opens={<ChangeBan {...{ appId, authMethod, authValue, reason, expiresAt }} />}
+              />
+              <Button
+                label="Unban…"
+                of={authValue}
+                class="small"
+                opens={<LiftBan {...{ appId, authMethod, authValue }} />}
+              />
+            </>
+          )
         )
       }
       empty={
@@ -129,7 +135,7 @@ interface OfIdentity {
 }
 
 /** Gives a ban another reason and end. */
-function ChangeBan({ reason, expiresAt, ...ban }: OfIdentity & Required<GivenTerms>) {
+function ChangeBan({ reason, expiresAt, ...ban }: OfIdentity & PresentTerms) {
   const terms = useTerms({ reason, expiresAt });
   return (
     <FormDialog
@@ -147,7 +153,7 @@ function ChangeBan({ reason, expiresAt, ...ban }: OfIdentity & Required<GivenTer
   );
 }
 
-function LiftBan(ban: OfIdentity) {
+export function LiftBan(ban: OfIdentity) {
   const { appId, authMethod, authValue } = ban;
   return (
     <FormDialog
@@ -158,7 +164,8 @@ function LiftBan(ban: OfIdentity) {
       done="The ban is lifted."
     >
       <p class="long">
-        <bdi>{authValue}</bdi> <span class="quiet">({authMethod})</span> may log in and register again.
+        <bdi>{authValue}</bdi> <span class="quiet">({authMethod})</span> may log in and register again, unless its user
+        is banned.
       </p>
     </FormDialog>
   );

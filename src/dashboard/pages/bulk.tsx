@@ -1,6 +1,6 @@
 import { signal } from '@preact/signals';
 import { useState } from 'preact/hooks';
-import { type GivenTerms, givenTerms, TermsFields, useTerms } from './ban-terms.js';
+import { type GivenTerms, givenTerms, type PresentTerms, TermsFields, useTerms } from './ban-terms.js';
 import { closeDialog, Dialog, openDialog } from './dialog.js';
 import { DialogForm, FormDialog, UndoOffer } from './form.js';
 import { plural } from './format.js';
@@ -19,8 +19,8 @@ const RESTORE = graphql(
   `mutation RestoreUsers($appId: ID!, $ids: [ID!]!) { results: restoreUsers(appId: $appId, ids: $ids) { id ok code message } }`,
 );
 const BAN = graphql(
-  `mutation BanUsers($appId: ID!, $ids: [ID!]!, $reason: String, $expiresAt: String) {
-    results: banUsers(appId: $appId, ids: $ids, reason: $reason, expiresAt: $expiresAt) { id ok code message }
+  `mutation BanUsers($appId: ID!, $ids: [ID!]!, $reason: String, $expiresAt: String, $untilLifted: Boolean) {
+    results: banUsers(appId: $appId, ids: $ids, reason: $reason, expiresAt: $expiresAt, untilLifted: $untilLifted) { id ok code message }
   }`,
 );
 const UNBAN = graphql(
@@ -56,7 +56,7 @@ const ACTIONS = {
     permission: 'ban',
     verb: 'Unban',
     done: 'unbanned',
-    effect: 'All identities may log in and register again.',
+    effect: 'All identities may log in and register again, but those with a ban of their own.',
   },
 } as const;
 
@@ -131,7 +131,7 @@ interface BulkProps {
   readonly action: BulkAction;
   readonly users: readonly Target[];
   /** The present terms of a ban that is to be changed. */
-  readonly terms?: Required<GivenTerms>;
+  readonly terms?: PresentTerms;
   /** Called when it is closed after something was done. */
   readonly onChanged?: (() => void) | undefined;
 }

@@ -136,16 +136,19 @@ export const mergeRecipe = ({ appId, from, into }: { appId: string; from: string
   userdir: command('user merge', { project: appId, from, into }),
 });
 
-const termsOf = ({ reason, expiresAt }: GivenTerms) => ({
-  ...(reason !== undefined && { reason: reason ?? '' }),
-  ...(expiresAt !== undefined && { until: expiresAt ?? '' }),
+const termsOf = ({ reason, expiresAt, untilLifted }: GivenTerms) => ({
+  ...(reason !== undefined && { reason }),
+  ...((expiresAt !== undefined || untilLifted) && { until: expiresAt ?? '' }),
 });
 
 export const banUserRecipe = (appId: string, change: 'ban' | 'unban', id: string, terms: GivenTerms): Recipe => ({
   // An argument without a value is refused.
   ...changeRecipe(
     `${change}User`,
-    { id: 'ID!', ...Object.fromEntries(Object.keys(terms).map((term) => [term, 'String'])) },
+    {
+      id: 'ID!',
+      ...Object.fromEntries(Object.keys(terms).map((term) => [term, term === 'untilLifted' ? 'Boolean' : 'String'])),
+    },
     { id, ...terms },
   ),
   userdir: command(`user ${change}`, { ...{ project: appId, userId: id }, ...termsOf(terms) }),

@@ -1,5 +1,6 @@
 import { useSignal } from '@preact/signals';
 import { Until } from './ban-terms.js';
+import { LiftBan } from './bans.js';
 import { BulkButton } from './bulk.js';
 import { FormDialog, TextField } from './form.js';
 import { plural } from './format.js';
@@ -21,7 +22,7 @@ const USER = graphql(
     project(appId: $appId) {
       user(id: $id) {
         loginMethod email wallet externalId createdAt lastLogin loginCount mergedInto
-        ban { createdAt reason expiresAt }
+        ban { createdAt reason expiresAt authMethod authValue isOfUser }
         ...Identities
       }
       ...Timeline
@@ -87,8 +88,16 @@ function Known({ appId, user }: OfUser) {
           may('edit') && (
             <>
               {removedAt === null && <Button label="Merge…" opens={<MergeUser appId={appId} user={user} />} />}
-              {ban && <BulkButton appId={appId} action="ban" label="Change ban…" users={[user]} terms={ban} />}
-              {offer(ban ? 'unban' : 'ban')}
+              {ban?.isOfUser && (
+                <BulkButton appId={appId} action="ban" label="Change ban…" users={[user]} terms={ban} />
+              )}
+              {ban && !ban.isOfUser && (
+                <Button
+                  label="Unban identity…"
+                  opens={<LiftBan appId={appId} authMethod={ban.authMethod} authValue={ban.authValue} />}
+                />
+              )}
+              {offer(ban?.isOfUser ? 'unban' : 'ban')}
               {removedAt === null && offer('remove', 'danger')}
             </>
           )
@@ -134,6 +143,11 @@ function Known({ appId, user }: OfUser) {
             <Fact name="Banned until">
               <Until expiresAt={ban.expiresAt} />
             </Fact>
+            {!ban.isOfUser && (
+              <Fact name="Banned identity">
+                <Value>{ban.authMethod}</Value> <Value>{ban.authValue}</Value>
+              </Fact>
+            )}
             {ban.reason && (
               <Fact name="Reason of the ban">
                 <bdi>{ban.reason}</bdi>

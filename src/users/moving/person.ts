@@ -93,7 +93,7 @@ export interface LineOptions {
   readonly drop: (what: string) => void;
 }
 
-/** The lines of a person: the user, and a ban of each identity where the person is blocked. */
+/** The lines of a person: the user, and their ban where the person is blocked. */
 export interface PersonLines {
   readonly user: Readonly<Record<string, unknown>>;
   readonly bans: readonly Readonly<Record<string, unknown>>[];
@@ -137,7 +137,7 @@ export function linesOf(person: Person, options: LineOptions): PersonLines {
       identities: identities.map((identity, place) => ({ ...identity, primary: place === 0 })),
     }),
   };
-  return { user, bans: bansOf(person, [first, ...others], options) };
+  return { user, bans: bansOf(person, first, options) };
 }
 
 /** The further columns that say something. A number that is none is left out. */
@@ -284,11 +284,8 @@ function metadataOf({ metadata = {}, isGuest }: Person, kept: Record<string, unk
   return Object.keys(own).length > 0 ? own : null;
 }
 
-function bansOf(
-  { blocked }: Person,
-  identities: readonly LineIdentity[],
-  { title, readDate, note, drop }: LineOptions,
-) {
+function bansOf({ blocked }: Person, { auth_method, auth_value }: LineIdentity, options: LineOptions) {
+  const { title, readDate, note, drop } = options;
   if (isEmpty(blocked) || blocked === false) return [];
   const until = blocked === true ? null : readDate('expires_at', UNTIL, blocked);
   if (blocked !== true && until === null) return [];
@@ -297,9 +294,8 @@ function bansOf(
     return [];
   }
   note('blocked people, whose identities are banned');
-  return identities.map(({ auth_method, auth_value }) => ({
-    ban: { auth_method, auth_value, reason: `Blocked in ${title}`, ...(until !== null && { expires_at: until }) },
-  }));
+  const terms = { reason: `Blocked in ${title}`, ...(until !== null && { expires_at: until }) };
+  return [{ ban: { auth_method, auth_value, ...terms, of_user: true } }];
 }
 
 /** The ID of a record. BAD_USER_INPUT where it has none. */
