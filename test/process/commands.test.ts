@@ -352,7 +352,7 @@ google g-1 is banned until 2999-01-01T23:59:59.999Z.
 $ user bans --project APP_ID --json
 [{"auth_method":"apple","auth_value":"a-1","created_at":"TIME","reason":null,"expires_at":null,"of_user":null},{"auth_method":"email","auth_value":"Eve@example.com",…},{"auth_method":"google",…}]
 $ user bans APP_ID
-Method  Value            Since                     Until                     Reason  Of user
+Method  Value            Since                     Until                     Reason
 apple   a-1              TIME
 email   Eve@example.com  TIME                            fraud
 google  g-1              TIME  2999-01-01T23:59:59.999Z

@@ -102,7 +102,7 @@ test('a full disk under the log costs log lines, and not the service', async () 
 });
 
 /** More lines than are kept. */
-const MANY = 4_500;
+const MANY = 9_000;
 const DROPPED = /^userdir_log_lines_dropped_total (\d+)$/m;
 const LOGGED = { LOG_LEVEL: 'info', METRICS_PORT: '0', DEMO: 'on' };
 

@@ -27,10 +27,10 @@ test.each(Object.entries(KEPT_TEXTS))('user get shows %s, and user update change
   await addLines(project, { auth_method: 'github', auth_value: 'kept', [line]: value });
   const [found] = await search(project, '--method', 'github', '--value', 'kept');
   expect(found).toMatchObject({ [line]: value });
-  expect((await run('user', 'get', ...inProject(project), found.id)).stdout).toContain(` ${value}\n`);
+  expect((await run('user', 'get', ...inProject(project), String(found.id))).stdout).toContain(` ${value}\n`);
   const option = `--${line.replaceAll('_', '-')}`;
   const change = (text: string): Promise<Json> =>
-    runJson('user', 'update', ...inProject(project), found.id, option, text);
+    runJson('user', 'update', ...inProject(project), String(found.id), option, text);
   expect(await change(other)).toMatchObject({ [line]: other });
   expect(await change('')).toMatchObject({ [line]: null });
 });
@@ -130,7 +130,7 @@ test('bans are imported all or none, together with the users of the file', async
   expect(JSON.parse(refused.stdout)).toMatchObject({ imported: 0, failed: 4, bans: 0 });
   expect(JSON.parse(refused.stdout).errors).toEqual([
     { line: 3, error: expect.stringContaining('auth_value: got') },
-    { line: 4, error: 'Unknown field "why"; known are auth_method, auth_value, created_at, reason, expires_at.' },
+    { line: 4, error: 'Unknown field "why"; known are auth_method, auth_value, created_at, reason, expires_at, of_user.' },
     { line: 5, error: 'Unknown field "email"; known are ban, alone on its line.' },
     { line: 6, error: 'ban: got null, expected a JSON object.' },
   ]);
