@@ -55,7 +55,6 @@ export function figuresOf(context: Context, { load }: Admission, streams: Stream
       () => ({ idle: pool.idleCount, busy: pool.totalCount - pool.idleCount }),
       { label: 'state' },
     ),
-    gauge('userdir_database_up', '1 if the database answers now, else 0.', async () => Number(await isUp())),
     counter(
       'userdir_database_writes_refused_total',
       'Writes that a database which answers has refused: no space on its disk (no_space), or only reads (read_only).',
@@ -63,7 +62,9 @@ export function figuresOf(context: Context, { load }: Admission, streams: Stream
       { label: 'reason' },
     ),
     gauge('userdir_database_connections_max', 'The largest number of connections.', () => pool.options.max ?? 0),
+    // Read before the figures below ask the database themselves.
     gauge('userdir_database_waiting', 'Requests that wait for a connection.', () => pool.waitingCount),
+    gauge('userdir_database_up', '1 if the database answers now, else 0.', async () => Number(await isUp())),
     ...(engineUsage() === null ? [] : engineFigures(engineUsage)),
     ...(replica === null ? [] : replicaFigures(replica)),
     ...(redis === null ? [] : redisFigures(redis)),
