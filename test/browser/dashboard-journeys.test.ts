@@ -119,15 +119,19 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     await navigate(page, 'Bans');
     await page.getByRole('cell', { name: 'eve@example.com', exact: true }).waitFor();
     await page.getByRole('cell', { name: /2099/ }).waitFor();
-    await button(page, /^Change…/).click();
+    // The ban is of the user, so it is changed and lifted on the page of the user.
+    await page.getByRole('link', { name: /^ban of user \d+$/ }).click();
+    await chooseAction(page, 'Change ban…');
     expect(await dialog.getByLabel('Until').inputValue()).toBe('2099-01-31T12:00');
     await dialog.getByLabel('Reason').fill('sells more spam');
     await dialog.getByLabel('Until').fill('');
     await button(dialog, 'Change').click();
-    await page.getByRole('cell', { name: 'sells more spam' }).waitFor();
-    await page.getByRole('cell', { name: 'no end' }).waitFor();
+    await page.getByText('sells more spam', { exact: true }).waitFor();
+    await page.getByText('no end', { exact: true }).waitFor();
     await chooseAction(page, 'Unban…');
-    await button(dialog, 'Unban').click();
+    await button(dialog, 'Unban 1 user').click();
+    await dialog.waitFor({ state: 'hidden' });
+    await navigate(page, 'Bans');
     await page.getByText('Nothing is banned.').waitFor();
     expect((await ask(logIn)).data).toEqual({ recordLogin: { created: false } });
 
