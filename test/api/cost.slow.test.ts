@@ -85,7 +85,7 @@ describe('the exact number of statements per operation', () => {
     unlinkAccount: [8, `mutation { unlinkAccount(userId: 4, address: "${ethereumAddress(3)}") { user { id } } }`],
     banUser: [5, 'mutation { banUser(id: 4) { user { id } } }'],
     unbanUser: [5, 'mutation { unbanUser(id: 4) { user { id } } }'],
-    mergeUsers: [15, 'mutation { mergeUsers(from: 4, into: 5) { user { id } } }'],
+    mergeUsers: [14, 'mutation { mergeUsers(from: 4, into: 5) { user { id } } }'],
     banIdentity: [
       4,
       'mutation { banIdentity(identity: { authMethod: "google", authValue: "b" }) { ban { authValue } } }',

@@ -172,11 +172,12 @@ test.each([
 });
 
 test.each([
-  [{ v: 'x'.repeat(4_097) }, 'v: got 4097 characters, expected at most 4096 bytes.'],
-  [{ v: 'é'.repeat(2_049) }, 'v: got 2049 characters, expected at most 4096 bytes.'],
+  [{ v: 'x'.repeat(4_097) }, 'id: got a text of 4097 characters, expected at most 4096 bytes.'],
+  [{ v: 'é'.repeat(2_049) }, 'id: got a text of 2049 characters (4098 bytes), expected at most 4096 bytes.'],
 ])('a string in the variables that is too long is refused before it is parsed', async (variables, message) => {
   const { errors, status } = await project.graphql('query ($v: ID!) { user(id: $v) { id } }', variables);
-  expect([status, errors]).toEqual([400, [{ message, extensions: explained('BAD_USER_INPUT') }]]);
+  const extensions = { ...explained('BAD_USER_INPUT'), argument: 'id' };
+  expect([status, errors]).toEqual([400, [{ message, extensions }]]);
 });
 
 test('a variable that the operation does not declare is ignored', async () => {

@@ -640,7 +640,7 @@ describe('attempts', () => {
     const { answer, release } = held();
     const hook = await add(project, { answer });
     await login(project);
-    deliver({ renewMs: 600_000, turnMs: 600_000 });
+    deliver({ renewMs: 600_000, turnMs: 600_000, leaseMs: 3_600_000 });
     await receiver.until(() => receiver.at(hook.path).length === 1);
     await run(`UPDATE webhooks SET leased_by = 'another', leased_until = now() + interval '1 hour' WHERE id = $1`, [
       hook.id,
@@ -708,7 +708,7 @@ test('an operator sends one message again: signed anew, as an attempt of its own
   // One a second, and one at a time; also while it is paused, and of a type that it does not get.
   await webhooks().pauseWebhook(hook.scope, hook.id);
   await webhooks().updateWebhook(hook.scope, { id: hook.id, types: ['user.removed'] });
-  await run(`UPDATE webhooks SET resend_after = now() + interval '1 hour' WHERE id = $1`, [hook.id]);
+  await run(`UPDATE webhooks SET resend_after = now() + interval '10 seconds' WHERE id = $1`, [hook.id]);
   await expect(resend()).rejects.toMatchObject({ code: 'RATE_LIMITED' });
   await run('UPDATE webhooks SET resend_after = NULL WHERE id = $1', [hook.id]);
   const { answer, release } = held(500);

@@ -686,6 +686,7 @@ const NO_STATEMENTS: Record<string, readonly string[]> = {
   'external-ids': ['isExternalIdTaken', 'throwExternalIdError'],
   'find-users': ['currentUserBy', 'linkedIdentity', 'userById'],
   'idempotency-keys': ['isKeyTaken', 'storeAnswers'],
+  imports: ['beginImport'],
   'import-users': ['linkedTo', 'toImportRows', 'withHolders', 'withIdentity', 'write'],
   logins: ['isLinked', 'isUserRemoved'],
   'linked-accounts': ['isToBeLinked', 'linkedAccount', 'throwLinkingError', 'toAccounts'],
@@ -695,6 +696,7 @@ const NO_STATEMENTS: Record<string, readonly string[]> = {
   'totals/sign-ups': ['signUpsGroupKey'],
   'totals/time-ranges': ['bucketCoverOf', 'isOpenAtEnd', 'isOpenAtStart'],
   'totals/totals': ['methodIs', 'startOfRank', 'totalOf'],
+  transfers: ['throwProjectError'],
   'user-columns': [
     'banOfUser',
     'changesFields',
@@ -702,7 +704,6 @@ const NO_STATEMENTS: Record<string, readonly string[]> = {
     'isBanned',
     'loginUpdates',
     'namesOf',
-    'pickUser',
     'recordArrays',
     'shownColumns',
     'toUser',

@@ -130,7 +130,10 @@ test('bans are imported all or none, together with the users of the file', async
   expect(JSON.parse(refused.stdout)).toMatchObject({ imported: 0, failed: 4, bans: 0 });
   expect(JSON.parse(refused.stdout).errors).toEqual([
     { line: 3, error: expect.stringContaining('auth_value: got') },
-    { line: 4, error: 'Unknown field "why"; known are auth_method, auth_value, created_at, reason, expires_at, of_user.' },
+    {
+      line: 4,
+      error: 'Unknown field "why"; known are auth_method, auth_value, created_at, reason, expires_at, of_user.',
+    },
     { line: 5, error: 'Unknown field "email"; known are ban, alone on its line.' },
     { line: 6, error: 'ban: got null, expected a JSON object.' },
   ]);

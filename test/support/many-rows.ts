@@ -49,7 +49,9 @@ INSERT INTO bans (project_id, auth_method, auth_value_key, auth_value, created_a
   SELECT 1, CASE WHEN n % 50 = 0 THEN 'google' ELSE 'github' END, 'u' || n, 'u' || n, timestamptz '2025-01-01 00:00Z' + n * interval '1 second'
   FROM generate_series(1, :rows) n;
 INSERT INTO bans (project_id, auth_method, auth_value_key, auth_value, expires_at)
-  SELECT n, 'google', 'u1', 'u1', CASE WHEN n % 2 = 0 THEN now() - n * interval '1 minute' END FROM generate_series(2, :projects) n;
+  SELECT n, 'google', 'u1', 'u1', CASE WHEN n % 2 = 0 THEN now() - n * interval '1 minute' ELSE 'infinity' END FROM generate_series(2, :projects) n;
+INSERT INTO user_bans (project_id, user_id, created_at)
+  SELECT project_id, id, created_at FROM users WHERE id % 50 = 0;
 INSERT INTO audit_log (project_id, at, actor, action, user_id, details)
   SELECT 1, timestamptz '2025-01-01 00:00Z' + n * interval '1 second', CASE WHEN n % 100 = 0 THEN 'rare' ELSE 'main' END, 'remove', n, '{}'
   FROM generate_series(1, :rows) n;

@@ -171,7 +171,7 @@ describe.each(VERSIONS)('a database of %s', (version) => {
   async function requireEveryRow(): Promise<void> {
     const { _prisma_migrations: history, ...rows } = inColumnsOf(before, before);
     const { _prisma_migrations: newHistory, ...newRows } = inColumnsOf(before, await readRows(database));
-    expect(newRows).toEqual(rows);
+    expect(newRows).toEqual({ ...rows, bans: rows['bans']?.map(asOpenTerms) });
     expect(newHistory).toEqual(expect.arrayContaining(history as string[]));
   }
 
@@ -214,3 +214,9 @@ test.runIf(inject('engine') === 'embedded')(
     await own.drop();
   },
 );
+
+/** A ban as this release keeps it: no reason is an empty one, and no end is infinite. */
+function asOpenTerms(row: string): string {
+  const [id, reason, key, createdAt, expiresAt, ...rest] = JSON.parse(row);
+  return JSON.stringify([id, reason ?? '', key, createdAt, expiresAt ?? 'infinity', ...rest]);
+}
