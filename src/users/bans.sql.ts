@@ -178,11 +178,16 @@ export function exportBans(db: Queryable, projectId: number, after: ExportPlace 
     FROM (
       SELECT b.*, u.id IS NOT NULL AS of_user,
         u.id IS NULL OR (u.auth_method = b.auth_method AND u.auth_value_key = b.auth_value_key) AS is_written
-      FROM bans b LEFT JOIN LATERAL (
+      FROM (
+        SELECT * FROM bans
+        WHERE project_id = ${projectId}::int AND (auth_method, auth_value_key) >= (${authMethod}::text COLLATE "C", ${authValueKey}::text COLLATE "C")
+        ORDER BY auth_method, auth_value_key
+        OFFSET 0
+      ) AS b
+      LEFT JOIN LATERAL (
         SELECT * FROM users WHERE users.project_id = b.project_id AND users.id = b.user_id OFFSET 0
       ) AS u ON u.deleted_at IS NULL
-      WHERE b.project_id = ${projectId}::int AND ${IN_FORCE}
-        AND (b.auth_method, b.auth_value_key) >= (${authMethod}::text COLLATE "C", ${authValueKey}::text COLLATE "C")
+      WHERE ${IN_FORCE}
     ) AS b
     WHERE b.is_written AND (b.auth_method, b.auth_value_key, b.of_user)
       > (${authMethod}::text COLLATE "C", ${authValueKey}::text COLLATE "C", ${isOfUser}::boolean)
@@ -278,15 +283,15 @@ const projectAfter = (id: Prisma.Sql) => Prisma.sql`
 export async function deleteEndedBans(db: Queryable, projectId: number, limit: number): Promise<number> {
   const [counts] = await db.query<{ ended: number }>(Prisma.sql`
     WITH ended AS MATERIALIZED (
-      SELECT b.id, b.user_id FROM ${SHORT_LOCK_LIMIT}, bans b
-      WHERE b.project_id = ${projectId}::int AND b.expires_at <= now()
+      SELECT b.ctid AS place, b.user_id FROM ${SHORT_LOCK_LIMIT}, bans b
+      WHERE b.project_id = ${projectId}::int AND b.expires_at <= now() AND b.expires_at < 'infinity'
       ORDER BY b.expires_at
       LIMIT ${limit}::bigint
       FOR UPDATE OF b SKIP LOCKED
     ), of_users AS (
       DELETE FROM user_bans WHERE project_id = ${projectId}::int AND user_id = ANY (ARRAY(SELECT DISTINCT user_id FROM ended)) AND expires_at <= now()
     ), of_identities AS (
-      DELETE FROM bans WHERE project_id = ${projectId}::int AND id = ANY (ARRAY(SELECT id FROM ended WHERE user_id IS NULL))
+      DELETE FROM bans b WHERE b.ctid = ANY (ARRAY(SELECT place FROM ended WHERE user_id IS NULL))
     )
     SELECT count(*)::int AS ended FROM ended`);
   return counts?.ended ?? 0;
