@@ -44,7 +44,10 @@ export function addBanCommands(user: Command, { row, rows }: CommandContext): vo
       ),
     ],
     variables: (userId, { project, reason, until, ...identity }, command) => ({
-      ...{ project, reason, until: until === '' ? undefined : until, untilLifted: until === '' },
+      project,
+      reason,
+      until: until === '' ? undefined : until,
+      untilLifted: until === '',
       ...whomOf(command, userId, identity),
     }),
     document: graphql(`mutation Ban(

@@ -178,16 +178,11 @@ export function exportBans(db: Queryable, projectId: number, after: ExportPlace 
     FROM (
       SELECT b.*, u.id IS NOT NULL AS of_user,
         u.id IS NULL OR (u.auth_method = b.auth_method AND u.auth_value_key = b.auth_value_key) AS is_written
-      FROM (
-        SELECT * FROM bans
-        WHERE project_id = ${projectId}::int AND (auth_method, auth_value_key) >= (${authMethod}::text COLLATE "C", ${authValueKey}::text COLLATE "C")
-        ORDER BY auth_method, auth_value_key
-        OFFSET 0
-      ) AS b
-      LEFT JOIN LATERAL (
+      FROM bans b LEFT JOIN LATERAL (
         SELECT * FROM users WHERE users.project_id = b.project_id AND users.id = b.user_id OFFSET 0
       ) AS u ON u.deleted_at IS NULL
-      WHERE ${IN_FORCE}
+      WHERE b.project_id = ${projectId}::int AND ${IN_FORCE}
+        AND (b.auth_method, b.auth_value_key) >= (${authMethod}::text COLLATE "C", ${authValueKey}::text COLLATE "C")
     ) AS b
     WHERE b.is_written AND (b.auth_method, b.auth_value_key, b.of_user)
       > (${authMethod}::text COLLATE "C", ${authValueKey}::text COLLATE "C", ${isOfUser}::boolean)

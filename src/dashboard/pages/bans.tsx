@@ -79,13 +79,21 @@ export function Bans({ appId }: { appId: string }) {
                 label="Change…"
                 of={authValue}
                 class="small"
-                opens={<ChangeBan {...{ appId, authMethod, authValue, reason, expiresAt }} />}
+                opens={
+                  <ChangeBan
+                    appId={appId}
+                    authMethod={authMethod}
+                    authValue={authValue}
+                    reason={reason}
+                    expiresAt={expiresAt}
+                  />
+                }
               />
               <Button
                 label="Unban…"
                 of={authValue}
                 class="small"
-                opens={<LiftBan {...{ appId, authMethod, authValue }} />}
+                opens={<LiftBan appId={appId} authMethod={authMethod} authValue={authValue} />}
               />
             </>
           )
