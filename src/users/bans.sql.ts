@@ -163,31 +163,43 @@ export const findBanWindows = keyedStatement<BanWindowKey, ListedBan>(
     ORDER BY k.key_index, b.created_at DESC, b.id DESC`,
 );
 
-/** A place in an export of bans. */
-type ExportPlace = Pick<Ban, 'authMethod' | 'authValueKey' | 'isOfUser'>;
+/** An identity, as bans are compared by. */
+export type BannedIdentity = Pick<Ban, 'authMethod' | 'authValueKey'>;
+
+export interface BanPage {
+  readonly bans: readonly Ban[];
+  /** The last identity that was looked at; null after the last page. */
+  readonly last: BannedIdentity | null;
+}
 
 /**
- * The next `limit` bans after one, in the order of their keys; after null the first. The ban of a current user is one, under the primary identity;
- * that of a removed one is a ban of each identity, because an export has no removed users. Of two of one identity, the ban that ends last is written.
+ * The bans of at least `limit` rows of identities after one, in the order of the identities; after null the first. The ban of a current user is one,
+ * under the primary identity; that of a removed one is a ban of each identity, because an export has no removed users. Of two of one identity, the ban
+ * that ends last is written.
  */
-export function exportBans(db: Queryable, projectId: number, after: ExportPlace | null, limit: number): Promise<Ban[]> {
-  const { authMethod = '', authValueKey = '', isOfUser = false } = after ?? {};
-  return db.query(Prisma.sql`
-    SELECT DISTINCT ON (b.auth_method, b.auth_value_key, b.of_user)
-      ${BAN_OF_IDENTITY}, b.of_user AS "isOfUser"
-    FROM (
-      SELECT b.*, u.id IS NOT NULL AS of_user,
-        u.id IS NULL OR (u.auth_method = b.auth_method AND u.auth_value_key = b.auth_value_key) AS is_written
-      FROM bans b LEFT JOIN LATERAL (
-        SELECT * FROM users WHERE users.project_id = b.project_id AND users.id = b.user_id OFFSET 0
-      ) AS u ON u.deleted_at IS NULL
+export async function exportBans(
+  db: Queryable,
+  projectId: number,
+  after: BannedIdentity | null,
+  limit: number,
+): Promise<BanPage> {
+  const { authMethod = '', authValueKey = '' } = after ?? {};
+  const rows = await db.query<Ban & { isWritten: boolean }>(Prisma.sql`
+    WITH b AS MATERIALIZED (
+      SELECT * FROM bans b
       WHERE b.project_id = ${projectId}::int AND ${IN_FORCE}
-        AND (b.auth_method, b.auth_value_key) >= (${authMethod}::text COLLATE "C", ${authValueKey}::text COLLATE "C")
-    ) AS b
-    WHERE b.is_written AND (b.auth_method, b.auth_value_key, b.of_user)
-      > (${authMethod}::text COLLATE "C", ${authValueKey}::text COLLATE "C", ${isOfUser}::boolean)
-    ORDER BY b.auth_method, b.auth_value_key, b.of_user, b.expires_at DESC, b.id
-    LIMIT ${limit}::bigint`);
+        AND (b.auth_method, b.auth_value_key) > (${authMethod}::text COLLATE "C", ${authValueKey}::text COLLATE "C")
+      ORDER BY b.auth_method, b.auth_value_key
+      FETCH FIRST (${limit}::bigint) ROWS WITH TIES
+    )
+    SELECT DISTINCT ON (b.auth_method, b.auth_value_key, "isOfUser", "isWritten")
+      ${BAN_OF_IDENTITY}, u.id IS NOT NULL AS "isOfUser",
+      u.id IS NULL OR (u.auth_method = b.auth_method AND u.auth_value_key = b.auth_value_key) AS "isWritten"
+    FROM b LEFT JOIN LATERAL (
+      SELECT * FROM users WHERE users.project_id = b.project_id AND users.id = b.user_id OFFSET 0
+    ) AS u ON u.deleted_at IS NULL
+    ORDER BY b.auth_method, b.auth_value_key, "isOfUser", "isWritten", b.expires_at DESC, b.id`);
+  return { bans: rows.filter(({ isWritten }) => isWritten), last: rows.at(-1) ?? null };
 }
 
 /** The number of bans that were added, and of those that had ended by then. The other identities and users are banned already. */

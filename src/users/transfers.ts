@@ -4,7 +4,6 @@ import type { Database } from '../db/database.js';
 import { isBusy } from '../db/failures.js';
 import { createTurns } from '../db/one-at-a-time.js';
 import type { Queryable } from '../db/statements.js';
-import type { Ban } from '../domain/bans.js';
 import { CSV_HEAD, formatBan, formatCsvUser, formatLine } from '../domain/export-format.js';
 import { type UserFilter, userFilter } from '../domain/filters.js';
 import { parseStoredIdentity, snakeCase, type UserRecord } from '../domain/identities.js';
@@ -16,7 +15,7 @@ import type { BanState, ExportedUser } from '../domain/users.js';
 import { AppError, unavailable } from '../errors.js';
 import { findSnapshotCursor } from '../feed/changes.js';
 import { recordAction, recordProgress } from '../projects/audit.sql.js';
-import { exportBans, findBanned } from './bans.sql.js';
+import { type BannedIdentity, type BanPage, exportBans, findBanned } from './bans.sql.js';
 import {
   BATCH_SIZE,
   CHECKING,
@@ -291,11 +290,11 @@ async function writeExport(
     afterId = lastId;
   }
   const hasBans = isEveryone(filter) && format !== 'csv';
-  for (let after: Ban | null = null; hasBans; ) {
-    const bans: Ban[] = await exportBans(tx, projectId, after, BATCH_SIZE);
+  for (let after: BannedIdentity | null = null; hasBans; ) {
+    const { bans, last }: BanPage = await exportBans(tx, projectId, after, BATCH_SIZE);
     signal.throwIfAborted();
-    after = bans.at(-1) ?? null;
-    if (after === null) break;
+    if (last === null) break;
+    after = last;
     if (!leave) await write(bans.map(formatBan).join(''));
     exported.bans += bans.length;
   }

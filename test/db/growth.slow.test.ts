@@ -187,8 +187,8 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     deleteUserBan: (db, at) => bans.deleteUserBan(db, actor(at), BigInt(at.id)),
     deleteEndedBans: (db, { projectId }) => bans.deleteEndedBans(db, projectId, 20),
     exportBans: (db, { projectId }) =>
-      each([null, { authMethod: 'github', authValue: 'u5', authValueKey: 'u5', isOfUser: false }], (after) =>
-        bans.exportBans(db, projectId, after, 50),
+      each([null, { authMethod: 'github', authValueKey: 'u5' }], (after) =>
+        bans.exportBans(db, projectId, after, 50).then((page) => page.bans),
       ),
     findBanWindows: (db, at) =>
       bans.findBanWindows(
@@ -201,7 +201,8 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
         db,
         [at, SMALL].map(({ projectId, id }) => ({ projectId, userId: id })),
       ),
-    importBans: about(20, (db, { projectId }) =>
+    // Each of 20 lines writes a ban and a change.
+    importBans: about(40, (db, { projectId }) =>
       bans.importBans(
         db,
         projectId,
@@ -337,7 +338,8 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
       each([true, false], (removed) =>
         identities.lockUsers(db, at.projectId, [BigInt(at.id), BigInt(at.id + 1)], removed),
       ),
-    mergeUsers: about(10, (db, at) =>
+    // The ban of the user moves with four identities and accounts, and each leaves a change.
+    mergeUsers: about(12, (db, at) =>
       identities.mergeUsers(
         db,
         at.projectId,
