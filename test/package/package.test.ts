@@ -212,7 +212,7 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
       });
       await compile.catch(({ stdout }) => expect.unreachable(stdout));
       const { stdout } = await run(process.execPath, ['try.mjs'], { cwd: folder });
-      expect(stdout).toBe('caller,logins,users,identities,wallets,changes,webhooks file:\n');
+      expect(stdout).toBe('caller,logins,users,identities,wallets,bans,changes,webhooks file:\n');
     });
 
     test('prints its version with npx', async () => {
