@@ -160,7 +160,7 @@ describe.skipIf(!hasBrowser)('the dialog of an import', () => {
     await dialog.getByLabel('From').selectOption('Auth0');
     await button(dialog, 'Look into the file').click();
     const faults = dialog.getByRole('table', { name: 'Lines that failed' }).getByRole('row');
-    expect((await faults.allInnerTexts()).slice(1)).toEqual([
+    await until(async () => (await faults.allInnerTexts()).slice(1)).toEqual([
       expect.stringMatching(/^2\s+auth_value: got "no email", expected an email address/),
       expect.stringMatching(/^3\s+Line 1 has the same auth_method and auth_value/),
     ]);
