@@ -1,12 +1,14 @@
 import { badInput, UserdirError } from './errors.js';
-import type {
-  Ban,
-  IdentityInput,
-  Operations,
-  User,
-  UserConnection,
-  UserFilter,
-  WalletVerdict,
+import {
+  type Ban,
+  COUNTED_METHODS,
+  type IdentityInput,
+  type Operations,
+  UNCOUNTED_FILTERS,
+  type User,
+  type UserConnection,
+  type UserFilter,
+  type WalletVerdict,
 } from './generated/schema.js';
 import { type Names, requireKnown } from './options.js';
 import { type Ask, CALL_OPTIONS, type CallOptions } from './transport.js';
@@ -56,8 +58,6 @@ type Found<Name extends LookUp> = Operations[Name]['answer'][number];
 /** What one request may ask for. */
 const MOST_USERS = 100;
 const MOST_WALLETS = 500;
-/** The methods that are kinds of login, which are counted. Others are names of providers. */
-const COUNTED_METHODS = ['email', 'passkey', 'wallet'];
 const MOST_TEXT = 64_000;
 /** So many users never cost too much, however many accounts they have. */
 const FEW_USERS = 10;
@@ -167,11 +167,12 @@ export function ownerOf(owner: WalletOwner): { userId?: Id } {
   return { userId: userId as Id };
 }
 
-/** Whether the service counts the users of a filter: it does not by the last login, by a ban or by the name of a provider. */
-function isCounted(filter: UserFilter | undefined): boolean {
-  const { lastLoginAfter, lastLoginBefore, banned, authMethods } = filter ?? {};
-  if ((lastLoginAfter ?? lastLoginBefore ?? banned ?? null) !== null) return false;
-  return (authMethods ?? []).every((method) => COUNTED_METHODS.includes(method));
+/** Whether the service counts the users of a filter. */
+function isCounted(filter: UserFilter = {}): boolean {
+  return UNCOUNTED_FILTERS.every((name) => {
+    const value = filter[name] ?? null;
+    return value === null || (Array.isArray(value) && value.every((method) => COUNTED_METHODS.includes(method)));
+  });
 }
 
 /** Null where a request for some users is refused because of its cost or its size, and fewer users can be asked for. */

@@ -1,6 +1,5 @@
 import type { Services } from '../context.js';
 import {
-  ANY_STATE,
   cursor,
   encodeCursor,
   METHODS_BY_PREFIX,
@@ -12,6 +11,7 @@ import { parseIdentity } from '../domain/identities.js';
 import { KEPT_TEXTS, ofKeptTexts } from '../domain/kept-texts.js';
 import { parse, userId } from '../domain/parse.js';
 import type { OpenProject } from '../domain/projects.js';
+import { ofStateFilters, STATE_FILTER_NAMES } from '../domain/state-filters.js';
 import type { Account, BanOfUser, User, UserDetails } from '../domain/users.js';
 import { checksumAddress, parseAddress } from '../domain/wallets.js';
 import { costs } from '../engine/cost.js';
@@ -140,18 +140,13 @@ const userConnectionType = connectionType('UserConnection', userType, {
 
 const stateInput = builder.inputType('UserState', {
   description: 'Selects users by what no index has. A field that is absent or null is no condition.',
-  fields: (t) => ({
-    lastLoginAfter: t.string({ description: 'Last logged in on or after this: a date or an RFC 3339 date-time.' }),
-    lastLoginBefore: t.string({
-      description:
-        'Last logged in before this: a date or an RFC 3339 date-time. A user who never logged in counts by the registration.',
+  fields: (t) =>
+    ofStateFilters(STATE_FILTER_NAMES, {
+      boolean: ({ selects }) => t.boolean({ description: `${selects}.` }),
+      instant: ({ selects }) => t.string({ description: `${selects}.` }),
+      methods: ({ selects }) => t.stringList({ description: `${selects}.` }),
+      text: ({ selects }) => t.string({ description: `${selects}.` }),
     }),
-    banned: t.boolean({ description: 'Whether the user, or one of their identities, is banned.' }),
-    authMethods: t.stringList({ description: 'With one of these methods, such as the name of a provider.' }),
-    contains: t.string({
-      description: 'With this text, in any case, in the login email, the primary identity or the external ID.',
-    }),
-  }),
 });
 
 /** The most that one page of `scanUsers` looks at: so many windows of so many users. After so long it begins no other window. */
@@ -276,7 +271,7 @@ builder.objectFields(projectType, (t) => ({
       const endsAt = performance.now() + SCAN.ms;
       const goesOn = () => users.length < limit && performance.now() < endsAt && isAwaited();
       for (let windows = 0; windows < SCAN.windows && goesOn(); windows += 1) {
-        const found = await services.users.scanWindow(project.scope, selected, state ?? ANY_STATE, {
+        const found = await services.users.scanWindow(project.scope, selected, state, {
           ...(oldestFirst
             ? { after: null, before: end, from: 'oldest' }
             : { after: end, before: null, from: 'newest' }),

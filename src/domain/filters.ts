@@ -19,6 +19,13 @@ import {
   says,
 } from './parse.js';
 import type { AuditEntry } from './projects.js';
+import {
+  MAX_AUTH_METHODS,
+  ofStateFilters,
+  STATE_FILTER_NAMES,
+  type StateFilter,
+  type StateFilterInput,
+} from './state-filters.js';
 import { LoginMethod } from './users.js';
 
 /* The rules for lists: filters, pages and cursors (spec, "GET /server/users"). */
@@ -29,20 +36,6 @@ export interface UserFilter {
   readonly createdTo: Date;
   readonly loginMethods: readonly LoginMethod[] | null;
 }
-
-/** Selects users by what the tallies do not know: the last login (from `lastLoginAfter` to before `lastLoginBefore`), a ban, the exact method, a part of an email or ID; null: any. */
-export interface StateFilter {
-  readonly authMethods: readonly string[] | null;
-  readonly lastLoginBefore: Date | null;
-  readonly lastLoginAfter: Date | null;
-  readonly banned: boolean | null;
-  /** In the folded case. */
-  readonly contains: string | null;
-}
-
-export const ANY_STATE: StateFilter = {
-  ...{ authMethods: null, lastLoginBefore: null, lastLoginAfter: null, banned: null, contains: null },
-};
 
 /** A position in the list of users, newest first. It stays valid when its user is removed. */
 export interface Position {
@@ -159,57 +152,55 @@ const startDate = dateBound('startDate', 'first').nullish();
 const endDate = dateBound('endDate', 'last').nullish();
 
 /** A filter as GraphQL gives it. */
-export interface FilterInput {
+export interface FilterInput extends StateFilterInput {
   readonly startDate?: string | null | undefined;
   readonly endDate?: string | null | undefined;
   readonly loginMethods?: readonly LoginMethod[] | null | undefined;
-  readonly authMethods?: readonly string[] | null | undefined;
-  readonly lastLoginBefore?: string | null | undefined;
-  readonly lastLoginAfter?: string | null | undefined;
-  readonly banned?: boolean | null | undefined;
-  readonly contains?: string | null | undefined;
 }
 
 const KINDS: ReadonlyMap<string, LoginMethod> = new Map(LOGIN_METHODS.map((method) => [method, method]));
 /** The name of a provider is the name of no kind (identities.ts). */
 const kindOf = (authMethod: string): LoginMethod => KINDS.get(authMethod) ?? LoginMethod.socials;
 
-/** The most names of login methods in a filter. */
-export const MAX_AUTH_METHODS = 20;
-
-function readAuthMethods(input: FilterInput | null | undefined): string[] | null {
-  const names = input?.authMethods;
-  if (names == null) return null;
-  if (names.length === 0) throw badInput('authMethods', [], 'at least one login method, or null for all');
+function readMethods(list: string, names: readonly string[]): string[] {
+  if (names.length === 0) throw badInput(list, [], 'at least one login method, or null for all');
   if (names.length > MAX_AUTH_METHODS)
-    throw new AppError('BAD_USER_INPUT', `authMethods: got ${names.length}, expected at most ${MAX_AUTH_METHODS}.`);
-  return readItems(names, (name, place) => requireMethodName(`authMethods[${place}]`, name));
+    throw new AppError('BAD_USER_INPUT', `${list}: got ${names.length}, expected at most ${MAX_AUTH_METHODS}.`);
+  return readItems(names, (name, place) => requireMethodName(`${list}[${place}]`, name));
 }
 
-const lastLogin = {
-  before: dateBound('lastLoginBefore', 'first').nullish(),
-  after: dateBound('lastLoginAfter', 'first').nullish(),
-};
+/** What reads each state filter. */
+const READERS = ofStateFilters(STATE_FILTER_NAMES, {
+  boolean: () => (is: boolean) => is,
+  instant: (_row, name) => {
+    const bound = dateBound(name, 'first');
+    return (text: string) => parse(bound, text);
+  },
+  methods: (_row, name) => (names: readonly string[]) => readMethods(name, names),
+  text: (_row, name) => (text: string) => foldCase(requireAuthValue(name, text)),
+});
 
 /** A filter in two parts: `counted` for the tallies, which know only the kind of a provider, and the rest, null where there is none. BAD_USER_INPUT. */
 export function readFilter(input: FilterInput | null | undefined): { counted: UserFilter; state: StateFilter | null } {
-  const { startDate: from, endDate: to, loginMethods: kinds, banned = null, contains: part } = input ?? {};
+  const { startDate: from, endDate: to, loginMethods: kinds, ...given } = input ?? {};
   if (kinds?.length === 0) throw badInput('loginMethods', [], 'at least one login method, or null for all');
-  const [names, createdFrom, createdTo, lastLoginBefore = null, lastLoginAfter = null, contains] = readAll(
-    () => readAuthMethods(input),
+  const [createdFrom, createdTo, ...values] = readAll(
     () => parse(startDate, from),
     () => parse(endDate, to),
-    () => parse(lastLogin.before, input?.lastLoginBefore),
-    () => parse(lastLogin.after, input?.lastLoginAfter),
-    () => (part == null ? null : foldCase(requireAuthValue('contains', part))),
+    ...STATE_FILTER_NAMES.map((name) => () => {
+      const value = given[name] ?? null;
+      // A reader takes what its name is given.
+      return value === null ? null : (READERS[name] as (value: unknown) => unknown)(value);
+    }),
   );
+  const state = Object.fromEntries(STATE_FILTER_NAMES.map((name, place) => [name, values[place]])) as StateFilter;
+  const names = state.authMethods;
   const ofNames = names?.map(kindOf);
   const loginMethods = kinds && ofNames ? kinds.filter((kind) => ofNames.includes(kind)) : (kinds ?? ofNames);
-  const authMethods = names?.some((name) => !KINDS.has(name)) ? names : null;
-  const state = { authMethods, lastLoginBefore, lastLoginAfter, banned, contains };
+  const uncounted = { ...state, authMethods: names?.some((name) => !KINDS.has(name)) ? names : null };
   return {
     counted: userFilter({ createdFrom, createdTo, loginMethods }),
-    state: Object.values(state).every((value) => value === null) ? null : state,
+    state: Object.values(uncounted).every((value) => value === null) ? null : uncounted,
   };
 }
 

@@ -3,13 +3,13 @@ import {
   cursor,
   cursorOf,
   encodeCursor,
-  MAX_AUTH_METHODS,
   PAGE_SIZE,
   type Position,
   readFilter,
   type UserFilter,
 } from '../domain/filters.js';
 import { parse, readAll, readNumber } from '../domain/parse.js';
+import { ofStateFilters, PUBLIC_STATE_FILTERS, UNCOUNTED } from '../domain/state-filters.js';
 import type { User } from '../domain/users.js';
 import { costs } from '../engine/cost.js';
 import { selects } from '../engine/nodes.js';
@@ -22,9 +22,6 @@ import { userType } from './users.js';
 /* Users in lists: by cursor, by page number, and their number. */
 
 const cursors = { after: cursor('after', 'users'), before: cursor('before', 'users') };
-/** The fields of a filter that the tallies may not know. */
-const STATE_FIELDS = ['authMethods', 'lastLoginBefore', 'lastLoginAfter', 'banned'] as const;
-const ONLY_USERS = 'Only in `users`, and without `totalCount`: such users are not counted.';
 
 const filterInput = builder.inputType('UserFilter', {
   description: 'Selects users who meet every condition given. A field that is absent or null is no condition.',
@@ -41,17 +38,11 @@ const filterInput = builder.inputType('UserFilter', {
       type: [loginMethodEnum],
       description: 'With one of these kinds of login. An empty list is refused.',
     }),
-    authMethods: t.stringList({
-      description: `With one of these methods as \`User.authMethod\`: \`email\`, \`passkey\`, \`wallet\` or names of providers, at most ${MAX_AUTH_METHODS}. An empty list is refused. Only kinds of login are counted: with the name of a provider, only in \`users\`, and without \`totalCount\`.`,
-    }),
-    lastLoginBefore: t.string({
-      description: `Last logged in before this, a date (its first instant in UTC) or an RFC 3339 date-time; a user who never logged in counts by the registration. ${ONLY_USERS}`,
-    }),
-    lastLoginAfter: t.string({
-      description: `Last logged in on or after this, a date (its first instant in UTC) or an RFC 3339 date-time. ${ONLY_USERS}`,
-    }),
-    banned: t.boolean({
-      description: `Whether the user, or one of their identities, is banned (\`User.ban\`). ${ONLY_USERS} To list the banned, ask for \`bans\`, which need not look at all users.`,
+    ...ofStateFilters(PUBLIC_STATE_FILTERS, {
+      boolean: ({ selects, note }) => t.boolean({ description: `${selects}. ${note}` }),
+      instant: ({ selects, note }) => t.string({ description: `${selects}. ${note}` }),
+      methods: ({ selects, note }) => t.stringList({ description: `${selects}. ${note}` }),
+      text: ({ selects, note }) => t.string({ description: `${selects}. ${note}` }),
     }),
   }),
 });
@@ -66,7 +57,7 @@ function toCountedFilter(what: string, input: FilterInput): UserFilter {
   if (state === null) return counted;
   throw new AppError(
     'BAD_USER_INPUT',
-    `filter: ${what} cannot select by lastLoginBefore, lastLoginAfter, banned or the name of a provider in authMethods, because such users are not counted; ask for users without totalCount.`,
+    `filter: ${what} cannot select by ${UNCOUNTED.replaceAll('`', '')}, because such users are not counted; ask for users without totalCount.`,
   );
 }
 
@@ -103,8 +94,7 @@ const userConnectionType = connectionType<User, UserPageByCursor>(userType, curs
 
 builder.objectField(userConnectionType, 'totalCount', (t) =>
   t.int({
-    description:
-      'The exact number of users that the filter selects, on all pages together, of the same instant as the users of this page. Refused where the filter has `lastLoginBefore`, `lastLoginAfter`, `banned` or the name of a provider.',
+    description: `The exact number of users that the filter selects, on all pages together, of the same instant as the users of this page. Refused where the filter has ${UNCOUNTED}.`,
     extensions: costs({ surcharge: SURCHARGES.total }),
     // Counted with the rows, in one statement, because `selects` has found this field.
     resolve: ({ total }) => total as number,
@@ -165,8 +155,7 @@ builder.queryFields((t) => ({
   }),
   users: t.field({
     type: userConnectionType,
-    description:
-      'Users, newest first, by cursor. Page towards older users with `first` and `after: endCursor`, towards newer ones with `last` and `before: startCursor`. Users who register or are removed meanwhile never make others appear twice or go missing. Without `first` and `last` it is the first 10; both together are refused. A filter with `lastLoginBefore`, `lastLoginAfter`, `banned` or the name of a provider looks at 1,000 users a page: a page may have fewer users than `first`, even none, although `hasNextPage` is true.',
+    description: `Users, newest first, by cursor. Page towards older users with \`first\` and \`after: endCursor\`, towards newer ones with \`last\` and \`before: startCursor\`. Users who register or are removed meanwhile never make others appear twice or go missing. Without \`first\` and \`last\` it is the first 10; both together are refused. A filter with ${UNCOUNTED} looks at 1,000 users a page: a page may have fewer users than \`first\`, even none, although \`hasNextPage\` is true.`,
     args: {
       filter: t.arg(filterArgument),
       first: t.arg.int({
@@ -180,7 +169,7 @@ builder.queryFields((t) => ({
     },
     extensions: costs({
       surcharge: SURCHARGES.search,
-      options: { of: ['filter', STATE_FIELDS], surcharge: SURCHARGES.scan },
+      options: { of: ['filter', PUBLIC_STATE_FILTERS], surcharge: SURCHARGES.scan },
       rows: { of: ['first', 'last'], otherwise: PAGE_SIZE.default, atMost: PAGE_SIZE.max },
     }),
     resolve: async (_root, { filter, first, after, last, before }, { scope, services }, info) => {

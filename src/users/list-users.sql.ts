@@ -1,6 +1,7 @@
 import { cacheKey, type KeyedRow } from '../db/batched-read.js';
 import { type KeyColumns, type KeyedRead, keyedStatement, Prisma, type Queryable } from '../db/statements.js';
-import type { Position, StateFilter, UserFilter } from '../domain/filters.js';
+import type { Position, UserFilter } from '../domain/filters.js';
+import { STATE_FILTER_NAMES, type StateFilter, type StateFilterName } from '../domain/state-filters.js';
 import { bucketCoverOf, isOpenAtEnd, isOpenAtStart, startOfRank, type Total, totalOf } from './totals.sql.js';
 import { banOfUser, LINKED_ACCOUNTS, NO_ACCOUNTS, SHOWN_COLUMNS, type UserRow } from './user-columns.sql.js';
 
@@ -252,7 +253,8 @@ export const SCANNED = 1_000;
 
 /** Asks for the users of a window whose state matches. */
 export interface ScanKey extends Omit<WindowKey, 'withTotal' | 'withNewer' | 'withOlder'> {
-  readonly state: StateFilter;
+  /** Null: any. */
+  readonly state: StateFilter | null;
   /** The number of users that it looks at. */
   readonly scanned: number;
 }
@@ -290,19 +292,31 @@ export function scanUserWindows(db: Queryable, keys: readonly ScanKey[]): Promis
       FROM ${from}
       LEFT JOIN LATERAL (SELECT u.created_at, u.id FROM (${last}) AS u) AS reached ON true
       LEFT JOIN LATERAL (
-        SELECT u.* FROM (${scanned}) AS u WHERE true ${stateIs(state)} ORDER BY ${order} LIMIT k.size
+        SELECT u.* FROM (${scanned}) AS u WHERE ${stateIs(state)} ORDER BY ${order} LIMIT k.size
       ) AS u ON true`,
   );
   return read(db, keys);
 }
 
-/** The conditions of a state on `u`, each with its AND. A user without a login counts from the registration on. */
-function stateIs({ authMethods, lastLoginBefore, lastLoginAfter, banned, contains }: StateFilter): Prisma.Sql {
-  const isBanned = Prisma.sql`EXISTS (${banOfUser(Prisma.sql`1`)})`;
-  return Prisma.sql`
-    ${authMethods === null ? Prisma.empty : Prisma.sql`AND u.auth_method = ANY(${authMethods}::text[])`}
-    ${lastLoginBefore === null ? Prisma.empty : Prisma.sql`AND coalesce(u.last_login, u.created_at) < ${lastLoginBefore}::timestamptz`}
-    ${lastLoginAfter === null ? Prisma.empty : Prisma.sql`AND u.last_login >= ${lastLoginAfter}::timestamptz`}
-    ${banned === null ? Prisma.empty : Prisma.sql`AND ${isBanned} = ${banned}::boolean`}
-    ${contains === null ? Prisma.empty : Prisma.sql`AND strpos(lower(concat_ws(chr(10), u.login_email, u.auth_value, u.external_id)), ${contains}::text) > 0`}`;
+type Condition<Name extends StateFilterName> = (wanted: NonNullable<StateFilter[Name]>) => Prisma.Sql;
+
+/** What each state filter asks of `u`. */
+const CONDITIONS: { readonly [Name in StateFilterName]: Condition<Name> } = {
+  lastLoginBefore: (end) => Prisma.sql`coalesce(u.last_login, u.created_at) < ${end}::timestamptz`,
+  lastLoginAfter: (start) => Prisma.sql`u.last_login >= ${start}::timestamptz`,
+  banned: (is) => Prisma.sql`EXISTS (${banOfUser(Prisma.sql`1`)}) = ${is}::boolean`,
+  authMethods: (names) => Prisma.sql`u.auth_method = ANY(${names}::text[])`,
+  contains: (part) =>
+    Prisma.sql`strpos(lower(concat_ws(chr(10), u.login_email, u.auth_value, u.external_id)), ${part}::text) > 0`,
+};
+
+function conditionOf<Name extends StateFilterName>(name: Name, state: StateFilter): Prisma.Sql {
+  const wanted = state[name];
+  return wanted === null ? Prisma.sql`true` : CONDITIONS[name](wanted);
+}
+
+function stateIs(state: StateFilter | null): Prisma.Sql {
+  if (state === null) return Prisma.sql`true`;
+  const conditions = STATE_FILTER_NAMES.map((name) => conditionOf(name, state));
+  return Prisma.join(conditions, ' AND ');
 }

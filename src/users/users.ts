@@ -3,10 +3,11 @@ import { createBatchedWrite } from '../db/batched-write.js';
 import type { Database } from '../db/database.js';
 import { isUniqueViolation } from '../db/failures.js';
 import type { KeyedRead, Queryable } from '../db/statements.js';
-import type { StateFilter, UserFilter } from '../domain/filters.js';
+import type { UserFilter } from '../domain/filters.js';
 import { externalIdTaken, type Identity, identityBanned, identityTaken } from '../domain/identities.js';
 import { LARGEST_ID } from '../domain/parse.js';
 import type { ProjectScope } from '../domain/projects.js';
+import type { StateFilter } from '../domain/state-filters.js';
 import { emailIsIdentity, type UserChanges } from '../domain/user-changes.js';
 import { pickUser } from '../domain/user-columns.js';
 import { type Account, noUser, type User, userWeight } from '../domain/users.js';
@@ -189,7 +190,7 @@ export function createUsers(db: Database, totals: Totals) {
     },
 
     /** Users between two positions by state, and whether more may follow. It looks at a limited number, so it may return fewer than the limit. */
-    async scanWindow(scope: ProjectScope, filter: UserFilter, state: StateFilter, window: Scan) {
+    async scanWindow(scope: ProjectScope, filter: UserFilter, state: StateFilter | null, window: Scan) {
       const projectId = scope.projectIdFor('read');
       const { users: rows, whole } = await scans({ projectId, filter, state, scanned: lists.SCANNED, ...window });
       const users = nearestOf(rows, window);

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { camelCase, parseIdentity } from '#dist/domain/identities.js';
+import { ofStateFilters, PUBLIC_STATE_FILTERS, type PublicStateFilter } from '#dist/domain/state-filters.js';
 import { SCANNED } from '#dist/users/list-users.sql.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { codesOf, explained } from '../support/graphql.js';
@@ -18,6 +19,11 @@ interface Known {
   readonly createdAt: string;
   readonly lastLogin: string | null;
   readonly banned: boolean;
+}
+
+interface Model {
+  readonly values: fc.Arbitrary<Json[string]>;
+  readonly selects: (user: Known, wanted: Json[string]) => boolean;
 }
 
 const LIST = `query ($filter: UserFilter, $first: Int, $after: String, $last: Int, $before: String) {
@@ -80,31 +86,47 @@ describe('a filter by last login or ban', () => {
     }
   });
 
-  const matches = (
-    user: Known,
-    { lastLoginBefore, lastLoginAfter, banned, loginMethods, authMethods, startDate, endDate }: Json,
-  ) =>
-    (authMethods == null || authMethods.includes(user.method)) &&
-    (lastLoginBefore == null || (user.lastLogin ?? user.createdAt) < lastLoginBefore) &&
-    (lastLoginAfter == null || (user.lastLogin !== null && user.lastLogin >= lastLoginAfter)) &&
-    (banned == null || user.banned === banned) &&
-    (loginMethods == null || loginMethods.includes(user.method === 'passkey' ? 'PASSKEY' : 'SOCIALS')) &&
-    (startDate == null || user.createdAt >= startDate) &&
-    (endDate == null || user.createdAt <= endDate);
+  const instant = fc.integer({ min: -2, max: 100 }).map(day);
+
+  /** Of each filter: values, and whom one selects. */
+  const MODEL: { readonly [Name in PublicStateFilter | 'loginMethods' | 'startDate' | 'endDate']: Model } = {
+    lastLoginBefore: {
+      values: instant,
+      selects: (user, end) => (user.lastLogin ?? user.createdAt) < end,
+    },
+    lastLoginAfter: {
+      values: instant,
+      selects: (user, start) => user.lastLogin !== null && user.lastLogin >= start,
+    },
+    banned: {
+      values: fc.boolean(),
+      selects: (user, is) => user.banned === is,
+    },
+    authMethods: {
+      values: fc.constantFrom(['google'], ['github', 'passkey'], ['passkey'], ['email', 'wallet'], ['apple']),
+      selects: (user, methods) => methods.includes(user.method),
+    },
+    loginMethods: {
+      values: fc.constantFrom(['PASSKEY'], ['SOCIALS'], ['SOCIALS', 'EMAIL']),
+      selects: (user, kinds) => kinds.includes(user.method === 'passkey' ? 'PASSKEY' : 'SOCIALS'),
+    },
+    startDate: {
+      values: instant,
+      selects: (user, start) => user.createdAt >= start,
+    },
+    endDate: {
+      values: instant,
+      selects: (user, end) => user.createdAt <= end,
+    },
+  };
+
+  const matches = (user: Known, filter: Json) =>
+    Object.entries(MODEL).every(([name, { selects }]) => filter[name] == null || selects(user, filter[name]));
 
   test('selects what a filter of all users would, in every direction and page size', async () => {
-    const instant = fc.option(fc.integer({ min: -2, max: 100 }).map(day), { freq: 3 });
-    const filters = fc.record({
-      lastLoginBefore: instant,
-      lastLoginAfter: instant,
-      banned: fc.option(fc.boolean()),
-      loginMethods: fc.option(fc.constantFrom(['PASSKEY'], ['SOCIALS'], ['SOCIALS', 'EMAIL'])),
-      authMethods: fc.option(
-        fc.constantFrom(['google'], ['github', 'passkey'], ['passkey'], ['email', 'wallet'], ['apple']),
-      ),
-      startDate: instant,
-      endDate: instant,
-    });
+    const filters = fc.record(
+      Object.fromEntries(Object.entries(MODEL).map(([name, { values }]) => [name, fc.option(values, { freq: 3 })])),
+    );
     await fc.assert(
       fc.asyncProperty(
         filters,
@@ -144,15 +166,21 @@ describe('a filter by last login or ban', () => {
     ['userPage', 'query ($f: UserFilter) { userPage(filter: $f) { users { id } } }'],
     ['totalCount', 'query ($f: UserFilter) { users(filter: $f) { totalCount } }'],
   ])('is refused by %s, which has an exact total', async (what, query) => {
-    const states = [{ banned: false }, { lastLoginBefore: '2026-01-01' }, { lastLoginAfter: '2026-01-01' }];
-    for (const f of [...states, { authMethods: ['google'] }, { authMethods: ['email', 'github'] }]) {
+    const each = ofStateFilters(PUBLIC_STATE_FILTERS, {
+      boolean: () => false,
+      instant: () => '2026-01-01',
+      methods: () => ['google'],
+      text: () => 'ada',
+    });
+    const alone = Object.entries(each).map(([name, value]) => ({ [name]: value }));
+    for (const f of [...alone, { authMethods: ['email', 'github'] }]) {
       const answer = await project.graphql(query, { f });
       expect(codesOf(answer)).toEqual(['BAD_USER_INPUT']);
       expect(answer.errors?.[0]?.message).toBe(
         `filter: ${what} cannot select by lastLoginBefore, lastLoginAfter, banned or the name of a provider in authMethods, because such users are not counted; ask for users without totalCount.`,
       );
     }
-    const none = { f: { banned: null, lastLoginBefore: null, lastLoginAfter: null } };
+    const none = { f: Object.fromEntries(PUBLIC_STATE_FILTERS.map((name) => [name, null])) };
     expect((await project.graphql(query, none)).errors).toBeUndefined();
   });
 

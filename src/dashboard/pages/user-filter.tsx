@@ -1,3 +1,4 @@
+import { ofStateFilters, STATE_FILTER_NAMES, STATE_FILTERS, type StateFilterName } from '#dist/domain/state-filters.js';
 import { FilterForm, FilterInput, SelectField, toggled } from './form.js';
 import { LOGIN_METHODS, type LoginMethod, METHOD_NAMES } from './format.js';
 import { FIRST_PAGE, type UrlState, useUrlState } from './location.js';
@@ -22,43 +23,37 @@ export function filterFrom(query: UrlState): UserFilter {
   };
 }
 
-/** What no index has. */
-export interface UserState {
-  readonly lastLoginAfter?: string;
-  readonly lastLoginBefore?: string;
-  readonly banned?: boolean;
-  readonly authMethods?: string[];
-  readonly contains?: string;
-}
+/** What a text of the URL means, by the kind of the filter. */
+const READERS = ofStateFilters(STATE_FILTER_NAMES, {
+  boolean: () => (text: string) => text === 'yes',
+  instant: () => (text: string) => text,
+  methods: () => (text: string) => [text],
+  text: () => (text: string) => text,
+});
 
-/** The state that the URL names, in `seen`, `unseen`, `banned`, `provider` and `part`; null if it names none. */
-export function stateFrom({ seen, unseen, banned, provider, part }: UrlState): UserState | null {
-  if (!seen && !unseen && !banned && !provider && !part) return null;
-  return {
-    ...(seen && { lastLoginAfter: seen }),
-    ...(unseen && { lastLoginBefore: unseen }),
-    ...(banned && { banned: banned === 'yes' }),
-    ...(provider && { authMethods: [provider] }),
-    ...(part && { contains: part }),
-  };
+export type UserState = { [Name in StateFilterName]?: ReturnType<(typeof READERS)[Name]> };
+
+/** The state that the URL names; null if it names none. */
+export function stateFrom(query: UrlState): UserState | null {
+  const given = STATE_FILTER_NAMES.flatMap((name) => {
+    const text = query[STATE_FILTERS[name].parameter];
+    return text ? [[name, READERS[name](text)] as const] : [];
+  });
+  return given.length > 0 ? Object.fromEntries(given) : null;
 }
 
 /** Of the URL: what clears the whole filter. */
-export const NO_FILTER = {
-  start: null,
-  end: null,
-  method: null,
-  seen: null,
-  unseen: null,
-  banned: null,
-  provider: null,
-  part: null,
-};
+export const NO_FILTER: Readonly<Record<string, null>> = Object.fromEntries(
+  ['start', 'end', 'method', ...STATE_FILTER_NAMES.map((name) => STATE_FILTERS[name].parameter)].map((name) => [
+    name,
+    null,
+  ]),
+);
 
-const BANNED = [
-  ['', 'banned or not'],
-  ['yes', 'banned'],
-  ['no', 'not banned'],
+const EITHER = [
+  ['', 'either'],
+  ['yes', 'yes'],
+  ['no', 'no'],
 ] as const;
 
 /** A filter as parameters of the REST API. */
@@ -78,18 +73,11 @@ export function FilterBar() {
       names={Object.keys(NO_FILTER)}
       more={
         <>
-          <FilterInput label="Email, external ID or identity contains" name="part" />
-          <FilterInput label="Provider" name="provider" />
           <FilterInput label="Created from (UTC)" isDate name="start" />
           <FilterInput label="Created to (UTC)" isDate name="end" />
-          <FilterInput label="Last login from (UTC)" isDate name="seen" />
-          <FilterInput label="No login since (UTC)" isDate name="unseen" />
-          <SelectField
-            label="State"
-            value={BANNED.find(([value]) => value === query['banned'])?.[0] ?? ''}
-            options={BANNED}
-            onChange={(banned) => go({ ...FIRST_PAGE, banned })}
-          />
+          {STATE_FILTER_NAMES.map((name) => (
+            <StateInput key={name} name={name} />
+          ))}
         </>
       }
     >
@@ -108,5 +96,20 @@ export function FilterBar() {
         ))}
       </fieldset>
     </FilterForm>
+  );
+}
+
+/** One filter of the table, as its kind is given. */
+function StateInput({ name }: { name: StateFilterName }) {
+  const { query, go } = useUrlState();
+  const { kind, label, parameter } = STATE_FILTERS[name];
+  if (kind !== 'boolean') return <FilterInput label={label} isDate={kind === 'instant'} name={parameter} />;
+  return (
+    <SelectField
+      label={label}
+      value={EITHER.find(([value]) => value === query[parameter])?.[0] ?? ''}
+      options={EITHER}
+      onChange={(is) => go({ ...FIRST_PAGE, [parameter]: is })}
+    />
   );
 }
