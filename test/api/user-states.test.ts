@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { camelCase, parseIdentity } from '#dist/domain/identities.js';
-import { ofStateFilters, PUBLIC_STATE_FILTERS, type PublicStateFilter } from '#dist/domain/state-filters.js';
+import { ofStateFilters, PUBLIC_STATE_FILTERS, type PublicStateFilter, UNCOUNTED } from '#dist/domain/state-filters.js';
 import { SCANNED } from '#dist/users/list-users.sql.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { codesOf, explained } from '../support/graphql.js';
@@ -177,7 +177,7 @@ describe('a filter by last login or ban', () => {
       const answer = await project.graphql(query, { f });
       expect(codesOf(answer)).toEqual(['BAD_USER_INPUT']);
       expect(answer.errors?.[0]?.message).toBe(
-        `filter: ${what} cannot select by lastLoginBefore, lastLoginAfter, banned or the name of a provider in authMethods, because such users are not counted; ask for users without totalCount.`,
+        `filter: ${what} cannot select by ${UNCOUNTED.replaceAll('`', '')}, because such users are not counted; ask for users without totalCount.`,
       );
     }
     const none = { f: Object.fromEntries(PUBLIC_STATE_FILTERS.map((name) => [name, null])) };
