@@ -8,6 +8,7 @@ import { buildSchema, type GraphQLInputObjectType } from 'graphql';
 import { type Change, type Client, type ClientOptions, createClient, type User } from 'userdir/client';
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type ChangeCursor, decodeChangeCursor, encodeChangeCursor } from '#dist/domain/changes.js';
+import { ofStateFilters, PUBLIC_STATE_FILTERS } from '#dist/domain/state-filters.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 import { ROOT } from '../support/checkout.js';
 import { startProxy, type TcpProxy } from '../support/proxy.js';
@@ -29,22 +30,26 @@ async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
   for await (const item of items) collected.push(item);
   return collected;
 }
+type Form = [value: unknown, isCounted: boolean];
+
 /** For each filter some values, and whether the service counts the users whom they select. */
-const FILTERS: Record<string, [value: unknown, isCounted: boolean][]> = {
+const FILTERS: Record<string, Form[]> = {
   startDate: [['2026-01-01', true]],
   endDate: [['2026-01-01', true]],
   loginMethods: [[['EMAIL'], true]],
-  authMethods: [
-    [['email', 'wallet'], true],
-    [['google'], false],
-    [['email', 'google'], false],
-  ],
-  lastLoginBefore: [['2026-01-01', false]],
-  lastLoginAfter: [['2026-01-01', false]],
-  banned: [
-    [true, false],
-    [false, false],
-  ],
+  ...ofStateFilters(PUBLIC_STATE_FILTERS, {
+    boolean: (): Form[] => [
+      [true, false],
+      [false, false],
+    ],
+    instant: (): Form[] => [['2026-01-01', false]],
+    methods: (): Form[] => [
+      [['email', 'wallet'], true],
+      [['google'], false],
+      [['email', 'google'], false],
+    ],
+    text: (): Form[] => [['ada', false]],
+  }),
 };
 const email = () => ({ authMethod: 'email', authValue: `person.${++serial}@example.com` });
 
