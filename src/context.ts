@@ -134,6 +134,7 @@ export function createContext(config: Config, options: ContextOptions): Context 
       await db.start();
       await db.check();
       if (serving) await db.requireSessions();
+      if (serving) await db.requireStatements();
       requireUsable(await readRelease(db.direct));
       const applied = migrates ? await applyMigrations(limits) : [];
       context.release = await readRelease(db.direct);

@@ -5,3 +5,4 @@ ALTER ROLE userdir IN DATABASE userdir SET DateStyle = 'ISO';
 ALTER ROLE userdir IN DATABASE userdir SET jit = off;
 ALTER ROLE userdir IN DATABASE userdir SET plan_cache_mode = force_generic_plan;
 ALTER ROLE userdir IN DATABASE userdir SET statement_timeout = '5s';
+ALTER ROLE userdir IN DATABASE userdir SET lock_timeout = '4s';

@@ -31,13 +31,13 @@ const ROLE = `
                    AND pg_has_role(relowner, 'USAGE')) AS owner
   FROM pg_roles WHERE rolname = current_user`;
 
-/** A pooler does not pass these on from the service. */
+/** A pooler does not pass these on from the service. Of limits, any is good. */
 const DROPPED_SETTINGS = `
   SELECT string_agg(format('ALTER ROLE %I IN DATABASE %I SET %s = %L;', current_user, current_database(), wanted.name, wanted.setting), E'\\n') AS statements,
          string_agg(format('%s is %s', wanted.name, s.setting), ', ') AS found
-  FROM (VALUES ('jit', 'off'), ('plan_cache_mode', 'force_generic_plan'), ('statement_timeout', '5s')) AS wanted(name, setting)
+  FROM (VALUES ('jit', 'off'), ('plan_cache_mode', 'force_generic_plan'), ('statement_timeout', '5s'), ('lock_timeout', '4s')) AS wanted(name, setting)
   JOIN pg_settings s ON s.name = wanted.name
-  WHERE s.source <> 'client' AND CASE wanted.name WHEN 'statement_timeout' THEN s.setting = '0' ELSE s.setting <> wanted.setting END`;
+  WHERE s.source <> 'client' AND CASE WHEN wanted.name LIKE '%_timeout' THEN s.setting = '0' ELSE s.setting <> wanted.setting END`;
 
 /** Those of more rows than autovacuum analyzes a table for. A table that was analyzed while it was empty has none either. */
 const WITHOUT_STATISTICS = `
@@ -112,7 +112,10 @@ const STATEMENTS = {
     ({ found, statements }) =>
       found === null
         ? passed('sessions have the settings of the service')
-        : warning(`the pooler drops settings of the service: ${found}`, `Run as a superuser:\n${statements}`),
+        : warning(
+            `the role lacks settings that the pooler does not pass on: ${found}`,
+            `Run as a superuser:\n${statements}`,
+          ),
   ],
   durability: [
     `SELECT string_agg(name, ', ') AS off FROM pg_settings
@@ -238,7 +241,7 @@ function checksOfPostgres(
     asking(db, 'role'),
     ['connections', () => checkConnections(db, connections)],
     ['direct-connection', () => checkDirect(db, hasDirectUrl)],
-    ...(hasDirectUrl ? [asking(db, 'pooler')] : []),
+    ...(hasDirectUrl ? [asking(db, 'pooler'), ['prepared-statements', () => checkStatements(db)] as const] : []),
     ...(replica === null ? [] : [['replica', () => checkReplica(db, replica), 'DATABASE_REPLICA_URL'] as const]),
     asking(db, 'durability'),
     asking(db, 'autovacuum'),
@@ -311,6 +314,17 @@ async function checkDirect(db: Database, hasDirectUrl: boolean): Promise<Outcome
     `DATABASE_DIRECT_URL leads to another database: ${direct['name']} instead of ${pooled['name']}, or one of another server`,
     'Correct DATABASE_DIRECT_URL.',
   );
+}
+
+/** Whether each session that the pooler lends has the statements that requests have prepared. */
+async function checkStatements(db: Database): Promise<Outcome> {
+  try {
+    await db.requireStatements();
+    return passed('each session has the prepared statements of requests');
+  } catch (error) {
+    const advice = adviseConnection(error, 'DATABASE_URL');
+    return failed(explainFailure(error), advice ?? 'Without it, requests fail in sessions that others had before.');
+  }
 }
 
 /** How often the standby is asked whether it has replayed everything. */

@@ -49,6 +49,30 @@ export async function sharesSessions(options: pg.ClientConfig): Promise<boolean>
   });
 }
 
+/** Stands for every statement of the service: they are named by their text, alike on each connection. */
+const NAMED = { name: 'userdir_is_kept', text: 'SELECT 1' };
+/** PostgreSQL does not know the statement, or has it from another client. */
+const MIXED = new Set(['26000', '42P05']);
+
+/**
+ * False if a pooler of transactions lends sessions without their prepared statements. The turns make a number that is odd, so that one of two
+ * sessions that are lent by turns is not always of the same client.
+ */
+export async function keepsStatements(options: pg.ClientConfig): Promise<boolean> {
+  return withConnection(options, async (one) => {
+    if (await isDirect(one)) return true;
+    return withConnection(options, async (other) => {
+      try {
+        for (let turn = 0; turn < TURNS; turn += 1) for (const client of [one, other, one]) await client.query(NAMED);
+        return true;
+      } catch (error) {
+        if (MIXED.has((error as pg.DatabaseError).code ?? '')) return false;
+        throw error;
+      }
+    });
+  });
+}
+
 /** True without a pooler: PostgreSQL itself tells the id of its process when it accepts a connection; poolers tell an invented one. */
 export async function isDirect(client: pg.Client): Promise<boolean> {
   return (await sessionOf(client)) === (client as pg.Client & { processID: number }).processID;

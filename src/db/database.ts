@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import { closeAll } from '../closers.js';
 import type { DatabaseConfig } from '../config/config.js';
-import { connectionOptions, isDirect, keepConnection, sharesSessions } from './connection.js';
+import { connectionOptions, isDirect, keepConnection, keepsStatements, sharesSessions } from './connection.js';
 import { createEmbeddedEngine, type EmbeddedEngine, EmbeddedStream } from './embedded.js';
 import { fromPrisma, Pool, toUnavailable } from './failures.js';
 import { Prisma, PrismaClient } from './generated/prisma/client.js';
@@ -37,6 +37,8 @@ export interface Database extends Queryable {
   readonly direct: Pool;
   /** Throws if the direct connection leads through a pooler of transactions, where sessions keep neither locks nor LISTEN. */
   requireSessions(): Promise<void>;
+  /** Throws if the connections of requests lead through a pooler that loses prepared statements. */
+  requireStatements(): Promise<void>;
   /** Reads lists, counts and exports, which may be somewhat old, on the standby while it is good, else on the primary. No reads of own writes. */
   readonly replicaReads: ReplicaReads;
   /** The standby of DATABASE_REPLICA_URL; null without one. */
@@ -97,6 +99,8 @@ const QUERY_TIMEOUT_MARGIN_MS = 1_000;
 /** A lock is waited for a little less than a statement may take, so that the answer can say what was waited for. */
 const LOCK_PART = 0.8;
 
+const limitLocks = (limitMs: number) => (client: pg.ClientBase) => client.query(`SET lock_timeout = ${limitMs}`);
+
 /** The direct connection stays open so long without use. */
 const DIRECT_IDLE_MS = 1_000;
 
@@ -107,19 +111,23 @@ export function createDatabase(config: DatabaseConfig, options: DatabaseOptions 
     const withoutPooler = connectionOptions({ ...config, url: config.directUrl ?? config.url }, serving, 0);
     // A pooler would not pass on that the statements of commands may take long.
     const connection = asRequests ? connectionOptions(config, serving, limitMs) : withoutPooler;
-    const direct = new Pool({ ...withoutPooler, max: 1, idleTimeoutMillis: DIRECT_IDLE_MS });
+    const isPooled = config.directUrl !== undefined;
+    // The role of a pooler has a limit for locks. What goes past the pooler waits for as long as it takes.
+    const patient = isPooled ? limitLocks(0) : undefined;
+    // No option of the connection, which a pooler would refuse; nor a setting of its session, which other clients have next.
+    const hasty = limitMs > 0 && !isPooled ? limitLocks(Math.ceil(limitMs * LOCK_PART)) : undefined;
+    const direct = new Pool({ ...withoutPooler, max: 1, idleTimeoutMillis: DIRECT_IDLE_MS, onConnect: patient });
     direct.on('error', (error) => options.onIdleError?.(error));
     const stops: (() => Promise<void>)[] = [() => direct.end()];
     const keep: Database['keepSession'] = (work) =>
       void stops.push(keepSession(withoutPooler, work, options.onIdleError));
     const { replicaUrl, replicaMaxLagMs: maxLagMs, statementTimeoutMs, poolSize } = config;
     const replicaLimitMs = Math.min(statementTimeoutMs, REPLICA_STATEMENT_MS);
-    // No option of the connection, which a pooler would refuse; nor a setting of its session, which other clients have next.
-    const limitLocks = (client: pg.ClientBase) => client.query(`SET lock_timeout = ${Math.ceil(limitMs * LOCK_PART)}`);
-    const isPooled = config.directUrl !== undefined;
     const pool = new Pool({
-      ...{ ...connection, max: poolSize, idleTimeoutMillis: 0 },
-      ...(limitMs > 0 && !isPooled && { onConnect: limitLocks }),
+      ...connection,
+      max: poolSize,
+      idleTimeoutMillis: 0,
+      onConnect: asRequests ? hasty : patient,
     });
     return fromPool(pool, limitMs, options, {
       direct,
@@ -128,6 +136,12 @@ export function createDatabase(config: DatabaseConfig, options: DatabaseOptions 
         const name = config.directUrl === undefined ? 'DATABASE_URL' : 'DATABASE_DIRECT_URL';
         throw new Error(
           `${name} leads through a pooler of transactions, where locks and notices do not work. Set DATABASE_DIRECT_URL to the same database past the pooler.`,
+        );
+      },
+      async requireStatements() {
+        if (!isPooled || (await keepsStatements(connection))) return;
+        throw new Error(
+          'DATABASE_URL leads through a pooler that loses prepared statements: it must be PgBouncer 1.21 or newer, with max_prepared_statements = 200.',
         );
       },
       start: async () => undefined,
@@ -165,6 +179,7 @@ export function createDatabase(config: DatabaseConfig, options: DatabaseOptions 
     ...engine,
     direct: pool,
     requireSessions: async () => undefined,
+    requireStatements: async () => undefined,
     engineUsage: engine.usage,
     listen: () => undefined,
     keepSession: () => undefined,
@@ -177,6 +192,7 @@ type Engine = Pick<
   | 'identifyFiles'
   | 'direct'
   | 'requireSessions'
+  | 'requireStatements'
   | 'start'
   | 'abandon'
   | 'listen'

@@ -73,7 +73,7 @@ export async function runStep(run: Run, { name }: Migration, step: Step, done: (
       // No statement waits in line behind such a step.
       await client.query(`SET lock_timeout = ${Math.min(run.waitMs, MAX_LOCK_TIMEOUT_MS)}`);
       await dropBrokenIndex(run, step.sql);
-      await client.query(step.sql).finally(() => client.query('RESET lock_timeout'));
+      await client.query(step.sql).finally(() => client.query('SET lock_timeout = 0'));
     });
     await done();
   }

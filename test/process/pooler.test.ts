@@ -161,15 +161,57 @@ describe.runIf(inject('engine') === 'postgres' && hasPgBouncer())('behind PgBoun
     await restart();
     expect(await userdirJson(env, ['totals', 'check'])).toMatchObject({ differences: [] });
     await userdirJson(env, ['seed', '--project', project.app_id, '--users', '2000', '--seed', '2']);
-    await set('RESET statement_timeout');
+    for (const [setting, limit] of [
+      ['statement_timeout', '5s'],
+      ['lock_timeout', '4s'],
+    ]) {
+      await set(`RESET ${setting}`);
+      await restart();
+      const { findings } = await userdirJson(env, ['doctor']);
+      expect(findings).toContainEqual({
+        id: 'pooler',
+        status: 'warning',
+        found: `the role lacks settings that the pooler does not pass on: ${setting} is 0`,
+        advice: `Run as a superuser:\nALTER ROLE ${role} IN DATABASE ${name} SET ${setting} = '${limit}';`,
+      });
+      await set(`SET ${setting} = '${limit}'`);
+    }
     await restart();
-    const { findings } = await userdirJson(env, ['doctor']);
-    expect(findings).toContainEqual({
-      id: 'pooler',
-      status: 'warning',
-      found: 'the pooler drops settings of the service: statement_timeout is 0',
-      advice: expect.stringContaining(`ALTER ROLE ${role} IN DATABASE ${name} SET statement_timeout = '5s';`),
-    });
+  });
+
+  test('a pooler that loses prepared statements is refused at the start, and named by doctor', async () => {
+    const config = join(folder, 'pgbouncer.ini');
+    const good = readFileSync(config, 'utf8');
+    const restart = (ini: string) => {
+      writeFileSync(config, ini);
+      return stopBouncer().then(startBouncer);
+    };
+    const found =
+      'DATABASE_URL leads through a pooler that loses prepared statements: it must be PgBouncer 1.21 or newer, with max_prepared_statements = 200.';
+    const examine = async () => JSON.parse((await userdir(env, ['doctor', '--json'])).stdout).findings;
+    const id = 'prepared-statements';
+    // With one session, and with sessions by turns.
+    for (const more of ['default_pool_size = 1', 'server_round_robin = 1']) {
+      await restart(`${good.replace('max_prepared_statements = 200', 'max_prepared_statements = 0')}\n${more}\n`);
+      expect(await userdir({ ...env, PORT: '0' }, ['serve'])).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining(found),
+      });
+      expect(await examine()).toContainEqual(expect.objectContaining({ id, status: 'failed', found }));
+    }
+    await restart(good);
+    expect(await examine()).toContainEqual(expect.objectContaining({ id, status: 'passed' }));
+  });
+
+  test('a user that another transaction holds is told as locked, because the role limits the wait for locks', async () => {
+    const { body } = await recordLogin(server.url, project, { authMethod: 'passkey', authValue: 'held' });
+    const { id } = body.data.recordLogin.user;
+    await admin.query('BEGIN');
+    await admin.query('UPDATE users SET login_count = 5 WHERE id = $1', [id]);
+    const query = `mutation { linkIdentity(userId: ${id}, input: { authMethod: "passkey", authValue: "more" }) { user { id } } }`;
+    const link = await call(server.url, project, '/graphql', { method: 'POST', body: JSON.stringify({ query }) });
+    await admin.query('ROLLBACK');
+    expect(link).toMatchObject({ status: 503, body: { errors: [{ message: expect.stringContaining('is locked') }] } });
   });
 
   test('a restart of the pooler fails requests with 503 and Retry-After, and loses nothing', async () => {
