@@ -24,6 +24,7 @@ import { createBans } from './users/bans.js';
 import { createEndedBans } from './users/ended-bans.js';
 import { createIdentities } from './users/identities.js';
 import { createLogins } from './users/logins.js';
+import { createNewUsers } from './users/new-users.js';
 import { createProjectLifecycle } from './users/project-lifecycle.js';
 import { createSpool } from './users/spool.js';
 import { createStatistics, createTotals } from './users/totals.js';
@@ -198,6 +199,7 @@ function createServices(db: Database, config: Config, onFailure: OnFailure = () 
     bans: createBans(db),
     identities,
     logins: createLogins(db, totals, identities),
+    newUsers: createNewUsers(db, totals),
     endedBans: createEndedBans(db, onFailure),
     transfers: createTransfers(db, totals, spool),
     spool,

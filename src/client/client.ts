@@ -1,5 +1,6 @@
 import { createChanges } from './changes.js';
 import type {
+  CreateUserInput,
   IdentityInput,
   LinkIdentityInput,
   Operations,
@@ -72,6 +73,8 @@ export function createClient(options: ClientOptions) {
       /** The first users one of whose values begins with a text. */
       findByPrefix: (prefix: string, given: { first?: number | undefined } = {}, call?: CallOptions) =>
         ask('usersByPrefix', { ...requireGiven('usersByPrefix', given, ['prefix']), prefix }, call),
+      /** Creates a user who has not logged in. CONFLICT, BANNED. */
+      create: (input: CreateUserInput, options?: WriteOptions) => change('createUser', { input }, options),
       /** Changes what is given; null takes a value away. NOT_FOUND, CONFLICT. */
       update: (id: Id, input: UpdateUserInput, options?: WriteOptions): Promise<User> =>
         change('updateUser', { id, input }, options),

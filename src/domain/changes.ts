@@ -19,7 +19,7 @@ export const CHANGE_TYPES = [
 export type ChangeType = (typeof CHANGE_TYPES)[number];
 
 export const CHANGE_MEANINGS: Readonly<Record<ChangeType, string>> = {
-  'user.created': 'A user registered or was imported.',
+  'user.created': 'A user registered, was created or was imported.',
   'user.updated': 'Fields of a user were changed. A login is not a change.',
   'user.removed': 'A user was removed.',
   'user.restored': 'A removed user came back.',

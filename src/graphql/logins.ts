@@ -6,6 +6,7 @@ import { parseUserChanges } from '../domain/user-changes.js';
 import type { User } from '../domain/users.js';
 import { costs } from '../engine/cost.js';
 import { builder, KEY_DESCRIPTION, networkEnum, SURCHARGES } from './builder.js';
+import { userPayload } from './identities.js';
 import { userType } from './users.js';
 
 const idArgument = userId('id');
@@ -96,43 +97,61 @@ const accountInput = builder.inputType('AccountInput', {
   }),
 });
 
+type InputFields = PothosSchemaTypes.InputFieldBuilder<typeof builder.$inferSchemaTypes, 'InputObject'>;
+
+/** What a login says of a user, and a creation too. */
+const profileFields = (t: InputFields) => ({
+  authMethod: t.string({
+    required: true,
+    description:
+      'How the user authenticates: `email`, `passkey`, `wallet`, or the name of a social provider in lower case, such as `google`. It has one spelling: `google.com` and `e-mail` are refused.',
+  }),
+  authValue: t.string({
+    required: true,
+    description:
+      'The identifier of the user under that method: for `email` the email address, for `wallet` the wallet address, otherwise the ID at the provider or of the passkey.',
+  }),
+  email: t.string({
+    description:
+      'The email address that the social provider reported. It becomes `User.email` and that of the identity. Without it both stay as they are; that of a new user is `authValue` where this is an email.',
+  }),
+  emailVerified: t.boolean({
+    description:
+      'Whether that email was verified to be the person’s, by the provider or by you. It is shown, and never used to link.',
+  }),
+  metadata: t.field({ type: 'JSON', description: METADATA }),
+  wallet: t.string({
+    description:
+      'The external wallet address used to log in. Not needed for `authMethod: "wallet"`, where it is `authValue`. Another spelling of the same address changes nothing.',
+  }),
+  ...ofKeptTexts((field) => t.string({ description: KEPT_TEXTS[field].inLogin })),
+  accounts: t.field({
+    type: [accountInput],
+    description:
+      'Custodial accounts of the user, at most 100. New ones are linked; accounts that are linked already stay, named here or not.',
+  }),
+});
+
 const loginInput = builder.inputType('RecordLoginInput', {
   description: 'A login. `authMethod` and `authValue` together identify the user within the project.',
   fields: (t) => ({
-    authMethod: t.string({
-      required: true,
-      description:
-        'How the user authenticated: `email`, `passkey`, `wallet`, or the name of a social provider in lower case, such as `google`. It has one spelling: `google.com` and `e-mail` are refused.',
-    }),
-    authValue: t.string({
-      required: true,
-      description:
-        'The identifier of the user under that method: for `email` the email address, for `wallet` the wallet address, otherwise the ID at the provider or of the passkey.',
-    }),
-    email: t.string({
-      description:
-        'The email address that the social provider reported. It becomes `User.email` and that of the identity. Without it both stay as they are; that of a new user is `authValue` where this is an email.',
-    }),
-    emailVerified: t.boolean({
-      description:
-        'Whether that email was verified to be the person’s, by the provider or by you. It is shown, and never used to link.',
-    }),
-    metadata: t.field({ type: 'JSON', description: METADATA }),
+    ...profileFields(t),
     linkByExternalId: t.boolean({
       description:
         'True to link an identity that is new to the user with `externalId`, instead of failing with `CONFLICT`: for a person who comes from another system, of whom you know the ID there.',
     }),
-    wallet: t.string({
-      description:
-        'The external wallet address used to log in. Not needed for `authMethod: "wallet"`, where it is `authValue`. Another spelling of the same address changes nothing.',
-    }),
-    ...ofKeptTexts((field) => t.string({ description: KEPT_TEXTS[field].inLogin })),
-    accounts: t.field({
-      type: [accountInput],
-      description:
-        'Custodial accounts of the user, at most 100. New ones are linked; accounts that are linked already stay, named here or not.',
-    }),
   }),
+});
+
+const newUserInput = builder.inputType('CreateUserInput', {
+  description: 'A user who has not logged in. `authMethod` and `authValue` are the identity of the first login.',
+  fields: profileFields,
+});
+
+/** Of the write of a profile, with its accounts. */
+const WRITE_OF_PROFILE = costs({
+  surcharge: SURCHARGES.write,
+  items: { of: ['input', 'accounts'], each: SURCHARGES.account },
 });
 
 const loginPayload = builder.objectRef<{ user: User; created: boolean }>('RecordLoginPayload').implement({
@@ -157,10 +176,7 @@ builder.mutationField('recordLogin', (t) =>
       input: t.arg({ type: loginInput, required: true, description: 'Who logged in, and how.' }),
       idempotencyKey: t.arg.string({ description: KEY_DESCRIPTION }),
     },
-    extensions: costs({
-      surcharge: SURCHARGES.write,
-      items: { of: ['input', 'accounts'], each: SURCHARGES.account },
-    }),
+    extensions: WRITE_OF_PROFILE,
     resolve: (_root, { input, idempotencyKey }, { scope, services, requestId, until }) => {
       const [profile, key] = readAll(
         () => parseProfile(input, camelCase),
@@ -168,6 +184,26 @@ builder.mutationField('recordLogin', (t) =>
       );
       const linkByExternalId = input.linkByExternalId === true;
       return services.logins.recordLogin(scope, profile, { linkByExternalId, key, requestId, until });
+    },
+  }),
+);
+
+builder.mutationField('createUser', (t) =>
+  t.field({
+    type: userPayload,
+    description:
+      'Creates a user who has not logged in: `loginCount` is 0, and `lastLogin` null. A later `recordLogin` of the identity is a login of this user. Recorded in the feed as `USER_CREATED`. Fails with `CONFLICT` where another user has the identity, also as a linked one, or the external ID, and with `BANNED` where the identity is banned.',
+    args: {
+      input: t.arg({ type: newUserInput, required: true, description: 'Who is created.' }),
+      idempotencyKey: t.arg.string({ description: KEY_DESCRIPTION }),
+    },
+    extensions: WRITE_OF_PROFILE,
+    resolve: async (_root, { input, idempotencyKey }, { scope, services, until }) => {
+      const [profile, key] = readAll(
+        () => parseProfile(input, camelCase),
+        () => requireKey('idempotencyKey', idempotencyKey),
+      );
+      return { user: await services.newUsers.createUser(scope, profile, { key, until }) };
     },
   }),
 );

@@ -24,7 +24,7 @@ const INSTEAD: readonly Instead[] = [
   {
     methods: ['POST', 'PUT'],
     path: /^\/server\/users$/,
-    sentence: 'To register a user, send recordLogin over GraphQL.',
+    sentence: 'To register a user, send recordLogin or createUser over GraphQL.',
   },
   {
     methods: ['PATCH', 'POST', 'PUT'],

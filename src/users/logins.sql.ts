@@ -68,6 +68,13 @@ const ACCOUNT_COLUMNS: KeyColumns<Login> = {
   address_keys: ['text', words('addressKey')],
   wallet_types: ['text', words('walletType')],
 };
+/** The columns of keys that say all that a login may say. */
+export const ALL_OF_LOGIN: KeyColumns<Login> = {
+  project_id: ['int', ({ projectId }) => projectId],
+  ...profileColumns(LOGIN_COLUMNS),
+  ...ACCOUNT_COLUMNS,
+  ...KEY_COLUMNS,
+};
 const listOf = (column: string) => Prisma.raw(`string_to_array(k.${column}, ' ')`);
 
 /** The number of accounts that the user `had` would have with those of `k`; 0 where all of these are linked already. */
@@ -106,9 +113,9 @@ const refusalOf = (had: Prisma.Sql) => Prisma.sql`
 const BAN = Prisma.sql`CASE WHEN ${IS_BANNED} THEN 'banned' END`;
 
 /** Users are locked in one order. */
-const IN_ORDER = Prisma.sql`ORDER BY project_id, auth_method, auth_value_key`;
+export const IN_ORDER = Prisma.sql`ORDER BY project_id, auth_method, auth_value_key`;
 
-const IS_USER_OF_KEY = Prisma.sql`u.project_id = k.project_id AND u.auth_method = k.auth_method AND u.auth_value_key = k.auth_value_key`;
+export const IS_USER_OF_KEY = Prisma.sql`u.project_id = k.project_id AND u.auth_method = k.auth_method AND u.auth_value_key = k.auth_value_key`;
 
 /**
  * A user who exists keeps the id, so no repeated login takes a number: ids would tell one project how often the users of others log in.
@@ -142,7 +149,7 @@ const plainStatement = (keys: Prisma.Sql, isLone: boolean) => Prisma.sql`
       NULL AS refusal, ${NO_ANSWER} AS earlier, ${shownColumns('existing')}, xmax = 0 AS created`;
 
 /** Links the accounts that are new. The login wallet becomes external where it was linked as custodial. */
-const addedAccounts = (isUserOfKey: Prisma.Sql) => Prisma.sql`
+export const addedAccounts = (isUserOfKey: Prisma.Sql) => Prisma.sql`
     added AS (
       INSERT INTO accounts AS linked (project_id, user_id, network, public_key, address_key, wallet_type)
       SELECT u.project_id, u.id, a.network::network, a.public_key, a.address_key, a.wallet_type::wallet_type
@@ -155,7 +162,7 @@ const addedAccounts = (isUserOfKey: Prisma.Sql) => Prisma.sql`
       ${OR_BECOMES_EXTERNAL}
     )`;
 
-const storedAnswers = (isUserOfKey: Prisma.Sql) => Prisma.sql`
+export const storedAnswers = (isUserOfKey: Prisma.Sql) => Prisma.sql`
     stored AS (
       ${storeAnswers(Prisma.sql`jsonb_build_object('id', u.id, 'created', u.created)`, Prisma.sql`k JOIN u ON ${isUserOfKey}`)}
     )`;
@@ -208,12 +215,7 @@ const IS_LINKED_USER = Prisma.sql`u.project_id = k.project_id AND u.id = k.user_
 
 /** Logins by linked identities: each counts for its user, and the identity keeps its own last login and its email. */
 const linkedStatement = keyedWrite<Login, LoginRow>(
-  {
-    project_id: ['int', ({ projectId }) => projectId],
-    ...profileColumns(LOGIN_COLUMNS),
-    ...ACCOUNT_COLUMNS,
-    ...KEY_COLUMNS,
-  },
+  ALL_OF_LOGIN,
   (keys) => Prisma.sql`
     WITH k AS MATERIALIZED (
       SELECT k.*, ${refusalOf(Prisma.sql`SELECT * FROM (${userById('k', 'user_id')}) AS u WHERE u.deleted_at IS NULL`)} AS refusal, ${EARLIER} AS earlier

@@ -40,7 +40,7 @@ function refusalOf(refusal: Exclude<LoginRow['refusal'], 'external id taken' | n
 }
 
 /** The keys that no two logins of a statement may have in common. */
-function changesOf({ projectId, profile, retry }: Login): string[] {
+export function changesOf({ projectId, profile, retry }: Login): string[] {
   const changes = [`${projectId} identity ${identityText(profile)}`];
   if (profile.externalId !== null) changes.push(`${projectId} external id ${profile.externalId}`);
   if (retry !== null) changes.push(`${projectId} key ${retry.key}`);
@@ -67,7 +67,7 @@ const LOGIN_FIELDS = selectColumns(({ from }) => from === 'login').map(({ field 
  * What a retry is compared by: what the login says, and nothing of what it does not say. So a release with one more field knows the retry
  * of a login that the release before has recorded.
  */
-function askedOf(profile: Profile, linkByExternalId: boolean): object {
+export function askedOf(profile: Profile, linkByExternalId = false): object {
   const said = LOGIN_FIELDS.map((field) => [field, profile[field]] as const).filter(([, value]) => value !== null);
   return {
     ...Object.fromEntries(said),
@@ -76,13 +76,17 @@ function askedOf(profile: Profile, linkByExternalId: boolean): object {
   };
 }
 
+/** What comes with a write of a profile. */
+export interface WriteOptions {
+  readonly key?: string | null;
+  readonly until?: number;
+}
+
 /** What comes with a login beside the profile. */
-export interface LoginOptions {
+export interface LoginOptions extends WriteOptions {
   readonly linkByExternalId?: boolean;
   /** Of the request, for the audit trail. */
   readonly requestId?: string | null;
-  readonly key?: string | null;
-  readonly until?: number;
 }
 
 /** Logins and registration. */

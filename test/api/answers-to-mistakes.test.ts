@@ -51,7 +51,7 @@ describe('over REST', () => {
     [
       'POST',
       '/server/users',
-      'POST is not allowed here; use GET, HEAD. To register a user, send recordLogin over GraphQL.',
+      'POST is not allowed here; use GET, HEAD. To register a user, send recordLogin or createUser over GraphQL.',
     ],
     [
       'PATCH',

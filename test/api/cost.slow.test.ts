@@ -98,6 +98,7 @@ describe('the exact number of statements per operation', () => {
     restoreUser: [5, 'mutation { restoreUser(id: 3) { user { id } } }'],
     // It is read with the credentials.
     caller: [0, '{ caller { projectName secretLabel scopes } }'],
+    createUser: [1, 'mutation { createUser(input: { authMethod: "google", authValue: "made" }) { user { id } } }'],
     recordLogin: [
       1,
       'mutation { recordLogin(input: { authMethod: "email", authValue: "new@example.com" }) { created } }',

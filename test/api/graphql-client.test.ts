@@ -79,6 +79,14 @@ describe('users', () => {
     expect(await client.users.getByExternalId(login.externalId)).toBe(null);
   });
 
+  test('are created without a login', async () => {
+    const given = { ...email(), externalId: `made-${serial}` };
+    const user = await client.users.create(given, { idempotencyKey: `made-${serial}` });
+    expect(user).toMatchObject({ ...given, loginCount: 0, lastLogin: null });
+    expect(await client.users.create(given, { idempotencyKey: `made-${serial}` })).toEqual(user);
+    await expect(client.users.create(given)).rejects.toMatchObject({ code: 'CONFLICT', userId: user.id });
+  });
+
   test('are looked up by many values, by any value and by the beginning of one', async () => {
     const [one, other] = [await register({ externalId: `known-${++serial}` }), await register()];
     const identityOf = ({ authMethod, authValue }: User) => ({ authMethod, authValue });

@@ -98,6 +98,10 @@ describe('the cost of an operation', () => {
       `mutation ($i: RecordLoginInput!) { ${LOGIN}$i) { created } }`,
       { i: { authMethod: 'google', authValue: '1', accounts: [{ network: 'STELLAR', publicKey: 'G' }] } },
     ],
+    [
+      105,
+      `mutation { createUser(input: { authMethod: "google", authValue: "1", accounts: [${ACCOUNT}, ${ACCOUNT}] }) { user { id } } }`,
+    ],
     // Variables: present, absent with and without a default value, null, several at once.
     [62, 'query ($n: Int) { users(first: $n) { nodes { id } } }', { n: 50 }],
     [22, 'query ($n: Int) { users(first: $n) { nodes { id } } }'],

@@ -45,6 +45,11 @@ test.each<[field: string, faults: readonly string[], argument: string]>([
     'userId',
   ],
   [
+    `createUser(input: { ${BAD_LOGIN} }, ${BAD_KEY}) { user { id } }`,
+    [...LOGIN_FAULTS, 'idempotencyKey'],
+    'input.authMethod',
+  ],
+  [
     `updateUser(id: "x", input: { email: "a", externalId: "", metadata: 1 }, ${BAD_KEY}) { user { id } }`,
     ['id', 'email', 'externalId', 'metadata', 'idempotencyKey'],
     'id',

@@ -85,6 +85,12 @@ async function graphql(scope: Scope, query: string): Promise<Json> {
 const LINK = () =>
   `linkIdentity(userId: ${userId}, input: { authMethod: "google", authValue: "linked" }) { user { id } }`;
 const LOGIN = 'recordLogin(input: { authMethod: "passkey", authValue: "p1" }) { user { id accounts { id } } }';
+let created = 0;
+/** Of a new user each time. */
+const creation = () => {
+  created += 1;
+  return `createUser(input: { authMethod: "passkey", authValue: "created ${created}" })`;
+};
 const FIELDS: readonly [needs: Scope, query: () => string][] = [
   ['read', () => `{ user(id: ${userId}) { id accounts { id } } }`],
   ['read', () => '{ users { totalCount nodes { id } } }'],
@@ -106,6 +112,7 @@ const FIELDS: readonly [needs: Scope, query: () => string][] = [
   ['verify', () => `{ verifyWallets(inputs: [{ address: "${ethereumAddress(1)}" }]) { asOf } }`],
   ['changes', () => '{ changes { nodes { id } } }'],
   ['write', () => `mutation { ${LOGIN} }`],
+  ['write', () => `mutation { ${creation()} { user { id externalId loginCount } } }`],
   [
     'write',
     () => `mutation {

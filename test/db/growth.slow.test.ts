@@ -26,6 +26,7 @@ import * as links from '#dist/users/import-links.sql.js';
 import * as imports from '#dist/users/imports.sql.js';
 import * as lists from '#dist/users/list-users.sql.js';
 import * as logins from '#dist/users/logins.sql.js';
+import * as newUsers from '#dist/users/new-users.sql.js';
 import * as signUps from '#dist/users/sign-ups.sql.js';
 import * as totals from '#dist/users/totals.sql.js';
 import * as transfers from '#dist/users/transfers.sql.js';
@@ -543,6 +544,18 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
       return each(batches, (some) => logins.recordLogins(db, some, at === SMALL));
     }),
   },
+  'new-users': {
+    insertUsers: about(80, (db, at) => {
+      // One in two has what another user has.
+      const all = userRecords({ ...at, n: LARGE.n }, 20).map((profile, index) => {
+        const retry = index > 4 ? null : { key: index === 4 ? 'key 5' : `key of ${index}`, requestHash: '00' };
+        return { projectId: at.projectId, profile, retry };
+      });
+      return each([all, ...all.slice(0, 6).map((one) => [one])], (some) =>
+        newUsers.insertUsers(db, some, at === SMALL),
+      );
+    }),
+  },
   'remove-users': {
     countRemoved: about(ROWS, (db, { projectId }) => writes.countRemoved(db, projectId, 0)),
     purgeRemoved: about(100, (db, at) => writes.purgeRemoved(db, actor(at), 0, 50)),
@@ -700,7 +713,7 @@ const NO_STATEMENTS: Record<string, readonly string[]> = {
   'idempotency-keys': ['isKeyTaken', 'storeAnswers'],
   imports: ['beginImport'],
   'import-users': ['linkedTo', 'toImportRows', 'withHolders', 'withIdentity', 'write'],
-  logins: ['isLinked', 'isUserRemoved'],
+  logins: ['addedAccounts', 'isLinked', 'isUserRemoved', 'storedAnswers'],
   'linked-accounts': ['isToBeLinked', 'linkedAccount', 'throwLinkingError', 'toAccounts'],
   'list-users': ['countGroupKey', 'pageGroupKey', 'slice', 'windowGroupKey'],
   operators: ['insertLogEntries', 'milliseconds'],

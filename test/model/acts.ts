@@ -1,7 +1,5 @@
 import fc from 'fast-check';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
-import type { Service } from './service.js';
-import * as model from './model.js';
 import type {
   BanLine,
   GivenTerms,
@@ -9,11 +7,14 @@ import type {
   Import,
   LinkInput,
   LoginInput,
+  NewUserInput,
   Project,
   UpdateInput,
   User,
   UserLine,
 } from './model.js';
+import * as model from './model.js';
+import type { Service } from './service.js';
 
 /**
  * The acts: for each its input, what the model says it does, and how it is sent. There are few users, identities, emails, wallets and external IDs, so
@@ -215,6 +216,17 @@ export const ACTS: Readonly<Record<string, Act<unknown>>> = {
       const again = await service.mutate(LOGIN, { input, key });
       return first.code === again.code ? first : { code: `${first.code}, then ${again.code}`, message: again.message };
     },
+  }),
+  'create a user': act<NewUserInput>({
+    weight: 3,
+    input: loginWith({
+      externalId: maybe(externalId),
+      metadata: maybe(metadata),
+      accounts: absentOr(account.map((one) => [one])),
+    }),
+    apply: model.createUser,
+    send: (service, input) =>
+      service.mutate('mutation ($input: CreateUserInput!) { createUser(input: $input) { user { id } } }', { input }),
   }),
   'change a user': act<OfUser & Sent & { input: UpdateInput }>({
     weight: 5,

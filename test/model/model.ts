@@ -253,14 +253,17 @@ function useWallet(user: User, address: string): void {
   else if (!isSameAddress(user.wallet, address)) user.wallet = address;
 }
 
-export interface LoginInput extends IdentityName {
+export interface NewUserInput extends IdentityName {
   readonly email?: string | null | undefined;
   readonly emailVerified?: boolean | null | undefined;
   readonly wallet?: string | null | undefined;
   readonly externalId?: string | null | undefined;
-  readonly linkByExternalId?: boolean | null | undefined;
   readonly metadata?: object | null | undefined;
   readonly accounts?: readonly { network: string; publicKey: string }[] | null;
+}
+
+export interface LoginInput extends NewUserInput {
+  readonly linkByExternalId?: boolean | null | undefined;
 }
 
 const newUser = (identity: Identity): User => ({
@@ -309,6 +312,27 @@ export function recordLogin(project: Project, input: LoginInput): void {
   if (isBlocked(project, input)) refuse('BANNED');
   const user = userOfLogin(project, input);
   const identity = user.identities.find((each) => isSame(each, input)) as Identity;
+  describeUser(user, identity, input);
+  identity.lastLogin = NOW;
+  user.lastLogin = NOW;
+  user.loginCount += 1;
+  touch(user);
+}
+
+/** A user who has not logged in. */
+export function createUser(project: Project, input: NewUserInput): void {
+  requireEmail(input);
+  if (isBlocked(project, input)) refuse('BANNED');
+  if (findByIdentity(project, input) !== undefined) refuse('CONFLICT');
+  if (input.externalId != null && findByExternalId(project, input.externalId) !== undefined) refuse('CONFLICT');
+  const identity = newIdentity(input, input.email);
+  const user = newUser(identity);
+  project.users.push(user);
+  describeUser(user, identity, input);
+}
+
+/** What a login or a creation says of a user. */
+function describeUser(user: User, identity: Identity, input: NewUserInput): void {
   sayEmail(identity, input.email, input.emailVerified);
   if (input.email != null) user.said = foldEmail(input.email);
   const wallets = [input.authMethod === 'wallet' ? input.authValue : null, input.wallet ?? null];
@@ -318,10 +342,6 @@ export function recordLogin(project: Project, input: LoginInput): void {
   if (input.wallet != null) useWallet(user, input.wallet);
   if (input.externalId != null) user.externalId = input.externalId;
   if (input.metadata != null) user.metadata = input.metadata;
-  identity.lastLogin = NOW;
-  user.lastLogin = NOW;
-  user.loginCount += 1;
-  touch(user);
 }
 
 export interface LinkInput extends IdentityName {

@@ -1,5 +1,5 @@
-import { userdir } from '../support/command.js';
 import { type Json, type TestApp, type TestProject, withoutIds } from '../support/app.js';
+import { userdir } from '../support/command.js';
 import type { Outcome, Sent } from './acts.js';
 import type { Import } from './model.js';
 

@@ -16,6 +16,7 @@ test('the model knows every mutation of users', () => {
   expect(namesOf(mutations).filter((name) => !ofWebhooks.test(name))).toEqual([
     'banIdentity',
     'banUser',
+    'createUser',
     'deleteUser',
     'linkIdentity',
     'mergeUsers',
@@ -30,17 +31,9 @@ test('the model knows every mutation of users', () => {
 });
 
 test('the model knows every field of what they take', () => {
-  expect(inputOf('RecordLoginInput')).toEqual([
-    'accounts',
-    'authMethod',
-    'authValue',
-    'email',
-    'emailVerified',
-    'externalId',
-    'linkByExternalId',
-    'metadata',
-    'wallet',
-  ]);
+  const ofUser = ['accounts', 'authMethod', 'authValue', 'email', 'emailVerified', 'externalId', 'metadata', 'wallet'];
+  expect(inputOf('CreateUserInput')).toEqual(ofUser);
+  expect(inputOf('RecordLoginInput')).toEqual([...ofUser, 'linkByExternalId'].toSorted());
   expect(inputOf('LinkIdentityInput')).toEqual(['authMethod', 'authValue', 'email', 'emailVerified', 'primary']);
   expect(inputOf('UpdateUserInput')).toEqual(['email', 'externalId', 'metadata']);
   const argumentsOf = (mutation: string) => mutations[mutation]?.args.map(({ name }) => name).toSorted();

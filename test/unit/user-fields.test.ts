@@ -36,8 +36,8 @@ describe.each(Object.entries(SCHEMAS))('the schema %s', (_name, of) => {
   });
 });
 
-test.each(given)('a login may give the field %s: graphql/logins.ts', (field) => {
-  expect(fieldsOf(schema, 'RecordLoginInput')).toContain(nameOf(field));
+test.each(given)('a login and a creation may give the field %s: graphql/logins.ts', (field) => {
+  for (const type of ['RecordLoginInput', 'CreateUserInput']) expect(fieldsOf(schema, type)).toContain(nameOf(field));
 });
 
 test.each(shown)('the client asks for the field %s, also for a copy', (field) => {
