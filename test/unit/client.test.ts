@@ -76,6 +76,7 @@ describe('an option that a function does not know', () => {
     ['users.search', (client) => client.users.search({ email: 'ada@example.com' }, wrong)],
     ['users.find', (client) => client.users.find('ada', wrong)],
     ['users.findByPrefix', (client) => client.users.findByPrefix('ada', wrong)],
+    ['users.create', (client) => client.users.create(identity, wrong)],
     ['users.update', (client) => client.users.update(1, { email: null }, wrong)],
     ['users.remove', (client) => client.users.remove(1, wrong)],
     ['users.restore', (client) => client.users.restore(1, wrong)],
