@@ -16,7 +16,12 @@ interface Params {
 
 type Result = { readonly applied: readonly string[] } | Plan;
 
-const NOTHING_PLANNED: Plan = { target: null, planned: [], oldest_release: null };
+const NOTHING_PLANNED: Plan = {
+  target: null,
+  locks_everything: false,
+  planned: [],
+  oldest_release: null,
+};
 
 export function addMigrateCommand(program: Command, { act }: CommandContext): void {
   act<Params, Result>(program, {
@@ -66,7 +71,8 @@ function printApplied(applied: readonly string[]): string {
   return applied.length === 0 ? `The database is up to date for userdir ${VERSION}.` : `Applied ${applied.join(', ')}.`;
 }
 
-function printPlan({ target, planned, oldest_release: oldest }: Plan): string {
+/** First what an operator decides by: where it is, which processes must stop, and whether requests wait for long. */
+function printPlan({ target, locks_everything: locksEverything, planned, oldest_release: oldest }: Plan): string {
   if (planned.length === 0) return printApplied([]);
   // Those that are applied together are told of together.
   const isToldLater = (index: number) =>
@@ -82,8 +88,9 @@ function printPlan({ target, planned, oldest_release: oldest }: Plan): string {
   const where =
     target === null ? 'the embedded database' : `the database ${target.database} at ${target.host}, as ${target.role}`;
   return [
-    `${counted(planned.length, 'migration')} would be applied to ${where}:`,
+    `${counted(planned.length, 'migration')} would be applied to ${where}.`,
+    ...(oldest === null ? [] : [`Stop older processes first: afterwards only userdir ${oldest} or newer may serve.`]),
+    ...(locksEverything ? ['All tables are locked meanwhile: with many users, for seconds or minutes.'] : []),
     ...lines,
-    ...(oldest === null ? [] : [`Afterwards only userdir ${oldest} or newer may serve: stop older processes first.`]),
   ].join('\n');
 }

@@ -252,6 +252,8 @@ export interface PlannedMigration {
 export interface Plan {
   /** Null on the embedded database. */
   readonly target: { readonly host: string; readonly database: string; readonly role: string } | null;
+  /** True if all tables are locked until migrations that are not cut into steps are applied. */
+  readonly locks_everything: boolean;
   readonly planned: readonly PlannedMigration[];
   /** The oldest release that may serve afterwards; null if that stays as it is. */
   readonly oldest_release: string | null;
@@ -269,10 +271,12 @@ export async function planMigrations({ direct, engineUsage }: Target): Promise<P
   const client = await direct.connect();
   try {
     if (missing.length > 0) await requireRights(client, missing);
+    const isNew = !(await hasHistory(client));
     return {
       target: engineUsage() === null ? targetOf(client) : null,
+      locks_everything: !isNew && missing.some(({ steps }) => steps === null),
       planned: await planSteps(client, missing),
-      oldest_release: (await hasHistory(client)) ? oldestAfter(missing) : null,
+      oldest_release: isNew ? null : oldestAfter(missing),
     };
   } finally {
     client.release();
