@@ -7,11 +7,18 @@ import { type FieldsWith, selectColumns } from './user-columns.js';
 
 type ChangeableField = FieldsWith<{ isChangeable: true }>;
 
-/** Changes of a user: an absent field stays, and null takes it away. The metadata are JSON text. */
-export type UserChanges = { readonly [Field in ChangeableField]?: string | null };
+/** New values of a user: an absent field stays, and null takes it away. The metadata are JSON text. */
+export type NewValues = { readonly [Field in ChangeableField]?: string | null };
+
+/** Changes of a user. A patch of the metadata is JSON text. */
+export interface UserChanges extends NewValues {
+  readonly metadataPatch?: string;
+}
 
 /** Changes as they arrive. */
-type ChangesInput = Pick<ProfileInput, 'email' | 'metadata'> & KeptTextsInput;
+interface ChangesInput extends Pick<ProfileInput, 'email' | 'metadata'>, KeptTextsInput {
+  readonly metadataPatch?: unknown;
+}
 
 type Reader = (input: ChangesInput, spelling: Spelling) => string | null | undefined;
 
@@ -31,16 +38,28 @@ const CHANGEABLE = selectColumns(({ isChangeable }) => isChangeable === true).ma
   line,
 }));
 
+/** A merge patch (RFC 7396) of the metadata, bounded as they are. */
+function readPatch({ metadata, metadataPatch }: ChangesInput): string | undefined {
+  if (metadataPatch === undefined) return undefined;
+  const patch = parseMetadata('metadataPatch', metadataPatch);
+  if (metadata === undefined) return patch;
+  throw new AppError('BAD_USER_INPUT', 'metadataPatch: expected none together with metadata, which replaces all.');
+}
+
 /** Changes as they arrive. BAD_USER_INPUT names the field of the caller. */
 export function parseUserChanges(input: ChangesInput, spelling: Spelling): UserChanges {
-  const values = readAll(
+  const [metadataPatch, ...values] = readAll(
+    () => readPatch(input),
     ...CHANGEABLE.map(
       ({ field }) =>
         () =>
           READERS[field](input, spelling),
     ),
   );
-  const given = CHANGEABLE.map(({ field }, place) => [field, values[place]] as const);
+  const given = [
+    ...CHANGEABLE.map(({ field }, place) => [field, values[place]] as const),
+    ['metadataPatch', metadataPatch] as const,
+  ];
   const changes = given.filter(([, value]) => value !== undefined);
   if (changes.length > 0) return Object.fromEntries(changes);
   const names = CHANGEABLE.map(({ line }) => spelling(line));

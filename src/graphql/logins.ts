@@ -54,6 +54,11 @@ const updateInput = builder.inputType('UpdateUserInput', {
         'The login email. Of a user who logs in by email it is the identity: a new address takes its place in one step, fails with `CONFLICT` where another user has it, and cannot be taken away. Null says that the person has none, which stays so until something else is said. A later login that brings an email replaces it.',
     }),
     metadata: t.field({ type: 'JSON', description: METADATA }),
+    metadataPatch: t.field({
+      type: 'JSON',
+      description:
+        'A JSON merge patch (RFC 7396) of the metadata: a key takes the value that it has here, null removes it, objects are merged, and what is not named stays. Two who change different keys at once lose nothing. At most 4 KiB, also after the patch. Not together with `metadata`.',
+    }),
     ...ofKeptTexts((field) => t.string({ description: KEPT_TEXTS[field].inUpdate })),
   }),
 });

@@ -5,6 +5,7 @@ import { isUniqueViolation } from '../db/failures.js';
 import type { KeyedRead, Queryable } from '../db/statements.js';
 import type { UserFilter } from '../domain/filters.js';
 import { externalIdTaken, type Identity, identityBanned, identityTaken } from '../domain/identities.js';
+import { patchMetadata } from '../domain/metadata.js';
 import { LARGEST_ID } from '../domain/parse.js';
 import type { ProjectScope } from '../domain/projects.js';
 import type { StateFilter } from '../domain/state-filters.js';
@@ -12,8 +13,9 @@ import { emailIsIdentity, type UserChanges } from '../domain/user-changes.js';
 import { pickUser } from '../domain/user-columns.js';
 import { type Account, noUser, type User, userWeight } from '../domain/users.js';
 import type { Address } from '../domain/wallets.js';
+import type { AppError } from '../errors.js';
 import { deleteOldKeys, repeatAnswer, retryOf } from '../projects/idempotency.js';
-import { isKeyTaken } from '../projects/idempotency.sql.js';
+import { findEarlier, isKeyTaken } from '../projects/idempotency.sql.js';
 import { findUsersByExternalId, findUsersById, findUsersByIdentity } from './find-users.sql.js';
 import * as lists from './list-users.sql.js';
 import { findRegistered } from './logins.sql.js';
@@ -243,7 +245,8 @@ export function createUsers(db: Database, totals: Totals) {
 
     /**
      * Changes the login email, the external ID or the metadata of a user, who is returned without accounts. A retry with the same key changes
-     * nothing. BAD_USER_INPUT to take the email from a user who logs in by it; NOT_FOUND; BANNED; CONFLICT if another user has what is given.
+     * nothing. BAD_USER_INPUT to take the email from a user who logs in by it, and for metadata that a patch makes too long; NOT_FOUND; BANNED;
+     * CONFLICT if another user has what is given.
      */
     async updateUser(
       scope: ProjectScope,
@@ -256,7 +259,9 @@ export function createUsers(db: Database, totals: Totals) {
       const actor = scope.actorFor('write', requestId, 'edit');
       if (id > LARGEST_ID) throw noUser(id);
       const retry = key === null ? null : retryOf(key, ['update', String(id), changes]);
-      const row = await update({ projectId: actor.projectId, actor, id, changes, retry }, until)
+      const { metadataPatch, ...values } = changes;
+      const asked = { projectId: actor.projectId, actor, id, changes: values, retry };
+      const row = await (metadataPatch === undefined ? update(asked, until) : updateByPatch(db, asked, metadataPatch))
         .catch(writes.throwExternalIdError)
         .catch(async (error) => {
           if (!isUniqueViolation(error)) throw error;
@@ -270,11 +275,8 @@ export function createUsers(db: Database, totals: Totals) {
         if (user === null) throw noUser(id);
         return user;
       }
-      if (row.refusal === 'no user') throw noUser(id);
-      if (row.refusal === 'email is identity') throw emailIsIdentity();
-      if (row.refusal === 'external id taken') throw externalIdTaken(row.takenBy);
-      if (row.refusal === 'email banned') throw identityBanned();
-      return pickUser(row);
+      if (row.refusal === null) return pickUser(row);
+      throw refusalOf(row, id);
     },
 
     /** The number of users that `purgeRemoved` would erase. */
@@ -290,6 +292,33 @@ export function createUsers(db: Database, totals: Totals) {
       return { users, isDone: users < PURGE_BATCH };
     },
   };
+}
+
+/** An update that makes the metadata of those that are there. The user is locked: of two who patch, each keeps what the other has changed. */
+function updateByPatch(db: Database, asked: writes.Update, patch: string): Promise<writes.UpdateRow> {
+  const { projectId, id, retry } = asked;
+  const once = () =>
+    db.requestTransaction(async (tx) => {
+      const user = await writes.lockMetadata(tx, projectId, id);
+      const earlier = retry && (await findEarlier(tx, projectId, retry));
+      // What was done before is not refused for what became of the user since.
+      if (earlier !== null) return writes.updateUser(tx, asked, true);
+      if (user === null) throw noUser(id);
+      const metadata = patchMetadata('metadataPatch', user.metadata, patch);
+      return writes.updateUser(tx, { ...asked, changes: { ...asked.changes, metadata } }, true);
+    });
+  return once().catch((error) => {
+    // Another request with the key has changed another user at this moment.
+    if (isKeyTaken(error)) return once();
+    throw error;
+  });
+}
+
+/** Why an update was refused. */
+function refusalOf({ refusal, takenBy }: writes.UpdateRow, id: bigint): AppError {
+  if (refusal === 'email is identity') return emailIsIdentity();
+  if (refusal === 'external id taken') return externalIdTaken(takenBy);
+  return refusal === 'email banned' ? identityBanned() : noUser(id);
 }
 
 /** The users of the rows of a list, and what they say of the whole list. */

@@ -2,7 +2,7 @@ import { isUniqueViolation } from '../db/failures.js';
 import { type KeyColumns, keyedWrite, Prisma, type Queryable, THIS_INSTANT } from '../db/statements.js';
 import { externalIdKept, externalIdTaken } from '../domain/identities.js';
 import type { Actor } from '../domain/projects.js';
-import type { UserChanges } from '../domain/user-changes.js';
+import type { NewValues } from '../domain/user-changes.js';
 import type { User } from '../domain/users.js';
 import { insertAuditEntries } from '../projects/audit.sql.js';
 import { EARLIER, type Earlier, KEY_COLUMNS, type MaybeRetried, storeAnswers } from '../projects/idempotency.sql.js';
@@ -58,7 +58,7 @@ export interface Update extends MaybeRetried {
   readonly projectId: number;
   readonly actor: Actor;
   readonly id: bigint;
-  readonly changes: UserChanges;
+  readonly changes: NewValues;
 }
 
 /** The reason why nothing was written, or the user as they are now. */
@@ -72,7 +72,7 @@ export interface UpdateRow extends User {
 /** The values that an update gives, each with whether it gives it. */
 const CHANGE_COLUMNS: KeyColumns<Update> = Object.fromEntries(
   CHANGEABLE_COLUMNS.flatMap(({ name, type, field }) => {
-    const changeIn = ({ changes }: Update) => changes[field as keyof UserChanges];
+    const changeIn = ({ changes }: Update) => changes[field as keyof NewValues];
     return [
       [`sets_${name}`, ['boolean', (update) => changeIn(update) !== undefined]],
       [name, [type, changeIn]],
@@ -165,6 +165,15 @@ const updateUsers = keyedWrite<Update, UpdateRow>(
 export async function updateUser(db: Queryable, update: Update, waits: boolean): Promise<UpdateRow> {
   const [row] = await updateUsers(db, [update], waits);
   return row as UpdateRow;
+}
+
+/** Locks a current user, and reads the metadata. Null if there is none. */
+export async function lockMetadata(tx: Queryable, projectId: number, id: bigint) {
+  const [row] = await tx.query<{ metadata: object | null }>(Prisma.sql`
+    SELECT u.metadata FROM users u
+    WHERE u.project_id = ${projectId}::int AND u.id = ${id}::bigint AND (u.deleted_at IS NULL)::int = 1
+    FOR NO KEY UPDATE`);
+  return row ?? null;
 }
 
 /** The outcome of a restoration. `takenBy` is the user who has an identity or the external id now, or all of a merged one, if that user is known. */

@@ -581,6 +581,7 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
         },
         at === SMALL,
       ),
+    lockMetadata: (db, at) => writes.lockMetadata(db, at.projectId, BigInt(at.id)),
     restoreUser: (db, at) => each([BigInt(ROWS + 5), BigInt(at.id)], (id) => writes.restoreUser(db, actor(at), id)),
   },
   'scan-users': {

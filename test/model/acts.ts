@@ -250,6 +250,19 @@ export const ACTS: Readonly<Record<string, Act<unknown>>> = {
             },
           ),
   }),
+  'patch the metadata of a user': act<OfUser & { metadataPatch: object }>({
+    weight: 3,
+    input: fc.record({
+      who,
+      metadataPatch: fc.constantFrom({ plan: null }, { plan: 'max' }, { of: { a: 1 } }, { of: { a: null, b: 2 } }, {}),
+    }),
+    apply: (project, { who: name, ...input }) => model.updateUser(project, idIn(project, name), input),
+    send: (service, { who: name, ...input }, project) =>
+      service.mutate(
+        'mutation ($id: ID!, $input: UpdateUserInput!) { updateUser(id: $id, input: $input) { user { id } } }',
+        { id: idIn(project, name), input },
+      ),
+  }),
   'link an identity': act<OfUser & Sent & { input: LinkInput }>({
     weight: 6,
     input: fc.record({

@@ -460,6 +460,7 @@ export interface UpdateInput {
   readonly email?: string | null | undefined;
   readonly externalId?: string | null | undefined;
   readonly metadata?: object | null | undefined;
+  readonly metadataPatch?: object | undefined;
 }
 
 function updateEmail(project: Project, user: User, email: string | null): void {
@@ -491,7 +492,18 @@ export function updateUser(project: Project, id: string | null, input: UpdateInp
     user.externalId = input.externalId;
   }
   if (input.metadata !== undefined) user.metadata = input.metadata;
+  if (input.metadataPatch !== undefined) user.metadata = patched(user.metadata, input.metadataPatch) as object;
   touch(user);
+}
+
+/** A JSON merge patch. */
+function patched(value: unknown, patch: unknown): unknown {
+  if (patch === null || typeof patch !== 'object') return patch;
+  const before = (value !== null && typeof value === 'object' ? value : {}) as Record<string, unknown>;
+  const after = Object.entries(patch).map(([key, own]) => [key, patched(before[key], own)]);
+  return Object.fromEntries(
+    Object.entries({ ...before, ...Object.fromEntries(after) }).filter(([, own]) => own !== null),
+  );
 }
 
 /* Imports */

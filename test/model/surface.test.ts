@@ -35,7 +35,7 @@ test('the model knows every field of what they take', () => {
   expect(inputOf('CreateUserInput')).toEqual(ofUser);
   expect(inputOf('RecordLoginInput')).toEqual([...ofUser, 'linkByExternalId'].toSorted());
   expect(inputOf('LinkIdentityInput')).toEqual(['authMethod', 'authValue', 'email', 'emailVerified', 'primary']);
-  expect(inputOf('UpdateUserInput')).toEqual(['email', 'externalId', 'metadata']);
+  expect(inputOf('UpdateUserInput')).toEqual(['email', 'externalId', 'metadata', 'metadataPatch']);
   const argumentsOf = (mutation: string) => mutations[mutation]?.args.map(({ name }) => name).toSorted();
   expect(argumentsOf('banUser')).toEqual(['expiresAt', 'id', 'idempotencyKey', 'reason', 'untilLifted']);
   expect(argumentsOf('banIdentity')).toEqual(['expiresAt', 'idempotencyKey', 'identity', 'reason', 'untilLifted']);
