@@ -46,10 +46,10 @@ function shown(project: Project, user: User): Json {
     createdAt: user.createdAt,
     lastLogin: user.lastLogin,
     loginCount: user.loginCount,
-    identities: user.identities.map((identity) => ({
+    identities: user.identities.map(({ place: _, ...identity }, index) => ({
       ...identity,
       loginMethod: model.loginMethodOf(identity.authMethod),
-      isPrimary: identity === primary,
+      isPrimary: index === 0,
     })),
     accounts: user.accounts.map(({ place: _, ...account }) => account),
     ban: model.banOf(project, user),

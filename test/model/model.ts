@@ -16,6 +16,8 @@ export interface Identity extends IdentityName {
   emailVerified: boolean | null;
   createdAt: string;
   lastLogin: string | null;
+  /** The place in the order in which identities became linked ones: of two of the same instant, it says which is older. */
+  place: number;
 }
 
 export interface Account {
@@ -180,17 +182,25 @@ export function banIdentity(project: Project, identity: IdentityName, terms: Giv
 
 export function unbanUser(project: Project, id: string | null): void {
   const user = requireCurrent(project, id);
+  if (user.ban === null) return;
   user.ban = null;
+  touch(user);
 }
 
 export function unbanIdentity(project: Project, identity: IdentityName): void {
+  if (identityBan(project, identity) === undefined) return;
   project.bans = project.bans.filter((ban) => !isSame(ban.identity, identity));
+  touch(findByIdentity(project, identity));
 }
 
-/** Bans that end at `instant` have ended. */
+/** Bans that end at `instant` have ended. The clock is turned by a change of the ban, so that its user counts as touched. */
 export function endBans(project: Project, instant: string): void {
-  project.bans = project.bans.filter(({ expiresAt }) => expiresAt !== instant);
-  for (const user of project.users) if (user.ban?.expiresAt === instant) user.ban = null;
+  for (const { identity, expiresAt } of [...project.bans]) if (expiresAt === instant) unbanIdentity(project, identity);
+  for (const user of project.users) {
+    if (user.ban?.expiresAt !== instant) continue;
+    user.ban = null;
+    touch(user);
+  }
 }
 
 /* What an act writes of a user */
@@ -199,15 +209,26 @@ function touch(user: User | undefined): void {
   if (user !== undefined) user.untouchedOf = null;
 }
 
+/** The number of places that were given. */
+let places = 0;
+function nextPlace(): number {
+  places += 1;
+  return places;
+}
+
 /** Order: the primary one first, then the oldest. */
 function sortIdentities(user: User): void {
   const [primary, ...linked] = user.identities as [Identity, ...Identity[]];
-  linked.sort((one, other) => (one.createdAt < other.createdAt ? -1 : one.createdAt > other.createdAt ? 1 : 0));
+  linked.sort((one, other) =>
+    one.createdAt === other.createdAt ? one.place - other.place : one.createdAt < other.createdAt ? -1 : 1,
+  );
   user.identities = [primary, ...linked];
 }
 
 function makePrimary(user: User, name: IdentityName): void {
   const index = user.identities.findIndex((each) => isSame(each, name));
+  if (index === 0) return;
+  primaryOf(user).place = nextPlace();
   const [primary] = user.identities.splice(index, 1) as [Identity];
   user.identities.unshift(primary);
   if (primary.authMethod === 'wallet') user.wallet = primary.authValue;
@@ -220,6 +241,7 @@ const newIdentity = ({ authMethod, authValue }: IdentityName, email?: string | n
   emailVerified: null,
   createdAt: NOW,
   lastLogin: null,
+  place: nextPlace(),
 });
 
 /** What is known of an email changes only by what says something about that email. */
@@ -231,13 +253,9 @@ function sayEmail(identity: Identity, email: string | null | undefined, verified
   if (verified != null) identity.emailVerified = verified;
 }
 
-/** The number of accounts that were ever linked. */
-let linked = 0;
-
 function addAccount(user: User, publicKey: string, walletType: Account['walletType']): void {
   if (user.accounts.some((account) => isSameAddress(account.publicKey, publicKey))) return;
-  linked += 1;
-  user.accounts.push({ network: networkOf(publicKey), publicKey, walletType, place: linked });
+  user.accounts.push({ network: networkOf(publicKey), publicKey, walletType, place: nextPlace() });
 }
 
 /** A wallet that logs in is an external account, also where it was a custodial one. */
@@ -415,6 +433,7 @@ export function mergeUsers(project: Project, fromId: string | null, intoId: stri
   const from = requireCurrent(project, fromId);
   const into = requireCurrent(project, intoId);
   const email = emailOf(from);
+  primaryOf(from).place = nextPlace();
   into.identities.push(...from.identities);
   sortIdentities(into);
   if (emailOf(into) === null && into.said === undefined && email !== null) into.said = email;

@@ -1,3 +1,4 @@
+import { deleteEndedBans } from '#dist/users/bans.sql.js';
 import { type Json, type TestApp, type TestProject, withoutIds } from '../support/app.js';
 import { userdir } from '../support/command.js';
 import type { Outcome, Sent } from './acts.js';
@@ -14,14 +15,19 @@ export interface Service {
   undoImport(id: string, via: Sent['via']): Promise<Outcome>;
   /** Exports the project, imports that into a new one, in which everything goes on, and exports it again. */
   move(): Promise<Outcome>;
-  /** Turns the clock to the end of the bans that end at `instant`: the column has milliseconds. */
+  /** Turns the clock to the end of the bans that end at `instant`. */
   endBans(instant: string): Promise<Outcome>;
+  /** Deletes the bans that have ended, as the service does from time to time. */
+  sweep(): Promise<Outcome>;
   /** Asks; fails where anything is refused. */
   query(document: string, variables?: object): Promise<Json>;
   get(path: string, init?: RequestInit): Promise<Json>;
 }
 
 const OK = { code: 'OK', message: '' };
+
+/** The column has milliseconds, to which an instant is rounded. */
+const ENDED = "SET expires_at = now() - interval '1 ms' WHERE project_id = $1 AND expires_at = $2";
 
 export function serviceOf(app: TestApp, first: TestProject): Service {
   let project = first;
@@ -35,6 +41,7 @@ export function serviceOf(app: TestApp, first: TestProject): Service {
   };
   const { transfers, projects } = app.context.services;
   const scope = () => projects.getScope(project.appId);
+  const projectId = async () => (await scope()).projectIdFor('inspect');
   const outcomeOf = (work: () => Promise<Partial<Outcome>>): Promise<Outcome> =>
     work().then(
       (more) => ({ ...OK, ...more }),
@@ -107,9 +114,13 @@ export function serviceOf(app: TestApp, first: TestProject): Service {
       return { ...imported, hasMoved: true };
     },
     async endBans(instant) {
-      await app.context.db.pool.query(`UPDATE bans SET expires_at = now() - interval '1 ms' WHERE expires_at = $1`, [
-        instant,
-      ]);
+      // Rows of `bans` that cover an identity of a banned user follow by their foreign key.
+      const statements = [`UPDATE user_bans ${ENDED}`, `UPDATE bans ${ENDED} AND user_id IS NULL`];
+      for (const statement of statements) await app.context.db.pool.query(statement, [await projectId(), instant]);
+      return OK;
+    },
+    async sweep() {
+      await deleteEndedBans(app.context.db, await projectId(), 1_000);
       return OK;
     },
     async query(document, variables) {
