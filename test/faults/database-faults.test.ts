@@ -258,7 +258,9 @@ describe.runIf(inject('engine') === 'postgres')('where PostgreSQL', () => {
   let server: RunningServer;
   beforeAll(async () => {
     database = await copyTemplate();
-    project = await userdirJson(database.env, ['project', 'create', '--name', 'Test']);
+    const { app_id } = await userdirJson(database.env, ['project', 'create', '--name', 'Test']);
+    const scope = ['--label', 'All', '--scope', 'read,write,webhooks'];
+    project = await userdirJson(database.env, ['project', 'add-secret', app_id, ...scope]);
     const url = new URL(database.env['DATABASE_URL'] ?? '');
     proxy = await startProxy({ host: url.hostname, port: Number(url.port) });
     url.port = String(proxy.port);
@@ -271,6 +273,8 @@ describe.runIf(inject('engine') === 'postgres')('where PostgreSQL', () => {
     await proxy?.close();
     await database?.drop();
   });
+
+  afterEach(() => proxy.restore());
 
   const graphql = (query: string) =>
     call(server.url, project, '/graphql', { method: 'POST', body: JSON.stringify({ query }) });
@@ -304,8 +308,6 @@ describe.runIf(inject('engine') === 'postgres')('where PostgreSQL', () => {
       // A connection that is found broken may have been sent a statement.
       await vi.waitUntil(async () => (await messages()).every((message) => message === away), { timeout: 60_000 });
       expect((await fetch(`${server.url}/readyz`)).status).toBe(503);
-      await proxy.restore();
-      await isBack();
     },
   );
 
@@ -317,8 +319,6 @@ describe.runIf(inject('engine') === 'postgres')('where PostgreSQL', () => {
       expect(await messages()).toContainEqual(
         expect.stringMatching(/^The connection to the database broke\. What was to be written may or may not /),
       );
-      await proxy.restore();
-      await isBack();
     },
   );
 
@@ -326,7 +326,6 @@ describe.runIf(inject('engine') === 'postgres')('where PostgreSQL', () => {
     proxy.refuse('28P01');
     const { code, stderr } = await userdir(settings, ['project', 'list']);
     expect([code, stderr]).toEqual([1, 'userdir: hat abgelehnt. Correct the user or the password in DATABASE_URL.\n']);
-    await proxy.restore();
   });
 });
 
