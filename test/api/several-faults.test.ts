@@ -82,8 +82,8 @@ test.each<[field: string, faults: readonly string[], argument: string]>([
   [`resendWebhookMessage(id: "x", messageId: "y") { ok }`, ['id', 'messageId'], 'id'],
   [
     `query users(first: 0, after: "x", filter: { startDate: "a", endDate: "b", authMethods: ["A", "B"], lastLoginAfter: "c" }) { nodes { id } }`,
-    ['authMethods[0]', 'authMethods[1]', 'startDate', 'endDate', 'lastLoginAfter', 'after', 'first'],
-    'filter.authMethods[0]',
+    ['startDate', 'endDate', 'lastLoginAfter', 'authMethods[0]', 'authMethods[1]', 'after', 'first'],
+    'filter.startDate',
   ],
   [
     `query userPage(page: 0, limit: 0, filter: { startDate: "a" }) { page }`,
