@@ -114,6 +114,7 @@ const banLine: fc.Arbitrary<BanLine> = fc
     fc.record({
       reason: maybe(fc.constantFrom('spam', 'imported')),
       expires_at: maybe(fc.constantFrom(SOON, LATER)),
+      created_at: maybe(fc.constantFrom('2025-05-01T00:00:00.000Z', '2025-06-01T00:00:00.000Z')),
       of_user: maybe(fc.boolean()),
     }),
   )
@@ -133,6 +134,8 @@ export interface Outcome {
   readonly importId?: string | null;
   /** Of an act that goes on in another project. */
   readonly hasMoved?: true;
+  /** Bans that have ended stand until the service deletes them, at a moment of its own, and then tells of it; or they are deleted. */
+  readonly endedBans?: 'stand' | 'deleted';
 }
 
 export interface Act<Input> {

@@ -10,7 +10,7 @@ import type { Service } from './service.js';
 const USER = `fragment Whole on User {
   id authMethod authValue loginMethod email wallet externalId metadata createdAt lastLogin loginCount
   identities { authMethod authValue loginMethod email emailVerified createdAt lastLogin isPrimary }
-  accounts { network publicKey walletType } ban { reason expiresAt isOfUser }
+  accounts { network publicKey walletType } ban { reason expiresAt isOfUser createdAt }
 }`;
 
 /** What differs, as a person reads it. */
@@ -113,6 +113,11 @@ const isNew = (user: User) =>
 
 /** Reads what only the service can say after an act: the IDs of new users, and instants that are new. */
 export async function learn(service: Service, project: Project, since: number): Promise<void> {
+  await learnUsers(service, project, since);
+  await learnBans(service, project, since);
+}
+
+async function learnUsers(service: Service, project: Project, since: number): Promise<void> {
   const unknown = model.current(project).filter(isNew);
   if (unknown.length === 0) return;
   const names = unknown.map((user) => {
@@ -126,16 +131,36 @@ export async function learn(service: Service, project: Project, since: number): 
   for (const [index, user] of unknown.entries()) learnUser(user, usersByIdentities[index], since);
 }
 
+/** The instant that the service says where the model knows no more than that it is new. */
+function instantOf(known: string | null, said: string | null, since: number): string | null {
+  if (known !== NOW) return known;
+  const at = Date.parse(said ?? '');
+  // The database rounds to a millisecond.
+  if (!(at >= since - 1 && at <= Date.now() + 1)) throw new Difference(`${said} is not the instant of the act.`);
+  return said;
+}
+
+async function learnBans(service: Service, project: Project, since: number): Promise<void> {
+  const ofUsers = project.users.flatMap(({ ban, state, identities }) =>
+    ban?.createdAt === NOW && state !== 'merged' ? [{ ban, names: identities, isOfUser: true }] : [],
+  );
+  const ofIdentities = project.bans.flatMap((ban) =>
+    ban.createdAt === NOW ? [{ ban, names: [ban.identity], isOfUser: false }] : [],
+  );
+  const unknown = [...ofUsers, ...ofIdentities];
+  if (unknown.length === 0) return;
+  const listed = await walkBans(service, 100);
+  for (const { ban, names, isOfUser } of unknown) {
+    const rows = listed.filter((row) => row.isOfUser === isOfUser && names.some((name) => model.isSame(name, row)));
+    // The newest, because an identity may also have the ban of a removed user.
+    ban.createdAt = instantOf(NOW, rows[0]?.createdAt ?? null, since) as string;
+  }
+}
+
 function learnUser(user: User, answered: Json, since: number): void {
   if (answered === null) throw new Difference(`No user has the identity ${JSON.stringify(user.identities[0])}.`);
   user.id ??= answered.id;
-  const instant = (known: string | null, said: string | null): string | null => {
-    if (known !== NOW) return known;
-    const at = Date.parse(said ?? '');
-    // The database rounds to a millisecond.
-    if (!(at >= since - 1 && at <= Date.now() + 1)) throw new Difference(`${said} is not the instant of the act.`);
-    return said;
-  };
+  const instant = (known: string | null, said: string | null) => instantOf(known, said, since);
   user.createdAt = instant(user.createdAt, answered.createdAt) as string;
   user.lastLogin = instant(user.lastLogin, answered.lastLogin);
   for (const identity of user.identities) {
@@ -236,10 +261,47 @@ async function compareLookUps(service: Service, project: Project): Promise<void>
   });
 }
 
+/** The pages of the list of bans, newest first, one after the other. */
+async function walkBans(service: Service, size: number): Promise<Json[]> {
+  const document = `query ($size: Int!, $after: String) { bans(first: $size, after: $after) {
+    nodes { authMethod authValue reason expiresAt createdAt isOfUser user { id } } pageInfo { endCursor hasNextPage }
+  } }`;
+  const found: Json[] = [];
+  for (let after: string | null = null, goesOn = true; goesOn; ) {
+    const { bans }: Json = await service.query(document, { size, after });
+    found.push(...bans.nodes);
+    after = bans.pageInfo.endCursor;
+    goesOn = bans.pageInfo.hasNextPage;
+  }
+  return found;
+}
+
+/** Bans of one instant have no order that the model knows. */
+const inOrder = (bans: readonly Json[]) =>
+  bans
+    .map((ban) => ({ text: JSON.stringify(Object.entries(ban).toSorted()), ban }))
+    .toSorted((one, other) => (one.text < other.text ? -1 : 1))
+    .map(({ ban }) => ban);
+
+async function compareBans(service: Service, project: Project): Promise<void> {
+  const newest = await walkBans(service, 2);
+  const instants = newest.map(({ createdAt }) => createdAt);
+  requireSame('the order of bans', instants, instants.toSorted().reverse());
+  const right = model.listedBans(project).map((ban) => ({
+    ...ban,
+    user: model.findByIdentity(project, ban) === undefined ? null : { id: model.findByIdentity(project, ban)?.id },
+  }));
+  requireSame('bans', inOrder(newest), inOrder(right));
+  const nameOf = ({ authMethod, authValue, isOfUser }: Json) => `${authMethod} ${authValue} ${isOfUser}`;
+  const oldest = await service.listBans(3);
+  requireSame('bans, oldest first', oldest.map(nameOf), newest.map(nameOf).reverse());
+}
+
 export async function compare(service: Service, project: Project): Promise<void> {
   await compareLists(service, project);
   await compareRest(service, project);
   await compareLookUps(service, project);
+  await compareBans(service, project);
 }
 
 /** A copy of the users, kept by the feed alone. */

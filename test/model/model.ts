@@ -33,6 +33,10 @@ export interface Terms {
   expiresAt: string | null;
 }
 
+export interface Ban extends Terms {
+  createdAt: string;
+}
+
 export interface User {
   /** Null until the service has told it. */
   id: string | null;
@@ -49,13 +53,13 @@ export interface User {
   createdAt: string;
   lastLogin: string | null;
   loginCount: number;
-  ban: Terms | null;
+  ban: Ban | null;
   mergedInto: string | null;
   /** The import that has created the user, as long as nobody has touched them since. */
   untouchedOf: number | null;
 }
 
-export interface IdentityBan extends Terms {
+export interface IdentityBan extends Ban {
   readonly identity: IdentityName;
 }
 
@@ -138,13 +142,35 @@ const isBlocked = (project: Project, name: IdentityName): boolean =>
   identityBan(project, name) !== undefined ||
   project.users.some((user) => user.state !== 'merged' && user.ban !== null && has(user, name));
 
-/** `User.ban`: that of the user, or else of the one of their identities whose ban ends last. */
-export function banOf(project: Project, user: User): (Terms & { isOfUser: boolean }) | null {
+export interface ShownBan extends Ban {
+  isOfUser: boolean;
+}
+
+/**
+ * `User.ban`: that of the user, or else of the one of their identities whose ban ends last. Of two that end at once, it is that of the primary identity,
+ * or else of the one that was linked first.
+ */
+export function banOf(project: Project, user: User): ShownBan | null {
   if (user.ban !== null) return { ...user.ban, isOfUser: true };
-  const bans = user.identities.flatMap((each) => identityBan(project, each) ?? []);
+  const [primary, ...linked] = user.identities as [Identity, ...Identity[]];
+  const inOrder = [primary, ...linked.toSorted((one, other) => one.place - other.place)];
+  const bans = inOrder.flatMap((each) => identityBan(project, each) ?? []);
   if (bans.length === 0) return null;
-  const { reason, expiresAt } = bans.reduce(longer);
-  return { reason, expiresAt, isOfUser: false };
+  const { identity: _, ...ban } = bans.reduce(longer);
+  return { ...ban, isOfUser: false };
+}
+
+export interface ListedBan extends IdentityName, ShownBan {}
+
+/** The list of bans: those of identities, and those of users once for each of their identities, also where they are removed. */
+export function listedBans({ bans, users }: Project): ListedBan[] {
+  const ofIdentities = bans.map(({ identity, ...ban }) => ({ ...identity, ...ban, isOfUser: false }));
+  const ofUsers = users.flatMap(({ ban, identities, state }) =>
+    ban === null || state === 'merged'
+      ? []
+      : identities.map(({ authMethod, authValue }) => ({ authMethod, authValue, ...ban, isOfUser: true })),
+  );
+  return [...ofIdentities, ...ofUsers];
 }
 
 export interface GivenTerms {
@@ -161,8 +187,10 @@ function changeTerms(ban: Terms, { reason, expiresAt, untilLifted }: GivenTerms)
   if (untilLifted) ban.expiresAt = null;
 }
 
+const newBan = (): Ban => ({ reason: null, expiresAt: null, createdAt: NOW });
+
 export function banUser(project: Project, id: string | null, terms: GivenTerms): void {
-  const ban: Terms = { reason: null, expiresAt: null };
+  const ban = newBan();
   changeTerms(ban, terms);
   const user = requireCurrent(project, id);
   if (user.ban === null) user.ban = ban;
@@ -173,7 +201,7 @@ export function banUser(project: Project, id: string | null, terms: GivenTerms):
 export function banIdentity(project: Project, identity: IdentityName, terms: GivenTerms): void {
   let ban = identityBan(project, identity);
   if (ban === undefined) {
-    ban = { identity, reason: null, expiresAt: null };
+    ban = { identity, ...newBan() };
     project.bans.push(ban);
   }
   changeTerms(ban, terms);
@@ -253,15 +281,12 @@ function sayEmail(identity: Identity, email: string | null | undefined, verified
   if (verified != null) identity.emailVerified = verified;
 }
 
+/** A wallet by which a user logs in is an external account, also where it was a custodial one. */
 function addAccount(user: User, publicKey: string, walletType: Account['walletType']): void {
-  if (user.accounts.some((account) => isSameAddress(account.publicKey, publicKey))) return;
-  user.accounts.push({ network: networkOf(publicKey), publicKey, walletType, place: nextPlace() });
-}
-
-/** A wallet that logs in is an external account, also where it was a custodial one. */
-function linkWallet(user: User, address: string): void {
-  addAccount(user, address, 'EXTERNAL');
-  for (const account of user.accounts) if (isSameAddress(account.publicKey, address)) account.walletType = 'EXTERNAL';
+  const known = user.accounts.find((account) => isSameAddress(account.publicKey, publicKey));
+  if (known === undefined)
+    user.accounts.push({ network: networkOf(publicKey), publicKey, walletType, place: nextPlace() });
+  else if (walletType === 'EXTERNAL') known.walletType = walletType;
 }
 
 /** A wallet that was given or used: an external account, and `wallet` unless the primary identity is one. */
@@ -377,7 +402,7 @@ export function linkIdentity(project: Project, id: string | null, input: LinkInp
   if (owner === undefined) {
     user.identities.push(newIdentity(input, input.email));
     sortIdentities(user);
-    if (input.authMethod === 'wallet') linkWallet(user, input.authValue);
+    if (input.authMethod === 'wallet') addAccount(user, input.authValue, 'EXTERNAL');
   }
   const identity = user.identities.find((each) => isSame(each, input)) as Identity;
   sayEmail(identity, input.email, input.emailVerified);
@@ -386,11 +411,11 @@ export function linkIdentity(project: Project, id: string | null, input: LinkInp
 }
 
 /** An identity that leaves a banned user has a ban with the same terms, unless it has one that ends later. */
-function keepBan(project: Project, { authMethod, authValue }: IdentityName, terms: Terms): void {
+function keepBan(project: Project, { authMethod, authValue }: IdentityName, ban: Ban): void {
   const identity = { authMethod, authValue };
   const own = identityBan(project, identity);
   unbanIdentity(project, identity);
-  project.bans.push(own === undefined ? { identity, ...terms } : longer(own, { identity, ...terms }));
+  project.bans.push(own === undefined ? { identity, ...ban } : longer(own, { identity, ...ban }));
 }
 
 /** Unlinking is no way out of a ban. */
@@ -437,8 +462,11 @@ export function mergeUsers(project: Project, fromId: string | null, intoId: stri
   into.identities.push(...from.identities);
   sortIdentities(into);
   if (emailOf(into) === null && into.said === undefined && email !== null) into.said = email;
-  const isTheirs = ({ publicKey }: Account) => into.accounts.some((each) => isSameAddress(each.publicKey, publicKey));
-  into.accounts.push(...from.accounts.filter((account) => !isTheirs(account)));
+  for (const account of from.accounts) {
+    const known = into.accounts.find(({ publicKey }) => isSameAddress(publicKey, account.publicKey));
+    if (known === undefined) into.accounts.push(account);
+    else if (account.walletType === 'EXTERNAL') known.walletType = account.walletType;
+  }
   into.accounts.sort((one, other) => one.place - other.place);
   into.wallet = walletOf(into) ?? walletOf(from);
   into.externalId ??= from.externalId;
@@ -551,6 +579,7 @@ export interface BanLine {
     readonly auth_value: string;
     readonly reason?: string | null | undefined;
     readonly expires_at?: string | null | undefined;
+    readonly created_at?: string | null | undefined;
     readonly of_user?: boolean | null | undefined;
   };
 }
@@ -606,7 +635,8 @@ function writeHistory(user: User, { created_at, last_login, login_count }: UserL
 }
 
 function importUser(project: Project, line: UserLine, { onConflict, replace }: Import): void {
-  if (line.email_verified != null && line.email == null && !isEmail(line.auth_value)) refuse('line');
+  for (const { auth_value, email, email_verified } of [line, ...(line.identities ?? [])])
+    if (email_verified != null && email == null && !isEmail(auth_value)) refuse('line');
   const found = findByIdentity(project, nameIn(line));
   if (found !== undefined && onConflict === 'fail') refuse('line');
   if (found !== undefined && onConflict === 'skip') return;
@@ -633,10 +663,14 @@ function importUser(project: Project, line: UserLine, { onConflict, replace }: I
 /** An import leaves a ban as it is. */
 function importBan(project: Project, { ban }: BanLine): void {
   const name = nameIn(ban);
-  const terms: Terms = { reason: ban.reason ?? null, expiresAt: ban.expires_at ?? null };
+  const given: Ban = {
+    reason: ban.reason ?? null,
+    expiresAt: ban.expires_at ?? null,
+    createdAt: ban.created_at ?? NOW,
+  };
   const user = ban.of_user ? findByIdentity(project, name) : undefined;
-  if (user !== undefined) user.ban ??= terms;
-  else if (identityBan(project, name) === undefined) project.bans.push({ identity: name, ...terms });
+  if (user !== undefined) user.ban ??= given;
+  else if (identityBan(project, name) === undefined) project.bans.push({ identity: name, ...given });
 }
 
 /** A second line of a user fails: by one of the identities, or by the external ID. */

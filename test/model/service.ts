@@ -19,6 +19,10 @@ export interface Service {
   endBans(instant: string): Promise<Outcome>;
   /** Deletes the bans that have ended, as the service does from time to time. */
   sweep(): Promise<Outcome>;
+  /** What `userdir totals check` finds wrong. */
+  wrongTotals(): Promise<object[]>;
+  /** All bans, oldest first, as the dashboard and `userdir user bans` page through them. */
+  listBans(limit: number): Promise<Json[]>;
   /** Asks; fails where anything is refused. */
   query(document: string, variables?: object): Promise<Json>;
   get(path: string, init?: RequestInit): Promise<Json>;
@@ -39,7 +43,7 @@ export function serviceOf(app: TestApp, first: TestProject): Service {
     const error = last?.error ?? { code: `exit code ${code}`, message: stderr };
     return { code: error.code, message: error.message, answer: parsed(stdout) };
   };
-  const { transfers, projects } = app.context.services;
+  const { bans, projects, totals, transfers } = app.context.services;
   const scope = () => projects.getScope(project.appId);
   const projectId = async () => (await scope()).projectIdFor('inspect');
   const outcomeOf = (work: () => Promise<Partial<Outcome>>): Promise<Outcome> =>
@@ -117,11 +121,22 @@ export function serviceOf(app: TestApp, first: TestProject): Service {
       // Rows of `bans` that cover an identity of a banned user follow by their foreign key.
       const statements = [`UPDATE user_bans ${ENDED}`, `UPDATE bans ${ENDED} AND user_id IS NULL`];
       for (const statement of statements) await app.context.db.pool.query(statement, [await projectId(), instant]);
-      return OK;
+      return { ...OK, endedBans: 'stand' };
     },
     async sweep() {
       await deleteEndedBans(app.context.db, await projectId(), 1_000);
-      return OK;
+      return { ...OK, endedBans: 'deleted' };
+    },
+    wrongTotals: async () => totals.check(await scope()),
+    async listBans(limit) {
+      const found: Json[] = [];
+      let after: string | null = null;
+      do {
+        const page: Json = await bans.listBans(await scope(), { after, limit, order: 'oldest first' });
+        found.push(...page.bans);
+        after = page.next;
+      } while (after !== null);
+      return found;
     },
     async query(document, variables) {
       const { data, errors } = await project.graphql(document, { ...variables });
