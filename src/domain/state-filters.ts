@@ -26,6 +26,14 @@ export const COUNTED_METHODS = ['email', 'passkey', 'wallet'] as const;
 
 /** A row for each. Its condition in SQL stands in users/list-users.sql.ts, which does not compile without it. */
 export const STATE_FILTERS = {
+  contains: {
+    kind: 'text',
+    selects: 'With this text, in any case, in the login email, the primary identity or the external ID',
+    isPublic: false,
+    uncounted: '`contains`',
+    label: 'Email, external ID or identity contains',
+    parameter: 'part',
+  },
   lastLoginBefore: {
     kind: 'instant',
     selects:
@@ -62,14 +70,6 @@ export const STATE_FILTERS = {
     uncounted: 'the name of a provider in `authMethods`',
     label: 'Provider',
     parameter: 'provider',
-  },
-  contains: {
-    kind: 'text',
-    selects: 'With this text, in any case, in the login email, the primary identity or the external ID',
-    isPublic: false,
-    uncounted: '`contains`',
-    label: 'Email, external ID or identity contains',
-    parameter: 'part',
   },
 } as const satisfies Record<string, StateFilterRow>;
 
