@@ -122,7 +122,13 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   await app.register(changesPlugin, { changes: services.changes, authenticate, streams });
   await app.register(verdictsPlugin, { services, authenticate, runWithAdmission });
   await app.register(graphqlPlugin, {
-    ...{ services, authenticate, runWithAdmission, streams, graphiql, demoCredentials, documentsDir },
+    services,
+    authenticate,
+    runWithAdmission,
+    streams,
+    graphiql,
+    demoCredentials,
+    documentsDir,
   });
   const { door = null } = options;
   if (config.dashboard || door !== null) {
@@ -132,7 +138,12 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
       import('../dashboard/status.js'),
     ]);
     await app.register(dashboardPlugin, {
-      ...{ config, services, runWithAdmission, lifetimes, streams, door },
+      config,
+      services,
+      runWithAdmission,
+      lifetimes,
+      streams,
+      door,
       newsMs: timeouts.newsMs,
       status: createStatus(config, async (totals) =>
         (await import('./examination.js')).examineDatabase(context, { config: config.db, totals }),

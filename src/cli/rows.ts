@@ -166,7 +166,10 @@ async function perform<Variables, Result>(
   try {
     const operator = operatorOf(config);
     const door = await createDoor({
-      ...{ config, operator, command: name, signal },
+      config,
+      operator,
+      command: name,
+      signal,
       opens: opens?.(variables) ?? {},
       onLost: (error) => interruption.abort(error),
     });
@@ -175,7 +178,11 @@ async function perform<Variables, Result>(
         throw naming(error, command, String(document));
       });
     const tools: Tools = {
-      ...{ ask, reach: door.reach, operator, signal, notice: writeNotice },
+      ask,
+      reach: door.reach,
+      operator,
+      signal,
+      notice: writeNotice,
       progress: (...progress) => bar?.update(...progress),
     };
     return await runThenClose(() => work(tools), [() => door.close()]);

@@ -35,7 +35,9 @@ export function addServeCommand(program: Command, { env }: CommandContext): void
     const log = createLogger(config.logLevel);
     for (const warning of findMisspelt(env)) log.warn(warning);
     await serve({
-      ...{ config, log, operator: operatorOf(config) },
+      config,
+      log,
+      operator: operatorOf(config),
       untilStopped: (signal) => untilSignal(log, signal),
       announce: (started) => process.stdout.write(json ? jsonBanner(started) : banner(started, config)),
     });

@@ -181,11 +181,15 @@ async function searchUsers({ ask, notice }: Tools, variables: VariablesOf<typeof
 function flat({ ban, removed_at, merged_into, accounts, ...user }: ResultOf<typeof USER>) {
   return {
     ...user,
-    ...{ banned_at: ban?.createdAt ?? null, banned_until: ban?.expiresAt ?? null, ban_reason: ban?.reason ?? null },
-    ...{ removed_at, merged_into },
+    banned_at: ban?.createdAt ?? null,
+    banned_until: ban?.expiresAt ?? null,
+    ban_reason: ban?.reason ?? null,
+    removed_at,
+    merged_into,
     accounts: accounts.map((account) => ({
       ...account,
-      ...{ network: account.network.toLowerCase(), wallet_type: account.wallet_type.toLowerCase() },
+      network: account.network.toLowerCase(),
+      wallet_type: account.wallet_type.toLowerCase(),
     })),
   };
 }
@@ -264,7 +268,8 @@ function addChangeCommands(user: Command, { row, act }: CommandContext): void {
       option('--metadata <JSON>', 'an object that your backend keeps; "" takes it away', parseJson),
     ],
     variables: (userId, { project, email, externalId, metadata }, command) => ({
-      ...{ project, userId },
+      project,
+      userId,
       input: requireOneOf(command, {
         email: emptied(email),
         externalId: emptied(externalId),

@@ -94,7 +94,7 @@ function addChangingCommands(webhooks: Command, { row, rows }: CommandContext): 
     ],
     variables(webhookId, { project, url, types, description }, command: Command) {
       const changes = requireOneOf(command, { url, types, description });
-      return { ...{ project, webhookId }, ...changes, types: types === ALL ? [] : types && namesOfTypes(types) };
+      return { project, webhookId, ...changes, types: types === ALL ? [] : types && namesOfTypes(types) };
     },
     document: graphql(
       `mutation UpdateWebhook($project: ID!, $webhookId: ID!, $url: String, $types: [ChangeType!], $description: String) {

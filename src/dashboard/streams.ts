@@ -309,8 +309,12 @@ function readImportOptions(request: FastifyRequest) {
     from === undefined
       ? null
       : {
-          ...{ from, sizes: readSizes(read('sizes')), trustUnverified: isTrue('trust_unverified') },
-          ...{ dates: read('dates') ?? null, zone: read('time_zone') ?? null, map: read('map') ?? null },
+          from,
+          sizes: readSizes(read('sizes')),
+          trustUnverified: isTrue('trust_unverified'),
+          dates: read('dates') ?? null,
+          zone: read('time_zone') ?? null,
+          map: read('map') ?? null,
         };
   return {
     onConflict,

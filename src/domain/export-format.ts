@@ -79,7 +79,9 @@ export function formatCsvUser(user: ExportedUser): string {
 /** A ban as a line of the format, with its newline. Absent terms are left out: 0.9.0 refuses fields that it does not know. */
 export function formatBan({ authMethod, authValue, createdAt, reason, expiresAt, isOfUser }: Ban): string {
   const ban = {
-    ...{ auth_method: authMethod, auth_value: authValue, created_at: createdAt },
+    auth_method: authMethod,
+    auth_value: authValue,
+    created_at: createdAt,
     ...(reason !== null && { reason }),
     ...(expiresAt !== null && { expires_at: expiresAt }),
     ...(isOfUser && { of_user: true }),

@@ -200,8 +200,10 @@ function requesterOf(request: FastifyRequest): Requester {
 
 /** The answer of a request that has data. */
 const answerOf = ({ accept }: HttpRequest, body: string, { failure }: PreparedRequest) => ({
-  ...{ status: 200, headers: { 'content-type': `${accept}; charset=utf-8` } },
-  ...{ body, failure },
+  status: 200,
+  headers: { 'content-type': `${accept}; charset=utf-8` },
+  body,
+  failure,
 });
 
 function httpRequestOf({ method, url, raw, json }: FastifyRequest): HttpRequest {

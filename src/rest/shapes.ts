@@ -101,8 +101,13 @@ export const EXAMPLE_WHOLE_USER: z.output<typeof wholeUser> = {
   metadata: { plan: 'pro' },
   identities: [
     {
-      ...{ auth_method: 'email', auth_value: EXAMPLE_EMAIL, email: EXAMPLE_EMAIL, email_verified: true },
-      ...{ created_at: EXAMPLE_USER.created_at, last_login: EXAMPLE_USER.last_login, primary: true },
+      auth_method: 'email',
+      auth_value: EXAMPLE_EMAIL,
+      email: EXAMPLE_EMAIL,
+      email_verified: true,
+      created_at: EXAMPLE_USER.created_at,
+      last_login: EXAMPLE_USER.last_login,
+      primary: true,
     },
   ],
 };

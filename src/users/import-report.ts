@@ -114,8 +114,15 @@ function keepLowest<Item>(items: Item[], count: number, of: (item: Item) => numb
 
 export function newReport(isTold: boolean): RunningReport {
   return {
-    ...{ imported: 0, created: 0, updated: 0, unchanged: 0 },
-    ...{ skipped: 0, failed: 0, errors: [], error_kinds: [], failures: isTold ? [] : null },
+    imported: 0,
+    created: 0,
+    updated: 0,
+    unchanged: 0,
+    skipped: 0,
+    failed: 0,
+    errors: [],
+    error_kinds: [],
+    failures: isTold ? [] : null,
   };
 }
 

@@ -73,7 +73,10 @@ const TITLES = ['address', 'address,user_id', 'address,userid'];
 async function* walletsOfCsv(input: AsyncIterable<Buffer>): AsyncGenerator<WalletLine[]> {
   const { readFile } = await import('./moving/read.js');
   const { form, records } = await readFile(input, {
-    ...{ name: 'wallets', title: 'wallets', idFields: [], fields: ['address', 'user_id', 'userid'] },
+    name: 'wallets',
+    title: 'wallets',
+    idFields: [],
+    fields: ['address', 'user_id', 'userid'],
     toPerson: () => 'wallets',
     checkTitles(titles) {
       if (TITLES.includes([...titles].sort().join())) return;

@@ -15,6 +15,10 @@ test('the source folder has at most four files', () => {
   expect(sources.length).toBeGreaterThan(60);
 });
 
+test('the fields of an object stand one a line: no literal is spread to pack them', () => {
+  expect(sources.filter(({ text }) => text.includes('...{')).map(({ path }) => path)).toEqual([]);
+});
+
 test('the source map in docs/changing.md names exactly the existing files', () => {
   const page = readFileSync(join(ROOT, 'docs/changing.md'), 'utf8');
   const map = /```tree\nsrc\/\n(.*?)```/s.exec(page)?.[1] ?? '';

@@ -120,7 +120,7 @@ export function UndoRemoval({ appId }: { appId: string }) {
     forgetAll();
     const restored = [...results.values()].filter(({ ok }) => ok).length;
     announce(`${plural(restored, 'user')} restored.`);
-    if (restored < users.length) openDialog(<Outcome {...{ appId, users, results }} action="restore" />);
+    if (restored < users.length) openDialog(<Outcome appId={appId} users={users} results={results} action="restore" />);
   };
   const text = `${plural(users.length, 'user')} ${users.length === 1 ? 'was' : 'were'} removed.`;
   return <UndoOffer text={text} undo={undo} forget={forgetAll} />;

@@ -47,7 +47,10 @@ const UNLINK_ACCOUNT = graphql(`
 
 /** What names an identity of a user, and what links it again as it was. */
 const idOf = ({ appId, user }: OfUser, { authMethod, authValue }: GivenIdentity) => ({
-  ...{ appId, userId: user.id, authMethod, authValue },
+  appId,
+  userId: user.id,
+  authMethod,
+  authValue,
 });
 const linkAgain = (of: OfUser, { email, emailVerified, isPrimary, ...identity }: Identity) =>
   send(LINK, { ...idOf(of, identity), email, emailVerified, primary: isPrimary });

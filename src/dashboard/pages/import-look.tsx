@@ -152,7 +152,10 @@ function CountTable({ title, counts, hasBars = false }: { title: string; counts:
     <section>
       <h2>{title}</h2>
       <Table
-        {...{ caption: title, staysTable: true, hidesTitles: true, rows }}
+        caption={title}
+        staysTable
+        hidesTitles
+        rows={rows}
         rowKey={([name]) => name}
         columns={[
           { title: 'What', namesRow: true, cell: ([name]) => <bdi>{name}</bdi> },

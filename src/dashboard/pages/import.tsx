@@ -35,7 +35,12 @@ interface Choice {
   readonly skipInvalid: boolean;
 }
 const NOTHING: Choice = {
-  ...{ files: [], from: OWN, columns: null, trustUnverified: false, onConflict: 'fail', skipInvalid: false },
+  files: [],
+  from: OWN,
+  columns: null,
+  trustUnverified: false,
+  onConflict: 'fail',
+  skipInvalid: false,
 };
 /** The page has the report of each line in memory, which may have more bytes than the files. */
 const MOST_REPORTED_BYTES = 2 ** 27;
@@ -55,7 +60,9 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
     from === OWN
       ? {}
       : {
-          ...{ from, trustUnverified, dates: dates.value.trim() || undefined },
+          from,
+          trustUnverified,
+          dates: dates.value.trim() || undefined,
           timeZone: timeZone.value.trim() || undefined,
           map: mapped ? mapOf(mapped, method.value.trim()) : undefined,
         };
@@ -92,7 +99,9 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
     return (
       <ReportDialog
         key="report"
-        {...{ appId, onClose, ...answer }}
+        appId={appId}
+        onClose={onClose}
+        {...answer}
         onAnother={() => {
           setAnswer(null);
           setLook(null);
@@ -105,7 +114,9 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
   const wrong = isReady ? (findings?.failed ?? 0) : 0;
   const isBlocked = wrong > 0 && !skipInvalid;
   const options = {
-    ...{ ...way, skipInvalid, file: files.length > 0 ? files.map(({ name }) => name) : 'FILE' },
+    ...way,
+    skipInvalid,
+    file: files.length > 0 ? files.map(({ name }) => name) : 'FILE',
     ...(onConflict !== 'fail' && { onConflict: onConflict === 'replace' ? 'update' : onConflict }),
     replace: onConflict === 'replace',
   };
@@ -115,7 +126,9 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
       submit={isReady ? submitOf(findings, skipInvalid) : look ? 'Look again' : 'Look into the file'}
       recipe={{ userdir: command('user import', { project: appId, ...options }) }}
       onSubmit={() => run(skipInvalid)}
-      {...{ onClose, busy, failure: query.failure ?? failure }}
+      onClose={onClose}
+      busy={busy}
+      failure={query.failure ?? failure}
       disabled={
         files.length === 0 ||
         files.some(({ size }) => size === 0) ||
@@ -123,7 +136,8 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
       }
     >
       <ChoiceFields
-        {...{ choice, busy }}
+        choice={choice}
+        busy={busy}
         systems={query.data?.importSystems ?? []}
         onChange={(changes) => {
           setChoice((now) => ({ ...now, ...changes }));
@@ -153,7 +167,9 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
       )}
       {columns && (
         <TableColumns
-          {...{ columns, method, disabled: busy }}
+          columns={columns}
+          method={method}
+          disabled={busy}
           onChange={(changed) => setChoice({ ...choice, columns: changed })}
         />
       )}

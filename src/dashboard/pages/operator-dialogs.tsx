@@ -143,8 +143,11 @@ export function EditOperator({ operator }: { operator: Operator }) {
       work={() => send(UPDATE, { name: operator.name, input })}
       recipe={{
         userdir: command('operator update', {
-          ...{ operator: operator.name, name: input.name, role: input.role?.toLowerCase() },
-          ...{ project: input.appIds ?? [], allProjects: input.appIds === null },
+          operator: operator.name,
+          name: input.name,
+          role: input.role?.toLowerCase(),
+          project: input.appIds ?? [],
+          allProjects: input.appIds === null,
         }),
       }}
       done="The operator is changed."

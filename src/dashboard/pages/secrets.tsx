@@ -191,7 +191,9 @@ function AddSecret({ appId }: { appId: string }) {
   const [lifetime, setLifetime] = useState('');
   const expiresInSeconds = lifetime === '' ? null : Number(lifetime);
   const options = {
-    ...{ project: appId, label: label.value || 'LABEL', scope: scopes.join(',').toLowerCase() },
+    project: appId,
+    label: label.value || 'LABEL',
+    scope: scopes.join(',').toLowerCase(),
     expiresIn: expiresInSeconds === null ? undefined : `${expiresInSeconds / DAY}d`,
   };
   return (

@@ -114,7 +114,7 @@ export const linkRecipe = (appId: string, userId: string, input: LinkInput): Rec
   const { authMethod: method, authValue: value, ...options } = input;
   return {
     ...changeRecipe('linkIdentity', { userId: 'ID!', input: 'LinkIdentityInput!' }, { userId, input }),
-    userdir: command('user link', { ...{ project: appId, userId, method, value }, ...options }),
+    userdir: command('user link', { project: appId, userId, method, value, ...options }),
   };
 };
 
@@ -151,7 +151,7 @@ export const banUserRecipe = (appId: string, change: 'ban' | 'unban', id: string
     },
     { id, ...terms },
   ),
-  userdir: command(`user ${change}`, { ...{ project: appId, userId: id }, ...termsOf(terms) }),
+  userdir: command(`user ${change}`, { project: appId, userId: id, ...termsOf(terms) }),
 });
 
 export const banRecipe = (
@@ -161,7 +161,9 @@ export const banRecipe = (
   terms: GivenTerms = {},
 ): Recipe => ({
   userdir: command(`user ${change}`, {
-    ...{ project: appId, method: authMethod, value: authValue },
+    project: appId,
+    method: authMethod,
+    value: authValue,
     ...termsOf(terms),
   }),
 });

@@ -158,7 +158,10 @@ function useUserList(appId: string, filter: UserFilter, query: UrlState) {
     search || removed || state
       ? null
       : {
-          ...{ appId, filter, after: older, before: newer },
+          appId,
+          filter,
+          after: older,
+          before: newer,
           ...(fromOldest ? { first: null, last: limit } : { first: limit, last: null }),
         },
   );

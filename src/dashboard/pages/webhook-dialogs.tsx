@@ -143,7 +143,9 @@ export function AddWebhook({ appId }: { appId: string }) {
   const { url, description } = fields;
   const types = narrowed(fields.types);
   const options = {
-    ...{ project: appId, url: url.value || 'URL', description: description.value || undefined },
+    project: appId,
+    url: url.value || 'URL',
+    description: description.value || undefined,
     types: namesOf(types) || undefined,
   };
   return (

@@ -119,7 +119,12 @@ function loginsOf(row: SourceRecord, sources: Sources, isMapped: boolean): Login
       .sort((a, b) => Number(b['primary'] === true) - Number(a['primary'] === true))
       .map(
         ({ auth_method, auth_value: value, email, email_verified, created_at: createdAt, last_login: lastLogin }) => ({
-          ...{ by: textOf(auth_method), value, email, verified: truthOf(email_verified), createdAt, lastLogin },
+          by: textOf(auth_method),
+          value,
+          email,
+          verified: truthOf(email_verified),
+          createdAt,
+          lastLogin,
         }),
       );
   const said = list('auth_method');

@@ -17,7 +17,10 @@ export const fusionauth: System = {
       ({ type, value, verified, insertInstant, lastLoginInstant }): Login => ({
         // The type is a text, or an object with a name.
         by: textOf(objectOf(type)['name'] ?? type),
-        ...{ value, verified: truthOf(verified), createdAt: insertInstant, lastLogin: lastLoginInstant },
+        value,
+        verified: truthOf(verified),
+        createdAt: insertInstant,
+        lastLogin: lastLoginInstant,
       }),
     );
     const links = objectsOf(record['identityProviderLinks']).map((link): Login => {

@@ -77,7 +77,9 @@ export function leaverOf(user: ExportedUser, ban: BanState | null, holds: Holds,
     username: logins.get('username')?.auth_value ?? take('username'),
     login: user.auth_value,
     providers: [...logins].filter(([name]) => ![holds.name, 'email', 'phone', 'username'].includes(name)),
-    ...{ created_at: user.created_at, last_login: user.last_login, metadata },
+    created_at: user.created_at,
+    last_login: user.last_login,
+    metadata,
   };
 }
 

@@ -81,14 +81,25 @@ export function createMove({ system, sizes = [], trustUnverified = false, dates 
   /** What a table has was checked by its titles. */
   const isTable = system.checkTitles !== undefined;
   const options = {
-    ...{ system: system.name, title: system.title, trustUnverified, note, drop },
+    system: system.name,
+    title: system.title,
+    trustUnverified,
+    note,
+    drop,
     readDate: createDateReader({ format: dates, zone, note }),
   };
 
   function newSummary(): MoveSummary {
     return {
-      ...{ people: 0, identities: {}, without_email: 0, blocked: 0, kept_otherwise: {}, not_kept: {} },
-      ...{ time_zone: zone, files: [], sample: [] },
+      people: 0,
+      identities: {},
+      without_email: 0,
+      blocked: 0,
+      kept_otherwise: {},
+      not_kept: {},
+      time_zone: zone,
+      files: [],
+      sample: [],
     };
   }
 
@@ -166,7 +177,8 @@ export function createMove({ system, sizes = [], trustUnverified = false, dates 
       if (isFirst && !isTable && sourceId === null) throw error;
       return [
         {
-          ...{ number: place, sourceId },
+          number: place,
+          sourceId,
           read: () => {
             throw error;
           },

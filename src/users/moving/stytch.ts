@@ -23,11 +23,14 @@ export const stytch: System = {
       logins: [
         ...emails.map(({ email: value, verified }) => ({ by: 'email', value, verified: truthOf(verified) })),
         ...list('phone_numbers').map(({ phone_number: value, verified }) => ({
-          ...{ by: 'phone', value, verified: truthOf(verified) },
+          by: 'phone',
+          value,
+          verified: truthOf(verified),
         })),
         ...wallets.map(({ crypto_wallet_address: value }) => ({ by: 'wallet', value })),
         ...list('providers', 'oauth_registrations').map(({ provider_type, provider_subject: value }) => ({
-          ...{ by: textOf(provider_type), value },
+          by: textOf(provider_type),
+          value,
         })),
         ...list('sso_registrations').map(({ connection_id, external_id: value }) => ({
           by: textOf(connection_id),
