@@ -214,6 +214,28 @@ describe.runIf(inject('engine') === 'postgres' && hasPgBouncer())('behind PgBoun
     expect(link).toMatchObject({ status: 503, body: { errors: [{ message: expect.stringContaining('is locked') }] } });
   });
 
+  test('a command waits for a user as long as another transaction holds them, and not as long as the role says', async () => {
+    const { body } = await recordLogin(server.url, project, { authMethod: 'passkey', authValue: 'waited for' });
+    const { id } = body.data.recordLogin.user;
+    const name = new URL(env['DATABASE_URL'] as string).pathname.slice(1);
+    await admin.query(`ALTER ROLE ${role} IN DATABASE ${name} SET lock_timeout = '1ms'`);
+    await admin.query('BEGIN');
+    await admin.query('UPDATE users SET login_count = 5 WHERE id = $1', [id]);
+    let isEnded = false;
+    const removal = userdir(env, ['user', 'remove', '--project', project.app_id, id]).finally(() => {
+      isEnded = true;
+    });
+    // The first wait is short by intent, and sets its own limit.
+    const waiting = `SELECT FROM pg_stat_activity WHERE datname = '${name}' AND wait_event_type = 'Lock' AND query NOT LIKE '%lock_timeout%'`;
+    await vi.waitUntil(async () => isEnded || (await queryPostgres(database.env['DATABASE_URL'], waiting)).length > 0, {
+      timeout: 60_000,
+      interval: 20,
+    });
+    await admin.query('ROLLBACK');
+    await admin.query(`ALTER ROLE ${role} IN DATABASE ${name} SET lock_timeout = '4s'`);
+    expect(await removal).toMatchObject({ code: 0 });
+  });
+
   test('a restart of the pooler fails requests with 503 and Retry-After, and loses nothing', async () => {
     const load = startLoad(server.url, project, 4);
     const soon = async () => {
