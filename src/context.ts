@@ -24,6 +24,7 @@ import { createBans } from './users/bans.js';
 import { createEndedBans } from './users/ended-bans.js';
 import { createIdentities } from './users/identities.js';
 import { createLogins } from './users/logins.js';
+import { createManyUsers } from './users/many-users.js';
 import { createNewUsers } from './users/new-users.js';
 import { createProjectLifecycle } from './users/project-lifecycle.js';
 import { createSpool } from './users/spool.js';
@@ -199,6 +200,7 @@ function createServices(db: Database, config: Config, onFailure: OnFailure = () 
     bans: createBans(db),
     identities,
     logins: createLogins(db, totals, identities),
+    manyUsers: createManyUsers(db, totals),
     newUsers: createNewUsers(db, totals),
     endedBans: createEndedBans(db, onFailure),
     transfers: createTransfers(db, totals, spool),

@@ -87,6 +87,14 @@ export function createClient(options: ClientOptions) {
       /** No identity of the user can log in, until the ban ends or `unban`. NOT_FOUND. */
       ban: (id: Id, terms: BanTerms = {}, options?: WriteOptions) =>
         change('banUser', { ...requireGiven('banUser', terms, ['id', 'idempotencyKey']), id }, options),
+      /** At most 100 users, each as `remove`: what became of each, in order. */
+      removeMany: async (ids: readonly Id[], options?: WriteOptions) =>
+        (await ask('removeUsers', { ids, ...keyOf(options) }, options)).outcomes,
+      /** At most 100 users, each as `ban`: what became of each, in order. */
+      banMany: async (ids: readonly Id[], terms: BanTerms = {}, options?: WriteOptions) => {
+        const given = requireGiven('banUsers', terms, ['ids', 'idempotencyKey']);
+        return (await ask('banUsers', { ...given, ids, ...keyOf(options) }, options)).outcomes;
+      },
       unban: (id: Id, options?: WriteOptions) => change('unbanUser', { id }, options),
       /** Makes two users one: `from` goes, `into` has everything. It cannot be undone. NOT_FOUND. */
       merge: (users: { from: Id; into: Id }, options?: WriteOptions) =>

@@ -15,7 +15,7 @@ import { COUNTED_METHODS, PUBLIC_STATE_FILTERS } from '../../dist/domain/state-f
 const OPERATIONS =
   `caller changes bans webhooks user userByExternalId userByIdentity usersByIds usersByExternalIds usersByIdentities usersByEmails usersByPrefix findUser
   userCount userPage users searchUsers verifyWallet verifyWallets
-  recordLogin createUser updateUser deleteUser restoreUser banUser unbanUser banIdentity unbanIdentity mergeUsers linkIdentity unlinkIdentity unlinkAccount
+  recordLogin createUser updateUser deleteUser restoreUser banUser unbanUser removeUsers banUsers banIdentity unbanIdentity mergeUsers linkIdentity unlinkIdentity unlinkAccount
   addWebhook pauseWebhook resumeWebhook rotateWebhookSecret removeWebhook`.split(/\s+/);
 /** The same with fewer fields. */
 const VARIANTS = { uncountedUsers: { of: 'users', without: 'UserConnection.totalCount' } };

@@ -153,19 +153,22 @@ const unbanPayload = builder.objectRef<Identity>('UnbanIdentityPayload').impleme
   }),
 });
 
-const REASON = {
-  description:
-    'Why, on one line of at most 500 characters; "" takes a reason away. Absent or null, it stays as it is, and a new ban has none.',
-} as const;
-const EXPIRES_AT = {
-  description:
-    'When the ban ends by itself: a date, through its last instant in UTC, or an RFC 3339 date-time. Absent or null, the end stays as it is, and a new ban stays until it is lifted.',
-} as const;
-const UNTIL_LIFTED = {
-  description: 'True takes an end away: the ban stays until it is lifted. Not together with `expiresAt`.',
+/** The options of the arguments that are the terms of a ban. */
+export const BAN_TERMS = {
+  reason: {
+    description:
+      'Why, on one line of at most 500 characters; "" takes a reason away. Absent or null, it stays as it is, and a new ban has none.',
+  },
+  expiresAt: {
+    description:
+      'When the ban ends by itself: a date, through its last instant in UTC, or an RFC 3339 date-time. Absent or null, the end stays as it is, and a new ban stays until it is lifted.',
+  },
+  untilLifted: {
+    description: 'True takes an end away: the ban stays until it is lifted. Not together with `expiresAt`.',
+  },
 } as const;
 /** The terms among the arguments of a ban. */
-const termsOf = ({ reason, expiresAt, untilLifted }: Omit<BanInput, 'end'> & { expiresAt?: BanInput['end'] }) =>
+export const termsOf = ({ reason, expiresAt, untilLifted }: Omit<BanInput, 'end'> & { expiresAt?: BanInput['end'] }) =>
   parseBanTerms({ reason, end: expiresAt, untilLifted }, 'expiresAt');
 const bannedId = userId('id');
 const IDENTITY = { type: identityInput, ...required('The identity.') } as const;
@@ -177,9 +180,9 @@ builder.mutationFields((t) => ({
       'Bans a user: none of their identities can log in, nor any that is linked later, and a removed one cannot register again. Bans of single identities stay as they are. Again, it changes the terms that are given. Fails with `NOT_FOUND` without the user.',
     args: {
       id: t.arg.id(USER_ID),
-      reason: t.arg.string(REASON),
-      expiresAt: t.arg.string(EXPIRES_AT),
-      untilLifted: t.arg.boolean(UNTIL_LIFTED),
+      reason: t.arg.string(BAN_TERMS.reason),
+      expiresAt: t.arg.string(BAN_TERMS.expiresAt),
+      untilLifted: t.arg.boolean(BAN_TERMS.untilLifted),
       idempotencyKey: t.arg.string(KEY),
     },
     extensions: WRITE,
@@ -210,9 +213,9 @@ builder.mutationFields((t) => ({
       'Bans an identity, also one that no user has: it can neither log in, register nor be linked. A user who has others still logs in by them: to ban a person, use `banUser`. Again, it changes the terms that are given.',
     args: {
       identity: t.arg(IDENTITY),
-      reason: t.arg.string(REASON),
-      expiresAt: t.arg.string(EXPIRES_AT),
-      untilLifted: t.arg.boolean(UNTIL_LIFTED),
+      reason: t.arg.string(BAN_TERMS.reason),
+      expiresAt: t.arg.string(BAN_TERMS.expiresAt),
+      untilLifted: t.arg.boolean(BAN_TERMS.untilLifted),
       idempotencyKey: t.arg.string(KEY),
     },
     extensions: WRITE,

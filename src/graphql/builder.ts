@@ -113,6 +113,8 @@ export const SURCHARGES = {
   prefix: 150,
   /** A row is written, in a transaction of its own. */
   write: 100,
+  /** One of several users is changed, in one transaction. */
+  change: 20,
   /** An exact total is read. */
   total: 200,
   /** Users are looked at one by one, up to a limit. */

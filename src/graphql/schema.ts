@@ -8,6 +8,7 @@ import './caller.js';
 import './changes.js';
 import './identities.js';
 import './logins.js';
+import './many-users.js';
 import './user-lists.js';
 import './wallets.js';
 import './webhooks.js';

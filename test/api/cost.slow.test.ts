@@ -84,6 +84,7 @@ describe('the exact number of statements per operation', () => {
     ],
     unlinkAccount: [8, `mutation { unlinkAccount(userId: 4, address: "${ethereumAddress(3)}") { user { id } } }`],
     banUser: [5, 'mutation { banUser(id: 4) { user { id } } }'],
+    banUsers: [5, 'mutation { banUsers(ids: [4, 5, 999]) { outcomes { ok } } }'],
     unbanUser: [5, 'mutation { unbanUser(id: 4) { user { id } } }'],
     mergeUsers: [14, 'mutation { mergeUsers(from: 4, into: 5) { user { id } } }'],
     banIdentity: [
@@ -96,6 +97,7 @@ describe('the exact number of statements per operation', () => {
     ],
     deleteUser: [1, 'mutation { deleteUser(id: 3) { id } }'],
     restoreUser: [5, 'mutation { restoreUser(id: 3) { user { id } } }'],
+    removeUsers: [4, 'mutation { removeUsers(ids: [3, 999]) { outcomes { ok } } }'],
     // It is read with the credentials.
     caller: [0, '{ caller { projectName secretLabel scopes } }'],
     createUser: [1, 'mutation { createUser(input: { authMethod: "google", authValue: "made" }) { user { id } } }'],

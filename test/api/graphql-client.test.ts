@@ -87,6 +87,17 @@ describe('users', () => {
     await expect(client.users.create(given)).rejects.toMatchObject({ code: 'CONFLICT', userId: user.id });
   });
 
+  test('are banned and removed many at once', async () => {
+    const ids = [(await register()).id, (await register()).id];
+    const done = ids.map((id) => ({ id, ok: true, code: null, message: null }));
+    expect(await client.users.banMany(ids, { reason: 'spam' })).toEqual(done);
+    expect(await client.users.get(ids[0] as string)).toMatchObject({ ban: { isOfUser: true, reason: 'spam' } });
+    const key = { idempotencyKey: `many-${++serial}` };
+    expect(await client.users.removeMany(ids, key)).toEqual(done);
+    expect(await client.users.removeMany(ids, key)).toEqual(done);
+    expect(await client.users.removeMany(ids)).toMatchObject([{ code: 'NOT_FOUND' }, { code: 'NOT_FOUND' }]);
+  });
+
   test('are looked up by many values, by any value and by the beginning of one', async () => {
     const [one, other] = [await register({ externalId: `known-${++serial}` }), await register()];
     const identityOf = ({ authMethod, authValue }: User) => ({ authMethod, authValue });

@@ -102,6 +102,7 @@ describe('the cost of an operation', () => {
       105,
       `mutation { createUser(input: { authMethod: "google", authValue: "1", accounts: [${ACCOUNT}, ${ACCOUNT}] }) { user { id } } }`,
     ],
+    [146, 'mutation ($ids: [ID!]!) { removeUsers(ids: $ids) { outcomes { id ok } } }', { ids: ['1', '2'] }],
     // Variables: present, absent with and without a default value, null, several at once.
     [62, 'query ($n: Int) { users(first: $n) { nodes { id } } }', { n: 50 }],
     [22, 'query ($n: Int) { users(first: $n) { nodes { id } } }'],
@@ -152,11 +153,13 @@ describe('the cost of an operation', () => {
       Query.usersByIdentities Query.usersByIds Query.verifyWallets Query.webhooks User.accounts User.identities
       Webhook.attempts`.split(/\s+/),
     );
-    // The lists below Query.users, Query.userPage, Query.usersByPrefix, Query.bans and Query.changes, and the names of the fields of a user, of scopes and of types.
+    // The lists below Query.users, Query.userPage, Query.usersByPrefix, Query.bans, Query.changes, Mutation.removeUsers and Mutation.banUsers, and the names of the fields of a user, of scopes and of types.
     const byTheField = lists.filter(({ rows }) => rows === undefined);
     expect(namesOf(byTheField)).toEqual(
       `BanConnection.edges BanConnection.nodes Caller.scopes Change.fields ChangeConnection.edges ChangeConnection.nodes
-      UserConnection.edges UserConnection.nodes UserPage.users UsersByPrefix.users Webhook.types`.split(/\s+/),
+      UserConnection.edges UserConnection.nodes UserOutcomesPayload.outcomes UserPage.users UsersByPrefix.users Webhook.types`.split(
+        /\s+/,
+      ),
     );
   });
 

@@ -62,6 +62,12 @@ test.each<[field: string, faults: readonly string[], argument: string]>([
     ['id', 'expiresAt', 'idempotencyKey'],
     'id',
   ],
+  [`removeUsers(ids: [1, "x", "y"], ${BAD_KEY}) { outcomes { ok } }`, ['ids[1]', 'ids[2]', 'idempotencyKey'], 'ids[1]'],
+  [
+    `banUsers(ids: ["x"], expiresAt: "1999", ${BAD_KEY}) { outcomes { ok } }`,
+    ['ids[0]', 'expiresAt', 'idempotencyKey'],
+    'ids[0]',
+  ],
   [`unbanUser(id: "x", ${BAD_KEY}) { user { id } }`, ['id', 'idempotencyKey'], 'id'],
   [
     `banIdentity(identity: { authMethod: "A", authValue: "" }, reason: "a\\nb", expiresAt: "1999") { ban { isOfUser } }`,

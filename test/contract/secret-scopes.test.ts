@@ -119,6 +119,10 @@ const FIELDS: readonly [needs: Scope, query: () => string][] = [
       ${LINK()} unlinkIdentity(userId: ${userId}, identity: { authMethod: "google", authValue: "linked" }) { user { id } }
     }`,
   ],
+  [
+    'write',
+    () => 'mutation { removeUsers(ids: [999999]) { outcomes { ok } } banUsers(ids: [999999]) { outcomes { ok } } }',
+  ],
   ['write', () => `mutation { banUser(id: ${userId}) { user { id } } unbanUser(id: ${userId}) { user { id } } }`],
   [
     'write',

@@ -157,6 +157,15 @@ export function userOf({ users }: Project, name: IdentityName): User | undefined
 }
 export const idIn = (project: Project, name: IdentityName): string => userOf(project, name)?.id ?? NOBODY;
 
+/** The IDs of the current users among them, each once. */
+const currentOf = (project: Project, names: readonly IdentityName[]) =>
+  new Set(
+    names.flatMap((name) => {
+      const user = userOf(project, name);
+      return user?.state === 'current' ? user.id : [];
+    }),
+  );
+
 /** Types the input of a row. */
 const act = <Input>(row: Act<Input>): Act<unknown> => row as Act<unknown>;
 
@@ -377,6 +386,29 @@ export const ACTS: Readonly<Record<string, Act<unknown>>> = {
             ...given,
             id: idIn(project, name),
           }),
+  }),
+  'remove several users': act<{ several: readonly IdentityName[] }>({
+    weight: 1,
+    input: fc.record({ several: fc.array(who, { maxLength: 3 }) }),
+    apply: (project, { several }) => {
+      for (const id of currentOf(project, several)) model.deleteUser(project, id);
+    },
+    send: (service, { several }, project) =>
+      service.mutate('mutation ($ids: [ID!]!) { removeUsers(ids: $ids) { outcomes { ok } } }', {
+        ids: several.map((name) => idIn(project, name)),
+      }),
+  }),
+  'ban several users': act<{ several: readonly IdentityName[]; terms: GivenTerms }>({
+    weight: 1,
+    input: fc.record({ several: fc.array(who, { maxLength: 3 }), terms: banTerms }),
+    apply: (project, { several, terms: given }) => {
+      for (const id of currentOf(project, several)) model.banUser(project, id, given);
+    },
+    send: (service, { several, terms: given }, project) =>
+      service.mutate(banDocument('banUsers', '$ids: [ID!]!', 'ids: $ids', given, 'outcomes { ok }'), {
+        ...given,
+        ids: several.map((name) => idIn(project, name)),
+      }),
   }),
   'ban an identity': act<Sent & { identity: IdentityName; terms: GivenTerms }>({
     weight: 3,

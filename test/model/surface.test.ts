@@ -16,11 +16,13 @@ test('the model knows every mutation of users', () => {
   expect(namesOf(mutations).filter((name) => !ofWebhooks.test(name))).toEqual([
     'banIdentity',
     'banUser',
+    'banUsers',
     'createUser',
     'deleteUser',
     'linkIdentity',
     'mergeUsers',
     'recordLogin',
+    'removeUsers',
     'restoreUser',
     'unbanIdentity',
     'unbanUser',
@@ -38,6 +40,7 @@ test('the model knows every field of what they take', () => {
   expect(inputOf('UpdateUserInput')).toEqual(['email', 'externalId', 'metadata', 'metadataPatch']);
   const argumentsOf = (mutation: string) => mutations[mutation]?.args.map(({ name }) => name).toSorted();
   expect(argumentsOf('banUser')).toEqual(['expiresAt', 'id', 'idempotencyKey', 'reason', 'untilLifted']);
+  expect(argumentsOf('banUsers')).toEqual(['expiresAt', 'idempotencyKey', 'ids', 'reason', 'untilLifted']);
   expect(argumentsOf('banIdentity')).toEqual(['expiresAt', 'idempotencyKey', 'identity', 'reason', 'untilLifted']);
 });
 
