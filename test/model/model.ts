@@ -596,8 +596,12 @@ const nameIn = ({ auth_method, auth_value }: IdentityLine): IdentityName => ({
   authValue: auth_value,
 });
 
+/** Null is none, but the email of who logs in by it is there. */
+const saysNoEmail = ({ auth_method, email }: IdentityLine) => email === null && auth_method !== 'email';
+
 function addIdentityOf(user: User, line: IdentityLine): void {
   const identity = newIdentity(nameIn(line), line.email);
+  if (saysNoEmail(line)) identity.email = null;
   sayEmail(identity, line.email, line.email_verified);
   user.identities.push(identity);
   if (identity.authMethod === 'wallet') addAccount(user, identity.authValue, 'EXTERNAL');
@@ -635,8 +639,9 @@ function writeHistory(user: User, { created_at, last_login, login_count }: UserL
 }
 
 function importUser(project: Project, line: UserLine, { onConflict, replace }: Import): void {
-  for (const { auth_value, email, email_verified } of [line, ...(line.identities ?? [])])
-    if (email_verified != null && email == null && !isEmail(auth_value)) refuse('line');
+  for (const one of [line, ...(line.identities ?? [])])
+    if (one.email_verified != null && one.email == null && (saysNoEmail(one) || !isEmail(one.auth_value)))
+      refuse('line');
   const found = findByIdentity(project, nameIn(line));
   if (found !== undefined && onConflict === 'fail') refuse('line');
   if (found !== undefined && onConflict === 'skip') return;
