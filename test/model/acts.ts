@@ -177,6 +177,7 @@ const via = fc.oneof(
 export interface Sent {
   readonly via: 'graphql' | 'command' | 'rest';
 }
+const senderOf = (by: Sent['via']): model.Sender => (by === 'command' ? 'operator' : 'backend');
 const option = (name: string, value: unknown): string[] => (value == null ? [] : [`--${name}`, String(value)]);
 const identityOptions = ({ authMethod, authValue }: IdentityName) => ['--method', authMethod, '--value', authValue];
 
@@ -378,9 +379,10 @@ export const ACTS: Readonly<Record<string, Act<unknown>>> = {
   'ban a user': act<OfUser & Sent & { terms: GivenTerms }>({
     weight: 3,
     input: fc.record({ who, via, terms: banTerms }),
-    apply: (project, { who: name, terms: given }) => model.banUser(project, idIn(project, name), given),
+    apply: (project, { who: name, via: by, terms: given }) =>
+      model.banUser(project, idIn(project, name), given, isContradiction(given) ? 'backend' : senderOf(by)),
     send: (service, { who: name, via: by, terms: given }, project) =>
-      by === 'command'
+      by === 'command' && !isContradiction(given)
         ? service.command('user', 'ban', idIn(project, name), ...banOptions(given))
         : service.mutate(banDocument('banUser', '$id: ID!', 'id: $id', given, 'user { id }'), {
             ...given,
@@ -415,7 +417,7 @@ export const ACTS: Readonly<Record<string, Act<unknown>>> = {
     input: fc.record({ identity, via, terms: banTerms }),
     apply: (project, { identity: one, terms: given }) => model.banIdentity(project, one, given),
     send: (service, { identity: one, via: by, terms: given }) =>
-      by === 'command'
+      by === 'command' && !isContradiction(given)
         ? service.command('user', 'ban', ...identityOptions(one), ...banOptions(given))
         : service.mutate(
             banDocument('banIdentity', '$identity: IdentityInput!', 'identity: $identity', given, 'ban { reason }'),
@@ -425,7 +427,7 @@ export const ACTS: Readonly<Record<string, Act<unknown>>> = {
   'unban a user': act<OfUser & Sent>({
     weight: 2,
     input: fc.record({ who, via }),
-    apply: (project, { who: name }) => model.unbanUser(project, idIn(project, name)),
+    apply: (project, { who: name, via: by }) => model.unbanUser(project, idIn(project, name), senderOf(by)),
     send: (service, { who: name, via: by }, project) =>
       by === 'command'
         ? service.command('user', 'unban', idIn(project, name))
@@ -513,6 +515,8 @@ function banDocument(mutation: string, declared: string, passed: string, given: 
   const values = [passed, ...terms.map(([term]) => `${term}: $${term}`)];
   return `mutation (${variables.join(', ')}) { ${mutation}(${values.join(', ')}) { ${answer} } }`;
 }
+/** An end and none at once, which the one option of the command cannot say. */
+const isContradiction = ({ expiresAt, untilLifted }: GivenTerms) => untilLifted === true && expiresAt != null;
 const banOptions = ({ reason, expiresAt, untilLifted }: GivenTerms): string[] => [
   ...option('reason', reason),
   ...(untilLifted ? ['--until', ''] : option('until', expiresAt)),

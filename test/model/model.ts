@@ -189,10 +189,18 @@ function changeTerms(ban: Terms, { reason, expiresAt, untilLifted }: GivenTerms)
 
 const newBan = (): Ban => ({ reason: null, expiresAt: null, createdAt: NOW });
 
-export function banUser(project: Project, id: string | null, terms: GivenTerms): void {
+/** Who sends it: operators, by the command, see removed users too. */
+export type Sender = 'operator' | 'backend';
+
+function requireBannable(project: Project, id: string | null, sender: Sender): User {
+  if (sender === 'backend') return requireCurrent(project, id);
+  return project.users.find((user) => user.id !== null && user.id === id) ?? refuse('NOT_FOUND');
+}
+
+export function banUser(project: Project, id: string | null, terms: GivenTerms, sender: Sender): void {
   const ban = newBan();
   changeTerms(ban, terms);
-  const user = requireCurrent(project, id);
+  const user = requireBannable(project, id, sender);
   if (user.ban === null) user.ban = ban;
   else changeTerms(user.ban, terms);
   user.untouchedOf = null;
@@ -208,8 +216,8 @@ export function banIdentity(project: Project, identity: IdentityName, terms: Giv
   touch(findByIdentity(project, identity));
 }
 
-export function unbanUser(project: Project, id: string | null): void {
-  const user = requireCurrent(project, id);
+export function unbanUser(project: Project, id: string | null, sender: Sender): void {
+  const user = requireBannable(project, id, sender);
   if (user.ban === null) return;
   user.ban = null;
   touch(user);
