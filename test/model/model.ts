@@ -647,9 +647,6 @@ function writeHistory(user: User, { created_at, last_login, login_count }: UserL
 }
 
 function importUser(project: Project, line: UserLine, { onConflict, replace }: Import): void {
-  for (const one of [line, ...(line.identities ?? [])])
-    if (one.email_verified != null && one.email == null && (saysNoEmail(one) || !isEmail(one.auth_value)))
-      refuse('line');
   const found = findByIdentity(project, nameIn(line));
   if (found !== undefined && onConflict === 'fail') refuse('line');
   if (found !== undefined && onConflict === 'skip') return;
@@ -686,13 +683,19 @@ function importBan(project: Project, { ban }: BanLine): void {
   else if (identityBan(project, name) === undefined) project.bans.push({ identity: name, ...given });
 }
 
-/** A second line of a user fails: by one of the identities, or by the external ID. */
+/** What is said of an email needs one. */
+function requireEmails(line: UserLine): void {
+  for (const one of [line, ...(line.identities ?? [])])
+    if (one.email_verified != null && one.email == null && (saysNoEmail(one) || !isEmail(one.auth_value)))
+      refuse('line');
+}
+
+/** A second line of a user fails: by one of the identities, or by the external ID. It says nothing, so that a line after it may be the first. */
 function requireFirst(line: UserLine, seen: Set<string>): void {
   const names = [line, ...(line.identities ?? [])].map((each) => keyOf(nameIn(each)));
   if (line.external_id != null) names.push(`external ID ${line.external_id}`);
-  const isSecond = names.some((name) => seen.has(name));
+  if (names.some((name) => seen.has(name))) refuse('line');
   for (const name of names) seen.add(name);
-  if (isSecond) refuse('line');
 }
 
 /** As a whole or not at all, unless invalid lines are skipped. */
@@ -701,9 +704,13 @@ export function importLines(project: Project, given: Import): void {
   const seen = new Set<string>();
   for (const line of given.lines) {
     try {
-      if (!('ban' in line)) requireFirst(line, seen);
-      if ('ban' in line) importBan(project, line);
-      else importUser(project, line, given);
+      if ('ban' in line) {
+        importBan(project, line);
+        continue;
+      }
+      requireEmails(line);
+      requireFirst(line, seen);
+      importUser(project, line, given);
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
       if (!given.skipInvalid) {
