@@ -3,6 +3,7 @@ import type { Services } from '../context.js';
 import { type Ban, type BanInput, type ListedBan, parseBanTerms } from '../domain/bans.js';
 import { banCursor, banCursorOf, cursorForm, PAGE_SIZE, type Position } from '../domain/filters.js';
 import { camelCase, type Identity, parseIdentity, parseStoredIdentity } from '../domain/identities.js';
+import { INPUT_LIMITS } from '../domain/input-limits.js';
 import { parse, readAll, readNumber, userId } from '../domain/parse.js';
 import type { ProjectScope } from '../domain/projects.js';
 import type { User } from '../domain/users.js';
@@ -156,8 +157,7 @@ const unbanPayload = builder.objectRef<Identity>('UnbanIdentityPayload').impleme
 /** The options of the arguments that are the terms of a ban. */
 export const BAN_TERMS = {
   reason: {
-    description:
-      'Why, on one line of at most 500 characters; "" takes a reason away. Absent or null, it stays as it is, and a new ban has none.',
+    description: `Why, on one line of at most ${INPUT_LIMITS.banReason.max} characters; "" takes a reason away. Absent or null, it stays as it is, and a new ban has none.`,
   },
   expiresAt: {
     description:
