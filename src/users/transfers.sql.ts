@@ -180,12 +180,12 @@ export function withHolders(projectId: number, records: readonly UserRecord[], c
     WHERE (holder.auth_method, holder.auth_value_key) IS DISTINCT FROM (r.auth_method, r.auth_value_key)`;
 }
 
-/** The places, from 1, of records that would be new users, but whose external id another user has. */
+/** The places, from 1, of records that would be new users, but whose external id another user has. Who has the identity linked is no new user. */
 export async function findTaken(db: Queryable, projectId: number, records: readonly UserRecord[]): Promise<number[]> {
   if (records.every(({ externalId }) => externalId === null)) return [];
   const taken = await db.query<{ place: number }>(Prisma.sql`
     SELECT r.place::int ${withHolders(projectId, records, 'u.auth_method, u.auth_value_key')}
-      AND ${withIdentity(projectId, 'u.id')} IS NULL`);
+      AND ${withIdentity(projectId, 'u.id')} IS NULL AND ${linkedTo(projectId)} IS NULL`);
   return taken.map(({ place }) => place);
 }
 

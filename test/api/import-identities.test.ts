@@ -295,3 +295,22 @@ describe('an export', () => {
     );
   });
 });
+
+test('who has the identity of a line linked exists, also where the external ID is of another: a skip leaves them as they are', async () => {
+  const project = await app.createProject();
+  await project.addUsers({ ...ada(google('g-1')), external_id: 'x-1' }, { ...google('g-2'), external_id: 'x-2' });
+  const before = await exportOf(project);
+  for (const external_id of ['x-1', 'x-2']) {
+    const line = google('g-1', { external_id });
+    expect(await project.importLines([line], { onConflict: 'skip' })).toMatchObject({
+      imported: 0,
+      skipped: 1,
+      failed: 0,
+    });
+    const { errors } = await project.importLines([line], { onConflict: 'fail' });
+    expect(errors).toEqual([
+      { line: 1, error: 'A user with auth_method "google" and this auth_value exists already.' },
+    ]);
+  }
+  expect(await exportOf(project)).toBe(before);
+});
