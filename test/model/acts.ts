@@ -404,6 +404,7 @@ export const ACTS: Readonly<Record<string, Act<unknown>>> = {
     weight: 1,
     input: fc.record({ several: fc.array(who, { maxLength: 3 }), terms: banTerms }),
     apply: (project, { several, terms: given }) => {
+      model.requireTerms(given);
       for (const id of currentOf(project, several)) model.banUser(project, id, given, 'backend');
     },
     send: (service, { several, terms: given }, project) =>

@@ -189,6 +189,9 @@ function changeTerms(ban: Terms, { reason, expiresAt, untilLifted }: GivenTerms)
 
 const newBan = (): Ban => ({ reason: null, expiresAt: null, createdAt: NOW });
 
+/** Terms are looked at before users are, also where there is none. */
+export const requireTerms = (terms: GivenTerms): void => changeTerms(newBan(), terms);
+
 /** Who sends it: operators, by the command, see removed users too. */
 export type Sender = 'operator' | 'backend';
 
