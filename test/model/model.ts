@@ -142,6 +142,10 @@ const isBlocked = (project: Project, name: IdentityName): boolean =>
   identityBan(project, name) !== undefined ||
   project.users.some((user) => user.state !== 'merged' && user.ban !== null && has(user, name));
 
+/** The ban of a removed user holds for their identities, also where an import has made one another's. */
+const bansOfRemoved = ({ users }: Project, name: IdentityName): Ban[] =>
+  users.flatMap((user) => (user.state === 'removed' && user.ban !== null && has(user, name) ? [user.ban] : []));
+
 export interface ShownBan extends Ban {
   isOfUser: boolean;
 }
@@ -154,10 +158,10 @@ export function banOf(project: Project, user: User): ShownBan | null {
   if (user.ban !== null) return { ...user.ban, isOfUser: true };
   const [primary, ...linked] = user.identities as [Identity, ...Identity[]];
   const inOrder = [primary, ...linked.toSorted((one, other) => one.place - other.place)];
-  const bans = inOrder.flatMap((each) => identityBan(project, each) ?? []);
+  const bans = inOrder.flatMap((each) => [identityBan(project, each) ?? [], bansOfRemoved(project, each)].flat());
   if (bans.length === 0) return null;
-  const { identity: _, ...ban } = bans.reduce(longer);
-  return { ...ban, isOfUser: false };
+  const { reason, expiresAt, createdAt } = bans.reduce(longer);
+  return { reason, expiresAt, createdAt, isOfUser: false };
 }
 
 export interface ListedBan extends IdentityName, ShownBan {}
