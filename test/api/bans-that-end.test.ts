@@ -64,7 +64,9 @@ test('a ban has the reason and the end of the last time that each was given; the
   expect(first).toMatchObject({ reason: 'spam', expiresAt: anHour });
   expect(await ban(project, 'EVE@example.com', 'spam', anHour)).toEqual({ ...first, changed: false });
   expect(await ban(project, 'eve@example.com', 'fraud', aDay)).toMatchObject({
-    ...{ createdAt: first?.createdAt, reason: 'fraud', expiresAt: aDay },
+    createdAt: first?.createdAt,
+    reason: 'fraud',
+    expiresAt: aDay,
   });
   expect((await read(project)).bans.nodes).toEqual([
     { authValue: 'eve@example.com', reason: 'fraud', expiresAt: aDay },
@@ -209,7 +211,9 @@ test('an import brings reasons and ends, leaves out what has ended, and takes th
   ];
   const report = await project.importLines(lines, { skipInvalid: true });
   expect(report).toMatchObject({
-    ...{ bans: 2, bans_kept: 2, bans_ended: 1 },
+    bans: 2,
+    bans_kept: 2,
+    bans_ended: 1,
     failed: 1,
     errors: [{ line: 6, error: expect.stringContaining('reason: got') }],
   });

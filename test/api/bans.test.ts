@@ -173,7 +173,8 @@ describe('bans by a backend', () => {
       await run(
         'mutation ($id: ID!, $input: LinkIdentityInput!) { linkIdentity(userId: $id, input: $input) { user { id } } }',
         {
-          ...{ id: user.id, input },
+          id: user.id,
+          input,
         },
       );
     }

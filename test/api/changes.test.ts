@@ -140,7 +140,8 @@ test('another spelling of what a user has is no change: not in a login, in an im
   for (const [reason, authValue] of Object.entries({ one: 'ada@example.com', two: 'ADA@Example.com' })) {
     const identity = parseIdentity({ authMethod: 'email', authValue }, snakeCase);
     expect(await app.context.services.bans.ban(scope, identity, { reason })).toMatchObject({
-      ...{ reason, authValue: 'ada@example.com' },
+      reason,
+      authValue: 'ada@example.com',
     });
   }
 

@@ -16,13 +16,15 @@ beforeAll(async () => {
   ];
   await project.importLines([
     {
-      ...{ auth_method: 'google', auth_value: 'g-1', email: 'ada@example.com', external_id: 'A-1', login_count: 3 },
-      ...{
-        created_at: '2026-01-31T12:00:00Z',
-        last_login: '2026-02-14T08:30:00Z',
-        metadata: { plan: 'pro' },
-        identities,
-      },
+      auth_method: 'google',
+      auth_value: 'g-1',
+      email: 'ada@example.com',
+      external_id: 'A-1',
+      login_count: 3,
+      created_at: '2026-01-31T12:00:00Z',
+      last_login: '2026-02-14T08:30:00Z',
+      metadata: { plan: 'pro' },
+      identities,
       accounts: [{ network: 'ethereum', public_key: ethereumAddress(1) }],
     },
     { auth_method: 'passkey', auth_value: 'p-1', created_at: '2026-01-30T12:00:00Z' },
@@ -42,8 +44,13 @@ describe('GET /users', () => {
     expect(plain).toMatchObject({ email: null, external_id: null, metadata: null });
     expect(plain.identities).toEqual([
       {
-        ...{ auth_method: 'passkey', auth_value: 'p-1', email: null, email_verified: null },
-        ...{ created_at: '2026-01-30T12:00:00.000Z', last_login: null, primary: true },
+        auth_method: 'passkey',
+        auth_value: 'p-1',
+        email: null,
+        email_verified: null,
+        created_at: '2026-01-30T12:00:00.000Z',
+        last_login: null,
+        primary: true,
       },
     ]);
     expect(ada).toMatchObject({ email: 'ada@example.com', external_id: 'A-1', metadata: { plan: 'pro' } });

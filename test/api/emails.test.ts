@@ -63,7 +63,8 @@ async function exportOf({ appId }: TestProject, format: 'ndjson' | 'csv' = 'ndjs
   const { transfers, projects } = app.context.services;
   let text = '';
   await transfers.exportUsers(await projects.getScope(appId), {
-    ...{ format, signal: new AbortController().signal },
+    format,
+    signal: new AbortController().signal,
     write: async (chunk) => {
       text += chunk;
     },
@@ -199,8 +200,12 @@ describe('a line of an import', () => {
     for (const onConflict of ['fail', 'update', 'replace'] as const) {
       expect((await one.importLines(lines, { onConflict })).errors).toEqual([]);
       expect(await emails()).toEqual({
-        ...{ 'a@corp.example': 'a@corp.example', 'b@corp.example': null, 'c@corp.example': null },
-        ...{ 'd@corp.example': 'd@home.example', 'e@corp.example': 'e@corp.example', 'f@corp.example': null },
+        'a@corp.example': 'a@corp.example',
+        'b@corp.example': null,
+        'c@corp.example': null,
+        'd@corp.example': 'd@home.example',
+        'e@corp.example': 'e@corp.example',
+        'f@corp.example': null,
         'g@corp.example': 'g@home.example',
       });
     }

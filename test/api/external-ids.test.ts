@@ -219,7 +219,9 @@ test('a search finds a user by external id, also one that looks like an id, an e
 
 describe('an import', () => {
   const line = (value: string, externalId?: string, more: Json = {}): Json => ({
-    ...{ auth_method: 'google', auth_value: value, ...more },
+    auth_method: 'google',
+    auth_value: value,
+    ...more,
     ...(externalId !== undefined && { external_id: externalId }),
   });
   async function importLines(

@@ -238,7 +238,8 @@ describe('extensions.argument', () => {
     expect([taken, linked, updated].map(({ errors }) => errors?.[0]?.extensions)).toEqual(
       ['input.externalId', 'input.authValue', 'input.externalId'].map((argument) => ({
         ...explained('CONFLICT'),
-        ...{ argument, userId: id },
+        argument,
+        userId: id,
       })),
     );
     const kept = await login('first', 'externalId: "X-2"');

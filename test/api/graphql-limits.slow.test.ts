@@ -103,8 +103,11 @@ test.each([9, 1_000, 100_000])('variables nested %i levels deep are BAD_USER_INP
 
 test('the introspection query of common tools is well within the limits', async () => {
   const query = getIntrospectionQuery({
-    ...{ inputValueDeprecation: true, oneOf: true, schemaDescription: true },
-    ...{ specifiedByUrl: true, directiveIsRepeatable: true },
+    inputValueDeprecation: true,
+    oneOf: true,
+    schemaDescription: true,
+    specifiedByUrl: true,
+    directiveIsRepeatable: true,
   });
   const init = jsonPost({ query });
   const headers = { ...init.headers, 'userdir-cost': '1' };

@@ -25,7 +25,8 @@ async function exportOf({ appId }: TestProject, format: 'ndjson' | 'csv' = 'ndjs
   const { transfers, projects } = app.context.services;
   let text = '';
   await transfers.exportUsers(await projects.getScope(appId), {
-    ...{ format, signal: new AbortController().signal },
+    format,
+    signal: new AbortController().signal,
     write: async (chunk) => {
       text += chunk;
     },
@@ -53,7 +54,8 @@ describe('a line with identities', () => {
           { ...ada(), identities: undefined, primary: true, created_at: '2025-02-01T00:00:00Z', last_login: null },
           { auth_method: 'wallet', auth_value: address, last_login: '2025-05-01T00:00:00Z' },
         ),
-        ...{ created_at: '2025-01-01T00:00:00Z', last_login: '2025-05-01T00:00:00Z' },
+        created_at: '2025-01-01T00:00:00Z',
+        last_login: '2025-05-01T00:00:00Z',
       },
     ]);
     expect(report).toMatchObject({ imported: 1, created: 1, failed: 0 });

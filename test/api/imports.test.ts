@@ -131,7 +131,8 @@ test('an import of a project that was deleted meanwhile says so', async () => {
   const options = { progress: () => undefined, signal: new AbortController().signal };
   await app.context.services.lifecycle.deleteProject(scope, options);
   const late = app.context.services.transfers.importUsers(scope, Readable.from([line('a')]), {
-    ...{ onConflict: 'fail', skipInvalid: false },
+    onConflict: 'fail',
+    skipInvalid: false,
     ...options,
   });
   await expect(late).rejects.toMatchObject({ code: 'NOT_FOUND', message: 'The project has been deleted.' });
@@ -167,7 +168,9 @@ test('export, import and export of a user whose account is their own login walle
 test('an update writes no row of a user who has all that the line gives, and adds what is missing', async () => {
   const project = await app.createProject();
   const account = (n: number, type: string) => ({
-    ...{ network: 'ethereum', public_key: ethereumAddress(n), wallet_type: type },
+    network: 'ethereum',
+    public_key: ethereumAddress(n),
+    wallet_type: type,
   });
   const both = [account(1, 'custodial'), account(2, 'external')];
   const first = ['same', 'less', 'more', 'external', 'counted'].map((name) => line(name, { accounts: both }));
@@ -265,7 +268,8 @@ test('a date ends a ban with its last instant in an import as in the command; wh
 test('an update only adds logins; a replacement takes them back, too', async () => {
   const project = await app.createProject();
   const history = (created_at: string, last_login: string | null, login_count: number) => ({
-    ...{ created_at: `2026-01-${created_at}T00:00:00.000Z`, login_count },
+    created_at: `2026-01-${created_at}T00:00:00.000Z`,
+    login_count,
     last_login: last_login && `2026-02-${last_login}T00:00:00.000Z`,
   });
   const names = ['older', 'newer', 'mixed', 'never', 'silent'];
@@ -320,7 +324,8 @@ test.each(['fail', 'skip', 'update', 'replace'] as const)(
     const before = begun();
     const refused = await importFrom(project, input(), { onConflict });
     const doubles = [2, 1, 3].map((first, n) => ({
-      ...{ line: 2_103 + n, error: `Line ${first} has the same auth_method and auth_value.` },
+      line: 2_103 + n,
+      error: `Line ${first} has the same auth_method and auth_value.`,
     }));
     expect(refused).toMatchObject({ imported: 0, skipped: 0, failed: 3, errors: doubles });
     expect(begun()).toBe(before);

@@ -32,7 +32,11 @@ async function importFrom(project: TestProject, from: string, text: string): Pro
 
 const at = { created_at: '2024-01-02T03:04:05.678Z', last_login: '2025-01-02T03:04:05.678Z', login_count: 3 };
 const email = (name: string, more: Json = {}) => ({
-  ...{ auth_method: 'email', auth_value: `${name}@example.com`, external_id: `x-${name}`, ...at, ...more },
+  auth_method: 'email',
+  auth_value: `${name}@example.com`,
+  external_id: `x-${name}`,
+  ...at,
+  ...more,
 });
 const ban = (auth_method: string, auth_value: string, more: Json = {}) => ({
   ban: { auth_method, auth_value, ...more },
@@ -83,20 +87,34 @@ test('auth0 gets those who have what its import takes, and reads them by its ID'
   const { records, users, bans, not_kept } = await leave('auth0');
   expect(records).toEqual([
     {
-      ...{ user_id: 'x-ada', email: 'ada@example.com', email_verified: true },
-      ...{ phone_number: '+15005550101', phone_verified: true },
-      ...{ app_metadata: { plan: 'gold', tags: ['a', 'b'], seats: 3 }, user_metadata: { locale: 'en' } },
+      user_id: 'x-ada',
+      email: 'ada@example.com',
+      email_verified: true,
+      phone_number: '+15005550101',
+      phone_verified: true,
+      app_metadata: { plan: 'gold', tags: ['a', 'b'], seats: 3 },
+      user_metadata: { locale: 'en' },
     },
     { user_id: 'x-bo', email: 'bo@example.com', email_verified: true, blocked: true },
     { user_id: 'x-cy', email: 'cy@example.com', email_verified: false, username: 'cy' },
     { user_id: 'x-di', email: 'di@example.com', email_verified: false },
   ]);
   expect({ users, bans, not_kept }).toEqual({
-    ...{ users: 4, bans: 1 },
+    users: 4,
+    bans: 1,
     not_kept: {
-      ...{ 'google identities': 2, 'passkey identities': 1, 'wallet identities': 2, 'github identities': 1 },
-      ...{ 'creation dates': 5, 'last logins': 5, 'login counts': 5, accounts: 3, 'bans of other identities': 1 },
-      ...{ 'reasons of bans': 1, 'ends of bans': 1, 'emails not known to be verified': 1 },
+      'google identities': 2,
+      'passkey identities': 1,
+      'wallet identities': 2,
+      'github identities': 1,
+      'creation dates': 5,
+      'last logins': 5,
+      'login counts': 5,
+      accounts: 3,
+      'bans of other identities': 1,
+      'reasons of bans': 1,
+      'ends of bans': 1,
+      'emails not known to be verified': 1,
       'people without email, phone number and username': 1,
     },
   });
@@ -107,7 +125,11 @@ test('firebase gets the first identity of each provider that it has, dates, and 
   const dates = { createdAt: '1704164645678', lastSignedInAt: '1735787045678' };
   expect(records).toMatchObject([
     {
-      ...{ localId: 'x-ada', email: 'ada@example.com', emailVerified: true, phoneNumber: '+15005550101', ...dates },
+      localId: 'x-ada',
+      email: 'ada@example.com',
+      emailVerified: true,
+      phoneNumber: '+15005550101',
+      ...dates,
       providerUserInfo: [{ providerId: 'google.com', rawId: 'g-1', email: 'ada@example.com' }],
       disabled: false,
     },
@@ -131,11 +153,19 @@ test('keycloak gets attributes that are lists of texts, and a federated identity
   const { records, not_kept } = await leave('keycloak');
   expect(records).toMatchObject([
     {
-      ...{ id: 'x-ada', username: 'ada@example.com', email: 'ada@example.com', emailVerified: true, enabled: true },
+      id: 'x-ada',
+      username: 'ada@example.com',
+      email: 'ada@example.com',
+      emailVerified: true,
+      enabled: true,
       createdTimestamp: 1_704_164_645_678,
       attributes: {
-        ...{ plan: ['gold'], tags: ['a', 'b'], seats: ['3'], user_metadata: ['{"locale":"en"}'] },
-        ...{ phoneNumber: ['+15005550101'], phoneNumberVerified: ['true'] },
+        plan: ['gold'],
+        tags: ['a', 'b'],
+        seats: ['3'],
+        user_metadata: ['{"locale":"en"}'],
+        phoneNumber: ['+15005550101'],
+        phoneNumberVerified: ['true'],
       },
       federatedIdentities: [{ identityProvider: 'google', userId: 'g-1', userName: 'g-1' }],
     },
@@ -151,12 +181,18 @@ test('scim gets a ListResponse, in which no unverified email is', async () => {
   const { text, records, not_kept } = await leave('scim');
   expect(JSON.parse(text)).toMatchObject({
     schemas: ['urn:ietf:params:scim:api:messages:2.0:ListResponse'],
-    ...{ totalResults: 5, startIndex: 1, itemsPerPage: 5 },
+    totalResults: 5,
+    startIndex: 1,
+    itemsPerPage: 5,
   });
   expect(records).toMatchObject([
     {
-      ...{ id: 'x-ada', userName: 'ada@example.com', active: true, meta: { created: at.created_at } },
-      ...{ emails: [{ value: 'ada@example.com' }], phoneNumbers: [{ value: 'tel:+15005550101' }] },
+      id: 'x-ada',
+      userName: 'ada@example.com',
+      active: true,
+      meta: { created: at.created_at },
+      emails: [{ value: 'ada@example.com' }],
+      phoneNumbers: [{ value: 'tel:+15005550101' }],
     },
     { id: 'x-bo', active: false },
     { id: 'x-cy', userName: 'cy' },

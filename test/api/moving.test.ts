@@ -18,7 +18,10 @@ async function move({ appId }: TestProject, file: string, how: How = {}): Promis
   const { from = 'auth0', map, onConflict = 'fail', isDryRun = false } = how;
   const { projects, transfers } = app.context.services;
   const options = {
-    ...{ onConflict, skipInvalid: true, progress: () => undefined, signal: new AbortController().signal },
+    onConflict,
+    skipInvalid: true,
+    progress: () => undefined,
+    signal: new AbortController().signal,
     move: await transfers.moveOf({ from, map: map === undefined ? null : JSON.stringify(map) }),
   };
   const bytes = Readable.from([Buffer.from(file)]);
@@ -35,7 +38,11 @@ async function usersOf(project: TestProject): Promise<Json[]> {
 const loginsOf = (user: Json) => user.identities.map(({ authMethod, authValue }: Json) => `${authMethod} ${authValue}`);
 
 const person = (id: string, email: string, more: Json = {}) => ({
-  ...{ user_id: `auth0|${id}`, email, email_verified: true, created_at: '2024-01-01T00:00:00Z', logins_count: 1 },
+  user_id: `auth0|${id}`,
+  email,
+  email_verified: true,
+  created_at: '2024-01-01T00:00:00Z',
+  logins_count: 1,
   ...more,
 });
 const fileOf = (...people: Json[]) => JSON.stringify(people);

@@ -104,7 +104,9 @@ test('an identity that a banned user gets is covered, also if an older ban of it
   expect(await link(id, google('will'))).toBe('BANNED');
   await project.importLines([{ auth_method: 'saml', auth_value: 'other', created_at: '2026-01-01T00:00:00Z' }], {});
   const line = {
-    ...{ auth_method: 'github', auth_value: 'eve', created_at: '2026-01-01T00:00:00Z' },
+    auth_method: 'github',
+    auth_value: 'eve',
+    created_at: '2026-01-01T00:00:00Z',
     identities: [
       { auth_method: 'github', auth_value: 'eve', primary: true },
       { auth_method: 'google', auth_value: 'will' },

@@ -51,7 +51,10 @@ const trailOf = async (name: string): Promise<Json[]> =>
 describe('updateUser', () => {
   test('changes what is given, finds the user by it, and is recorded as far as something changed', async () => {
     expect(await updated('g-2', { email: ' Grace@Example.com ' })).toMatchObject({
-      ...{ id: ids['g-2'], authValue: 'g-2', email: 'grace@example.com', externalId: null },
+      id: ids['g-2'],
+      authValue: 'g-2',
+      email: 'grace@example.com',
+      externalId: null,
     });
     const { data } = await project.graphql('{ searchUsers(by: { email: "grace@example.com" }) { id } }');
     expect(data.searchUsers).toEqual([{ id: ids['g-2'] }]);
@@ -66,7 +69,9 @@ describe('updateUser', () => {
     expect(await changesOf('g-2')).toEqual([[], ['email'], ['externalId'], ['email', 'externalId']]);
     expect(await trailOf('g-2')).toEqual(
       [['email'], ['external_id'], ['email', 'external_id']].map((fields) => ({
-        ...{ actor: 'main', asked: true, details: { fields } },
+        actor: 'main',
+        asked: true,
+        details: { fields },
       })),
     );
     // Taken away, it is free.
@@ -80,7 +85,8 @@ describe('updateUser', () => {
     expect(codesOf(refused)).toEqual(['BAD_USER_INPUT']);
     expect(refused.errors?.[0]?.message).toMatch(/^email: .*identity/);
     expect(await updated('Eve@example.com', { email: 'EVE@example.com' })).toMatchObject({
-      ...{ email: 'eve@example.com', externalId: 'E-1' },
+      email: 'eve@example.com',
+      externalId: 'E-1',
     });
     expect(await trailOf('Eve@example.com')).toEqual([]);
   });

@@ -76,7 +76,10 @@ describe('a filter by last login or ban', () => {
       });
     }
     const lines = users.map(({ authValue, method, createdAt, lastLogin }) => ({
-      ...{ auth_method: method, auth_value: authValue, created_at: createdAt, last_login: lastLogin },
+      auth_method: method,
+      auth_value: authValue,
+      created_at: createdAt,
+      last_login: lastLogin,
     }));
     await project.addUsers(...lines);
     await other.addUsers(...lines);

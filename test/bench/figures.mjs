@@ -180,15 +180,13 @@ async function loginStatement(projectId) {
     const address = `0x${n.toString(16).padStart(40, '0')}`;
     const email = `newcomer.${n}@example.com`;
     const profile = {
-      ...{
-        authMethod: 'email',
-        authValue: email,
-        authValueKey: email,
-        identityEmail: email,
-        saidEmail: null,
-        wallet: null,
-        externalId: null,
-      },
+      authMethod: 'email',
+      authValue: email,
+      authValueKey: email,
+      identityEmail: email,
+      saidEmail: null,
+      wallet: null,
+      externalId: null,
       accounts: [{ network: 'ethereum', publicKey: address, addressKey: address, walletType: 'custodial' }],
     };
     void recordLogins(db, [{ projectId, profile, retry: null }], true);

@@ -46,7 +46,10 @@ describe.runIf(hasClients)('firebase auth:import', () => {
     await project.addUsers(
       ...methods.map((auth_method) => ({ auth_method, auth_value: '1', email: 'a@example.com', login_count: 2 })),
       {
-        ...{ auth_method: 'email', auth_value: 'b@example.com', last_login: '2025-01-01', metadata: { plan: 'gold' } },
+        auth_method: 'email',
+        auth_value: 'b@example.com',
+        last_login: '2025-01-01',
+        metadata: { plan: 'gold' },
         identities: methods.map((auth_method) => ({ auth_method, auth_value: '2' })),
       } as never,
       { auth_method: 'phone', auth_value: '+15005550101' },

@@ -79,8 +79,14 @@ const actor = ({ projectId }: Where): Actor => ({ projectId, actor: 'main', requ
 const logActor = { actor: 'operator', requestId: null };
 const identity = ({ n }: Where): Identity => ({ authMethod: 'google', authValue: `u${n}`, authValueKey: `u${n}` });
 const LINKED = {
-  ...{ authMethod: 'github', authValue: 'free', authValueKey: 'free', loginMethod: 'socials' as const },
-  ...{ loginEmail: null, emailVerified: null, createdAt: '2026-01-31T12:00:00.000Z', lastLogin: null },
+  authMethod: 'github',
+  authValue: 'free',
+  authValueKey: 'free',
+  loginMethod: 'socials' as const,
+  loginEmail: null,
+  emailVerified: null,
+  createdAt: '2026-01-31T12:00:00.000Z',
+  lastLogin: null,
 } as const;
 const ALL: UserFilter = { createdFrom: EARLIEST, createdTo: LATEST, loginMethods: null };
 const email = ({ projectId, n }: Where) => (projectId === 1 ? `u${n}@example.com` : 'u1@example.com');
@@ -126,16 +132,18 @@ function userRecords(at: Where, count: number): UserRecord[] {
     const exists = at.n === 1 ? index === 0 : index % 2 === 0;
     const mark = exists ? `u${n}` : `new ${index}`;
     return {
-      ...{
-        authMethod: 'google',
-        authValue: mark,
-        authValueKey: mark,
-        identityEmail: null,
-        saidEmail: null,
-        wallet: null,
-      },
-      ...{ emailVerified: null, metadata: null },
-      ...{ externalId: exists ? `x${n}` : mark, createdAt: null, lastLogin: null, loginCount: null },
+      authMethod: 'google',
+      authValue: mark,
+      authValueKey: mark,
+      identityEmail: null,
+      saidEmail: null,
+      wallet: null,
+      emailVerified: null,
+      metadata: null,
+      externalId: exists ? `x${n}` : mark,
+      createdAt: null,
+      lastLogin: null,
+      loginCount: null,
       accounts: [{ network: 'ethereum', publicKey: 'new', addressKey: `new-${index}`, walletType: 'external' }],
     };
   });
@@ -561,7 +569,9 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     purgeRemoved: about(100, (db, at) => writes.purgeRemoved(db, actor(at), 0, 50)),
     removeUsers: about(20, (db, at) => {
       const ofUser = (id: number, key: string | null) => ({
-        ...{ projectId: at.projectId, actor: actor(at), id: BigInt(id) },
+        projectId: at.projectId,
+        actor: actor(at),
+        id: BigInt(id),
         retry: key === null ? null : { key, requestHash: '00' },
       });
       const some = [ofUser(at.id, null), ofUser(at.id + 1, 'key 5'), ofUser(at.id + 2, 'another')];
@@ -571,12 +581,10 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
       writes.updateUser(
         db,
         {
-          ...{
-            projectId: at.projectId,
-            actor: actor(at),
-            id: BigInt(at.id),
-            retry: { key: 'update', requestHash: 'aa' },
-          },
+          projectId: at.projectId,
+          actor: actor(at),
+          id: BigInt(at.id),
+          retry: { key: 'update', requestHash: 'aa' },
           changes: { externalId: 'free' },
         },
         at === SMALL,

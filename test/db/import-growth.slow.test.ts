@@ -22,7 +22,11 @@ async function rowsRead(pool: Pool): Promise<Record<string, number>> {
 
 const account = (n: number) => ({ network: 'ethereum', public_key: ethereumAddress(n) });
 const line = (n: number) => ({
-  ...{ auth_method: 'google', auth_value: `g-${n}`, email: `u${n}@example.com`, external_id: `x-${n}`, login_count: 1 },
+  auth_method: 'google',
+  auth_value: `g-${n}`,
+  email: `u${n}@example.com`,
+  external_id: `x-${n}`,
+  login_count: 1,
   accounts: [account(2 * n), account(2 * n + 1)],
 });
 

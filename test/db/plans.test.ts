@@ -86,7 +86,10 @@ test('an import compares no row of a batch with each other row: it joins them by
   const scope = await services.projects.getScope((await services.projects.createProject('Imported')).appId);
   const line = (n: number, address: number) =>
     JSON.stringify({
-      ...{ auth_method: 'google', auth_value: `imported ${n}`, external_id: `external ${n}`, login_count: 1 },
+      auth_method: 'google',
+      auth_value: `imported ${n}`,
+      external_id: `external ${n}`,
+      login_count: 1,
       accounts: [{ network: 'ethereum', public_key: ethereumAddress(address) }],
     });
   // The second time no user is new, the third time each gets an account.

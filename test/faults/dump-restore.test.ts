@@ -53,17 +53,15 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('totals are exact
         // Enough logins on one day to create slices.
         return {
           ...identity,
-          ...{
-            identityEmail: value,
-            saidEmail: value,
-            emailVerified: null,
-            metadata: null,
-            wallet: null,
-            externalId: `id-${value}`,
-            accounts: [],
-            lastLogin: null,
-            loginCount: null,
-          },
+          identityEmail: value,
+          saidEmail: value,
+          emailVerified: null,
+          metadata: null,
+          wallet: null,
+          externalId: `id-${value}`,
+          accounts: [],
+          lastLogin: null,
+          loginCount: null,
           createdAt: new Date(Date.UTC(2026, 0, 1, 0, 0, index)),
         };
       });

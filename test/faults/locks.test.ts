@@ -24,7 +24,9 @@ describe.runIf(inject('engine') === 'postgres')(
       project = await userdirJson(database.env, ['project', 'create', '--name', 'Test']);
       server = await startServer({
         ...database.env,
-        ...{ DATABASE_STATEMENT_TIMEOUT_MS: '3000', DEMO: 'off', LOG_LEVEL: 'error' },
+        DATABASE_STATEMENT_TIMEOUT_MS: '3000',
+        DEMO: 'off',
+        LOG_LEVEL: 'error',
       });
       other = new pg.Client(database.env['DATABASE_URL']);
       await other.connect();

@@ -283,7 +283,8 @@ describe.runIf(inject('engine') === 'postgres' && outer !== undefined).concurren
       onTestFinished(() => proxy.stop());
 
       const headers = {
-        ...{ 'service-app-id': project.app_id, 'service-app-secret': project.app_secret },
+        'service-app-id': project.app_id,
+        'service-app-secret': project.app_secret,
         'content-type': 'application/json',
       };
       const body = JSON.stringify({

@@ -223,7 +223,9 @@ test.each([
 ])('with --json, userdir %s tells its error as JSON', async (line, exitCode, code, message, argument = undefined) => {
   const told = { ...settings(), USERDIR_PROJECT: project.app_id };
   expect(await userdir(told, [...line.split(' '), '--json'])).toEqual({
-    ...{ code: exitCode, signal: null, stdout: '' },
+    code: exitCode,
+    signal: null,
+    stdout: '',
     stderr: `${JSON.stringify({ error: { code, message, argument } })}\n`,
   });
 });

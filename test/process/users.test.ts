@@ -163,7 +163,9 @@ test('a person with two users links, merges and is banned as one', async () => {
   expect(await search(project, wallet)).toMatchObject([{ id: from }]);
   const merged = await inUsers('merge', from, into, '--yes', '--json');
   expect(JSON.parse(merged.stdout)).toMatchObject({
-    ...{ from, into, merged: true },
+    from,
+    into,
+    merged: true,
     effects: expect.arrayContaining([{ name: 'Logins', text: '1 + 2 = 3' }]),
   });
   expect(await search(project, wallet)).toMatchObject([

@@ -50,8 +50,13 @@ test('each line has a verdict, in the order of the input, and the report is on s
   expect(linesOf(stdout)).toEqual([
     { line: 1, address: MINE, ...VERIFIED, user_id: owner },
     {
-      ...{ line: 2, address: WALLET.toUpperCase().replace('0X', '0x'), verdict: 'VERIFIED', user_id: other },
-      ...{ network: 'ethereum', wallet_type: 'external', auth_method: 'wallet' },
+      line: 2,
+      address: WALLET.toUpperCase().replace('0X', '0x'),
+      verdict: 'VERIFIED',
+      user_id: other,
+      network: 'ethereum',
+      wallet_type: 'external',
+      auth_method: 'wallet',
     },
     { line: 4, address: stellarAddress(404), verdict: 'NOT_OWNED' },
     { line: 5, address: MINE, verdict: 'NOT_OWNED' },

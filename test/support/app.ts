@@ -258,8 +258,11 @@ function testProject(
         await context.services.projects.getScope(appId),
         Readable.from(lines.map((line) => Buffer.from(`${JSON.stringify(line)}\n`))),
         {
-          ...{ onConflict: 'fail', skipInvalid: false, progress: () => undefined },
-          ...{ signal: new AbortController().signal, ...options },
+          onConflict: 'fail',
+          skipInvalid: false,
+          progress: () => undefined,
+          signal: new AbortController().signal,
+          ...options,
         },
       );
     },

@@ -76,7 +76,13 @@ export async function startCollector(): Promise<Collector> {
 function toSpan(span: Json): CollectedSpan {
   const { traceId, spanId, parentSpanId, name, kind, links = [], status = {} } = span;
   return {
-    ...{ traceId, spanId, parentSpanId, name, kind, links, status },
+    traceId,
+    spanId,
+    parentSpanId,
+    name,
+    kind,
+    links,
+    status,
     attributes: attributesOf(span),
     startedAt: BigInt(span.startTimeUnixNano),
     endedAt: BigInt(span.endTimeUnixNano),

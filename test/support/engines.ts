@@ -106,7 +106,8 @@ async function emptyDatabase(run: TestRun, template?: string): Promise<TestDatab
 }
 
 const untilDropped = (env: TestDatabase['env'], drop: TestDatabase['drop']): TestDatabase => ({
-  ...{ env, drop },
+  env,
+  drop,
   [Symbol.asyncDispose]: drop,
 });
 

@@ -205,7 +205,8 @@ describe('an error', () => {
     const { client } = answering(() => Promise.reject(cause));
     const error = await client.users.get(1).catch((failure) => failure);
     expect(error).toMatchObject({
-      ...{ code: 'NO_ANSWER', cause },
+      code: 'NO_ANSWER',
+      cause,
       message: `No answer from http://127.0.0.1:9/graphql: ${why}.`,
     });
   });

@@ -46,8 +46,13 @@ const hostile = fc.constantFrom(
 const text = fc.oneof(fc.string({ unit: hostile, maxLength: 12 }), fc.string({ unit: 'grapheme', maxLength: 20 }));
 const instant = fc.date({ min: new Date(0), noInvalidDate: true }).map((date) => date.toISOString());
 const PRIMARY = {
-  ...{ auth_method: 'email', auth_value: '', email: null, email_verified: null },
-  ...{ created_at: '2026-01-01T00:00:00.000Z', last_login: null, primary: true },
+  auth_method: 'email',
+  auth_value: '',
+  email: null,
+  email_verified: null,
+  created_at: '2026-01-01T00:00:00.000Z',
+  last_login: null,
+  primary: true,
 };
 const users: fc.Arbitrary<User> = fc.record({
   login_email: fc.option(text),
@@ -153,9 +158,21 @@ describe('a file', () => {
 const cellsOf = (line: string, delimiter: string) => line.split(delimiter).flatMap((cell) => cell.split(/[\r\n]/));
 const lineOf = (auth_value: string) =>
   formatCsvUser({
-    ...{ id: 1, auth_method: 'google', auth_value, email: null, wallet: null, external_id: null, accounts: [] },
-    ...{ created_at: '2026-01-31T12:00:00.000Z', last_login: null, login_count: 0 },
-    ...{ email_verified: null, metadata: null, identities: null, login_email: null, primary: PRIMARY },
+    id: 1,
+    auth_method: 'google',
+    auth_value,
+    email: null,
+    wallet: null,
+    external_id: null,
+    accounts: [],
+    created_at: '2026-01-31T12:00:00.000Z',
+    last_login: null,
+    login_count: 0,
+    email_verified: null,
+    metadata: null,
+    identities: null,
+    login_email: null,
+    primary: PRIMARY,
   });
 
 describe('what a spreadsheet would change', () => {

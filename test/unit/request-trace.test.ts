@@ -10,7 +10,11 @@ import {
 function newTrace() {
   const steps: string[] = [];
   const span: TraceSpan = {
-    ...{ traceId: '1', spanId: '2', traceFlags: 1, link: () => undefined, end: () => undefined },
+    traceId: '1',
+    spanId: '2',
+    traceFlags: 1,
+    link: () => undefined,
+    end: () => undefined,
     begin: ({ kind }) => {
       steps.push(kind);
       return span;
