@@ -473,6 +473,8 @@ export function mergeUsers(project: Project, fromId: string | null, intoId: stri
   const from = requireCurrent(project, fromId);
   const into = requireCurrent(project, intoId);
   const email = emailOf(from);
+  // Where `into` shows nothing, what was said of `from` is taken: also that there is none.
+  if (from.said === null && into.said === undefined && emailOf(into) === null) into.said = null;
   primaryOf(from).place = nextPlace();
   into.identities.push(...from.identities);
   sortIdentities(into);
