@@ -711,7 +711,10 @@ function requireFirst(line: UserLine, seen: Set<string>): void {
 export function importLines(project: Project, given: Import): void {
   const before = structuredClone(project);
   const seen = new Set<string>();
-  for (const line of given.lines) {
+  const isBan = (line: UserLine | BanLine) => 'ban' in line;
+  // Bans are read after the users of the same part of a file, which has more lines than these.
+  const lines = [...given.lines.filter((line) => !isBan(line)), ...given.lines.filter(isBan)];
+  for (const line of lines) {
     try {
       if ('ban' in line) {
         importBan(project, line);
