@@ -1,7 +1,7 @@
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chownSync, closeSync, existsSync, mkdtempSync, openSync, readFileSync, writeFileSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
+import { readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -43,13 +43,22 @@ export interface Member {
   readonly State: string;
 }
 
+export interface PatroniOptions {
+  /** Called for each node before it starts. Returns settings of its PostgreSQL, for its own file. */
+  readonly prepare?: (
+    node: Pick<Node, 'name' | 'port' | 'dataDir'>,
+    folder: string,
+  ) => Readonly<Record<string, string>>;
+}
+
 const PATRONICTL_MS = 30_000;
+const PG_CTL = '/usr/lib/postgresql/15/bin/pg_ctl';
 
 const tailOf = (file: string) => readFileSync(file, 'utf8').slice(-2_000);
 
 const LIMIT = { timeout: 120_000, interval: 200 };
 
-export async function startPatroni() {
+export async function startPatroni({ prepare = () => ({}) }: PatroniOptions = {}) {
   const user = unprivilegedUser();
   const folder = mkdtempSync(join(tmpdir(), 'userdir-drill-'));
   if (user.uid !== undefined && user.gid !== undefined) chownSync(folder, user.uid, user.gid);
@@ -114,6 +123,7 @@ export async function startPatroni() {
     'etcd',
   );
   for (const node of nodes) {
+    const more = Object.entries(prepare(node, folder)).map(([name, value]) => `\n    ${name}: "${value}"`);
     adapt('patroni.yml', node.config, (text) => {
       const own = text
         .replace('name: pg1', `name: ${node.name}`)
@@ -124,7 +134,7 @@ export async function startPatroni() {
         .replaceAll('10.0.0.0/8', '127.0.0.1/32')
         .replace('/var/lib/postgresql/15/userdir', node.dataDir)
         .replace('/var/lib/postgresql/patroni.pgpass', join(folder, `${node.name}.pgpass`))
-        .replace('/var/run/postgresql', folder);
+        .replace('/var/run/postgresql', folder + more.join(''));
     });
     startNode(node);
   }
@@ -137,15 +147,17 @@ export async function startPatroni() {
   );
   run('/usr/sbin/haproxy', ['-db', '-f', proxyConfig], 'haproxy');
 
+  const controlOptions = {
+    ...user,
+    cwd: folder,
+    env: { PATH: process.env['PATH'] ?? '', HOME: folder, LC_ALL: 'C.UTF-8', LANG: 'C.UTF-8' },
+    // Without etcd it would try for ever.
+    timeout: PATRONICTL_MS,
+  };
+  const controlArguments = (args: readonly string[]) => ['-c', nodes[0]?.config as string, ...args];
+
   async function patronictl(...args: string[]): Promise<string> {
-    const config = nodes[0]?.config as string;
-    const { stdout } = await promisify(execFile)('/usr/bin/patronictl', ['-c', config, ...args], {
-      ...user,
-      cwd: folder,
-      env: { PATH: process.env['PATH'] ?? '', HOME: folder, LC_ALL: 'C.UTF-8', LANG: 'C.UTF-8' },
-      // Without etcd it would try for ever.
-      timeout: PATRONICTL_MS,
-    });
+    const { stdout } = await promisify(execFile)('/usr/bin/patronictl', controlArguments(args), controlOptions);
     return stdout;
   }
 
@@ -197,6 +209,35 @@ export async function startPatroni() {
     freeze: (name: NodeName) => freezeServer(postmasterOf(nodeOf(name))),
     thaw: (name: NodeName) => thawServer(postmasterOf(nodeOf(name))),
     restart: (name: NodeName) => startNode(nodeOf(name)),
+    /** Stops Patroni and PostgreSQL of a node, as systemd does. */
+    async stopNode(name: NodeName): Promise<void> {
+      const { patroni } = nodeOf(name);
+      if (patroni === null) return;
+      patroni.kill('SIGTERM');
+      await once(patroni, 'exit');
+    },
+    /** Deletes what a stopped node has, but for its directory. */
+    async empty(name: NodeName): Promise<void> {
+      const { dataDir } = nodeOf(name);
+      const entries = await readdir(dataDir);
+      await Promise.all(entries.map((entry) => rm(join(dataDir, entry), { recursive: true })));
+    },
+    /** Starts PostgreSQL of a node without Patroni, or stops it. */
+    control: (name: NodeName, ...args: string[]) =>
+      execFileSync(PG_CTL, ['-D', nodeOf(name).dataDir, '-l', join(folder, `${name}.alone.log`), ...args], {
+        ...user,
+        cwd: folder,
+        stdio: 'ignore',
+      }),
+    /** PostgreSQL of one node, whichever role it has. */
+    urlOf: (name: NodeName) => `postgres://postgres:change-me-1@127.0.0.1:${nodeOf(name).port}/postgres`,
+    /** Forgets the cluster: what etcd knows of it. */
+    forget: () =>
+      execFileSync('/usr/bin/patronictl', controlArguments(['remove', 'userdir']), {
+        ...controlOptions,
+        input: 'userdir\nYes I am aware\n',
+        stdio: ['pipe', 'ignore', 'pipe'],
+      }),
     async stop(): Promise<void> {
       const children = [...running];
       for (const child of children) child.kill('SIGTERM');
@@ -208,7 +249,7 @@ export async function startPatroni() {
       for (const { dataDir } of nodes) {
         // Where Patroni was killed, PostgreSQL may still run.
         try {
-          execFileSync('/usr/lib/postgresql/15/bin/pg_ctl', ['-D', dataDir, '-m', 'immediate', 'stop'], {
+          execFileSync(PG_CTL, ['-D', dataDir, '-m', 'immediate', 'stop'], {
             ...user,
             cwd: folder,
             stdio: 'ignore',
