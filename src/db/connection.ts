@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { DatabaseConfig } from '../config/config.js';
@@ -49,21 +50,16 @@ export async function sharesSessions(options: pg.ClientConfig): Promise<boolean>
   });
 }
 
-/** Stands for every statement of the service: they are named by their text, alike on each connection. */
-const NAMED = { name: 'userdir_is_kept', text: 'SELECT 1' };
 /** PostgreSQL does not know the statement, or has it from another client. */
 const MIXED = new Set(['26000', '42P05']);
 
-/**
- * False if a pooler of transactions lends sessions without their prepared statements. The turns make a number that is odd, so that one of two
- * sessions that are lent by turns is not always of the same client.
- */
+/** False if a pooler of transactions lends sessions without their prepared statements. */
 export async function keepsStatements(options: pg.ClientConfig): Promise<boolean> {
   return withConnection(options, async (one) => {
     if (await isDirect(one)) return true;
     return withConnection(options, async (other) => {
       try {
-        for (let turn = 0; turn < TURNS; turn += 1) for (const client of [one, other, one]) await client.query(NAMED);
+        for (let turn = 0; turn < TURNS; turn += 1) await useNames(one, other);
         return true;
       } catch (error) {
         if (MIXED.has((error as pg.DatabaseError).code ?? '')) return false;
@@ -71,6 +67,20 @@ export async function keepsStatements(options: pg.ClientConfig): Promise<boolean
       }
     });
   });
+}
+
+/**
+ * Uses new names as the service does, which names a statement by its text on each connection. Where both clients get one session, the second client
+ * finds the name taken. Where sessions are lent by turns, the second use is in another session, which does not know the name.
+ */
+async function useNames(one: pg.Client, other: pg.Client): Promise<void> {
+  const text = 'SELECT 1';
+  const ofBoth = { name: randomUUID(), text };
+  await one.query(ofBoth);
+  await other.query(ofBoth);
+  const ofOne = { name: randomUUID(), text };
+  await one.query(ofOne);
+  await one.query(ofOne);
 }
 
 /** True without a pooler: PostgreSQL itself tells the id of its process when it accepts a connection; poolers tell an invented one. */

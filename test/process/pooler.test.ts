@@ -190,16 +190,27 @@ describe.runIf(inject('engine') === 'postgres' && hasPgBouncer())('behind PgBoun
       'DATABASE_URL leads through a pooler that loses prepared statements: it must be PgBouncer 1.21 or newer, with max_prepared_statements = 200.';
     const examine = async () => JSON.parse((await userdir(env, ['doctor', '--json'])).stdout).findings;
     const id = 'prepared-statements';
-    // With one session, and with sessions by turns.
-    for (const more of ['default_pool_size = 1', 'server_round_robin = 1']) {
-      await restart(`${good.replace('max_prepared_statements = 200', 'max_prepared_statements = 0')}\n${more}\n`);
-      expect(await userdir({ ...env, PORT: '0' }, ['serve'])).toMatchObject({
-        code: 1,
-        stderr: expect.stringContaining(found),
-      });
-      expect(await examine()).toContainEqual(expect.objectContaining({ id, status: 'failed', found }));
+    const bad = good.replace('max_prepared_statements = 200', 'max_prepared_statements = 0');
+    try {
+      // With one session, and with two that are lent by turns.
+      for (const [more, sessions] of [
+        ['default_pool_size = 1', 1],
+        ['server_round_robin = 1', 2],
+      ] as const) {
+        await restart(`${bad}\n${more}\n`);
+        // Opened at once, they stay open.
+        await Promise.all(
+          Array.from({ length: sessions }, () => queryPostgres(env['DATABASE_URL'], 'SELECT pg_sleep(1)')),
+        );
+        expect(await userdir({ ...env, PORT: '0' }, ['serve'])).toMatchObject({
+          code: 1,
+          stderr: expect.stringContaining(found),
+        });
+        expect(await examine()).toContainEqual(expect.objectContaining({ id, status: 'failed', found }));
+      }
+    } finally {
+      await restart(good);
     }
-    await restart(good);
     expect(await examine()).toContainEqual(expect.objectContaining({ id, status: 'passed' }));
   });
 
