@@ -101,7 +101,7 @@ test.each([9, 1_000, 100_000])('variables nested %i levels deep are BAD_USER_INP
   expect([answer.status, codesOf(answer.body)]).toEqual([400, ['BAD_USER_INPUT']]);
 });
 
-test('the introspection query of common tools is well within the limits', async () => {
+test('the introspection query of common tools is within the limits, with room for some types more', async () => {
   const query = getIntrospectionQuery({
     inputValueDeprecation: true,
     oneOf: true,
@@ -113,7 +113,7 @@ test('the introspection query of common tools is well within the limits', async 
   const headers = { ...init.headers, 'userdir-cost': '1' };
   const { data, errors, extensions } = (await project.rest('/graphql', { ...init, headers })).body;
   expect(errors).toBeUndefined();
-  expect(extensions.cost.requested).toBeLessThan(9_000);
+  expect(extensions.cost.requested).toBeLessThan(9_500);
   expect(data.__schema.types.length).toBeGreaterThan(10);
 });
 
