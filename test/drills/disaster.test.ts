@@ -1,5 +1,4 @@
-import { execFileSync } from 'node:child_process';
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,35 +6,21 @@ import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { Json } from '../support/app.js';
 import { ROOT } from '../support/checkout.js';
-import {
-  type Cluster,
-  createCluster,
-  createStandbyOf,
-  freePort,
-  hasPostgres,
-  unprivilegedUser,
-} from '../support/cluster.js';
+import { type Cluster, createCluster, createStandbyOf, freePort, hasPostgres } from '../support/cluster.js';
 import { type Credentials, call, recordLogin, type Settings, startServer, userdirJson } from '../support/command.js';
 import { queryPostgres } from '../support/engines.js';
 import { hasProgram } from '../support/programs.js';
 import { type Receiver, startReceiver } from '../support/receiver.js';
+import { archiveSettings, PGBACKREST, runPgbackrest, writeConfig } from './pgbackrest.js';
 
 /** The drill of docs/disaster.md: the machine of the database is lost, and an hour is undone, with the files of docs/disaster. */
 
-const PGBACKREST = '/usr/bin/pgbackrest';
 /** More of them show what a restore of many takes: RECOVERY_USERS=1000000 npx vitest run --project drills test/drills/disaster.test.ts */
 const { RECOVERY_USERS = '2000' } = process.env;
 const PATIENCE = { timeout: 120_000, interval: 50 };
 
-/** The settings of a printed file of PostgreSQL, `name = value` a line. */
-function settingsOf(text: string): [name: string, value: string][] {
-  return [...text.matchAll(/^(\w+) = '?(.*?)'?$/gm)].map(([, name = '', value = '']) => [name, value]);
-}
-
 describe.skipIf(!hasPostgres || !hasProgram(PGBACKREST))('a database that is restored to a point in time', () => {
-  const user = unprivilegedUser();
   const folder = mkdtempSync(join(tmpdir(), 'userdir-disaster-'));
-  const printed = (name: string) => readFileSync(join(ROOT, 'docs/disaster', name), 'utf8');
   const config = join(folder, 'pgbackrest.conf');
   const times: Record<string, number> = {};
   let cluster: Cluster;
@@ -44,14 +29,10 @@ describe.skipIf(!hasPostgres || !hasProgram(PGBACKREST))('a database that is res
   let settings: Settings;
   let project: Credentials;
 
-  /** Runs it as the system user of PostgreSQL, and notes the seconds. */
+  /** Runs it, and notes the seconds. */
   function pgbackrest(name: string, ...args: string[]): void {
     const started = performance.now();
-    execFileSync(PGBACKREST, [`--config=${config}`, '--stanza=userdir', '--log-level-console=warn', ...args], {
-      ...user,
-      cwd: folder,
-      stdio: 'pipe',
-    });
+    runPgbackrest({ config, folder }, args);
     times[name] = Math.round((performance.now() - started) / 100) / 10;
   }
 
@@ -65,28 +46,23 @@ describe.skipIf(!hasPostgres || !hasProgram(PGBACKREST))('a database that is res
   }
 
   beforeAll(async () => {
-    const archive = settingsOf(printed('postgresql.conf'));
-    expect(archive.map(([name]) => name)).toEqual(['archive_mode', 'archive_command', 'archive_timeout']);
-    cluster = await createCluster(archive.filter(([name]) => name !== 'archive_command').map((pair) => pair.join('=')));
+    const { archive_command: command, ...others } = archiveSettings(config);
+    expect(Object.keys(others)).toEqual(['archive_mode', 'archive_timeout']);
+    cluster = await createCluster(Object.entries(others).map((pair) => pair.join('=')));
     [{ directory }] = (await query<{ directory: string }>("SELECT current_setting('data_directory') AS directory")) as [
       { directory: string },
     ];
     const { port } = new URL(cluster.url);
-    // What is printed, at places of the test.
-    const ofTest = printed('pgbackrest.conf')
-      .replace('/var/lib/pgbackrest', join(folder, 'repository'))
-      .replace('/var/spool/pgbackrest', folder)
-      .replace('CHANGE-ME', 'secret of a test')
-      .replace('/var/lib/postgresql/17/main', directory)
-      .replace('pg1-port=5432', `pg1-port=${port}\npg1-socket-path=${directory}\npg1-user=postgres`)
-      .replace('[global]', `[global]\nlog-path=${folder}\nlock-path=${folder}/lock`);
-    writeFileSync(config, ofTest);
-    mkdirSync(join(folder, 'repository'));
-    for (const path of [folder, join(folder, 'repository')]) chmodSync(path, 0o777);
-    chmodSync(config, 0o644);
-    const command = archive.find(([name]) => name === 'archive_command')?.[1] ?? '';
-    const withConfig = command.replace('pgbackrest', `${PGBACKREST} --config=${config}`);
-    await query(`ALTER SYSTEM SET archive_command = '${withConfig}'`);
+    chmodSync(folder, 0o777);
+    writeConfig({
+      config,
+      folder,
+      scratch: join(folder, 'scratch'),
+      dataDir: directory,
+      port,
+      sockets: directory,
+    });
+    await query(`ALTER SYSTEM SET archive_command = '${command}'`);
     await query('SELECT pg_reload_conf()');
     receiver = await startReceiver();
     settings = {

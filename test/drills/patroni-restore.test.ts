@@ -1,56 +1,40 @@
-import { execFileSync } from 'node:child_process';
-import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { Json } from '../support/app.js';
-import { ROOT } from '../support/checkout.js';
-import { unprivilegedUser } from '../support/cluster.js';
 import { type Credentials, call, recordLogin, type Settings, startServer, userdirJson } from '../support/command.js';
 import { queryPostgres } from '../support/engines.js';
 import { hasProgram } from '../support/programs.js';
 import { missingPrograms, type NodeName, startPatroni } from './patroni.js';
+import { archiveSettings, PGBACKREST, runPgbackrest, writeConfig } from './pgbackrest.js';
 
 /** The drill of docs/patroni-restore.md: three nodes under Patroni go back to a point in time. */
 
-const PGBACKREST = '/usr/bin/pgbackrest';
 const PATIENCE = { timeout: 120_000, interval: 100 };
 
 describe.skipIf(missingPrograms.length > 0 || !hasProgram(PGBACKREST))('a cluster of Patroni that is restored', () => {
-  const user = unprivilegedUser();
   let patroni: Awaited<ReturnType<typeof startPatroni>>;
   let settings: Settings;
   let project: Credentials;
 
   const configOf = (folder: string, name: NodeName) => join(folder, `${name}.pgbackrest.conf`);
 
-  /** Writes the printed pgbackrest.conf for a node. All share the repository. Returns the printed settings of the archive. */
+  /** All nodes share the repository. Returns the settings of the archive. */
   function prepare({ name, port, dataDir }: { name: NodeName; port: number; dataDir: string }, folder: string) {
-    const printed = (file: string) => readFileSync(join(ROOT, 'docs/disaster', file), 'utf8');
-    const places = `log-path=${folder}\nlock-path=${join(folder, `${name}.lock`)}`;
-    const ofTest = printed('pgbackrest.conf')
-      .replace('/var/lib/pgbackrest', join(folder, 'repository'))
-      .replace('/var/spool/pgbackrest', join(folder, `${name}.spool`))
-      .replace('CHANGE-ME', 'secret of a test')
-      .replace('/var/lib/postgresql/17/main', dataDir)
-      .replace('pg1-port=5432', `pg1-port=${port}\npg1-socket-path=${folder}\npg1-user=postgres`)
-      .replace('[global]', `[global]\n${places}`);
-    writeFileSync(configOf(folder, name), ofTest, { mode: 0o644 });
-    for (const path of [join(folder, 'repository'), join(folder, `${name}.spool`)]) {
-      mkdirSync(path, { recursive: true });
-      chmodSync(path, 0o777);
-    }
-    const lines = [...printed('postgresql.conf').matchAll(/^(\w+) = '?(.*?)'?$/gm)];
-    const withConfig = `${PGBACKREST} --config=${configOf(folder, name)}`;
-    return Object.fromEntries(lines.map(([, key = '', value = '']) => [key, value.replace('pgbackrest', withConfig)]));
+    const config = configOf(folder, name);
+    writeConfig({
+      config,
+      folder,
+      scratch: join(folder, `${name}.scratch`),
+      dataDir,
+      port,
+      sockets: folder,
+    });
+    return archiveSettings(config);
   }
 
-  /** Runs it on a node, as the system user of PostgreSQL. */
-  function pgbackrest(name: NodeName, ...args: string[]): void {
-    const { folder } = patroni;
-    const options = [`--config=${configOf(folder, name)}`, '--stanza=userdir', '--log-level-console=warn'];
-    execFileSync(PGBACKREST, [...options, ...args], { ...user, cwd: folder, stdio: 'pipe' });
-  }
+  const pgbackrest = (name: NodeName, ...args: string[]) =>
+    runPgbackrest({ config: configOf(patroni.folder, name), folder: patroni.folder }, args);
 
   const query = <Row extends pg.QueryResultRow>(text: string, url = patroni.url) => queryPostgres<Row>(url, text);
 
