@@ -25,13 +25,13 @@ const newUserStatement = keyedWrite<Login, NewUserRow>(
   ALL_OF_LOGIN,
   (keys) => Prisma.sql`
     WITH k AS MATERIALIZED (
-      SELECT k.*, ${EARLIER} AS earlier, ${OWNER} AS owner, ${OTHER} AS other,
+      SELECT k.*,
         CASE
           WHEN ${isBanned('k')} THEN 'banned'
-          WHEN ${OWNER} IS NOT NULL THEN 'identity taken'
-          WHEN ${OTHER} IS NOT NULL THEN 'external id taken'
+          WHEN k.owner IS NOT NULL THEN 'identity taken'
+          WHEN k.other IS NOT NULL THEN 'external id taken'
         END AS refusal
-      FROM ${keys}
+      FROM (SELECT k.*, ${EARLIER} AS earlier, ${OWNER} AS owner, ${OTHER} AS other FROM ${keys} OFFSET 0) AS k
     ), u AS (
       INSERT INTO users (project_id, ${namesOf(LOGIN_COLUMNS)}, last_login, login_count)
       SELECT project_id, ${namesOf(LOGIN_COLUMNS)}, NULL, 0 FROM k WHERE refusal IS NULL AND earlier IS NULL ${IN_ORDER}
