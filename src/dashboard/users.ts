@@ -11,7 +11,7 @@ import { parseIdentity } from '../domain/identities.js';
 import { KEPT_TEXTS, ofKeptTexts } from '../domain/kept-texts.js';
 import { parse, userId } from '../domain/parse.js';
 import type { OpenProject } from '../domain/projects.js';
-import { ofStateFilters, STATE_FILTER_NAMES } from '../domain/state-filters.js';
+import { ofStateFilters, STATE_FILTER_NAMES, type StateFilterRow } from '../domain/state-filters.js';
 import type { Account, BanOfUser, User, UserDetails } from '../domain/users.js';
 import { checksumAddress, parseAddress } from '../domain/wallets.js';
 import { costs } from '../engine/cost.js';
@@ -138,14 +138,16 @@ const userConnectionType = connectionType('UserConnection', userType, {
   total: 'The exact number of users on all pages together, of the same instant as the users.',
 });
 
+const described = ({ selects }: StateFilterRow) => ({ description: `${selects}.` });
+
 const stateInput = builder.inputType('UserState', {
   description: 'Selects users by what no index has. A field that is absent or null is no condition.',
   fields: (t) =>
     ofStateFilters(STATE_FILTER_NAMES, {
-      boolean: ({ selects }) => t.boolean({ description: `${selects}.` }),
-      instant: ({ selects }) => t.string({ description: `${selects}.` }),
-      methods: ({ selects }) => t.stringList({ description: `${selects}.` }),
-      text: ({ selects }) => t.string({ description: `${selects}.` }),
+      boolean: (row) => t.boolean(described(row)),
+      instant: (row) => t.string(described(row)),
+      methods: (row) => t.stringList(described(row)),
+      text: (row) => t.string(described(row)),
     }),
 });
 

@@ -1,6 +1,6 @@
 /* The filters by what totals do not know of a user. The public schema, the operators' schema, the users' page, the client and the texts follow from this table. */
 
-interface StateFilterRow {
+export interface StateFilterRow {
   /** How it is given: true or false, an instant or a UTC day, names of login methods, or a part of a text. */
   readonly kind: 'boolean' | 'instant' | 'methods' | 'text';
   /** Whom it selects, as Markdown. Without a full stop at the end. */

@@ -9,7 +9,7 @@ import {
   type UserFilter,
 } from '../domain/filters.js';
 import { parse, readAll, readNumber } from '../domain/parse.js';
-import { ofStateFilters, PUBLIC_STATE_FILTERS, UNCOUNTED } from '../domain/state-filters.js';
+import { ofStateFilters, PUBLIC_STATE_FILTERS, type StateFilterRow, UNCOUNTED } from '../domain/state-filters.js';
 import type { User } from '../domain/users.js';
 import { costs } from '../engine/cost.js';
 import { selects } from '../engine/nodes.js';
@@ -22,6 +22,8 @@ import { userType } from './users.js';
 /* Users in lists: by cursor, by page number, and their number. */
 
 const cursors = { after: cursor('after', 'users'), before: cursor('before', 'users') };
+
+const described = ({ selects, note }: StateFilterRow) => ({ description: `${selects}. ${note}` });
 
 const filterInput = builder.inputType('UserFilter', {
   description: 'Selects users who meet every condition given. A field that is absent or null is no condition.',
@@ -39,10 +41,10 @@ const filterInput = builder.inputType('UserFilter', {
       description: 'With one of these kinds of login. An empty list is refused.',
     }),
     ...ofStateFilters(PUBLIC_STATE_FILTERS, {
-      boolean: ({ selects, note }) => t.boolean({ description: `${selects}. ${note}` }),
-      instant: ({ selects, note }) => t.string({ description: `${selects}. ${note}` }),
-      methods: ({ selects, note }) => t.stringList({ description: `${selects}. ${note}` }),
-      text: ({ selects, note }) => t.string({ description: `${selects}. ${note}` }),
+      boolean: (row) => t.boolean(described(row)),
+      instant: (row) => t.string(described(row)),
+      methods: (row) => t.stringList(described(row)),
+      text: (row) => t.string(described(row)),
     }),
   }),
 });

@@ -45,7 +45,7 @@ export function createManyUsers(db: Database, totals: Totals) {
   }
 
   return {
-    /** Removes users. NOT_FOUND for each whom the project does not have. A retry with the same key removes nobody, and has the same outcomes. */
+    /** Removes users. NOT_FOUND for each whom the project does not have. A retry with the same key removes no user, and has the same outcomes. */
     async remove(scope: ProjectScope, ids: readonly bigint[], options: ChangeOptions = {}): Promise<Failures> {
       const removal: ManyAct = { name: 'remove users', permission: 'remove' };
       const failures = await actOnMany(scope, ids, removal, options, async (tx, actor, locked) => {
