@@ -80,6 +80,10 @@ const isProvider = ({ authMethod }: IdentityName) => authMethod === 'google' || 
 /** The last import, the one before, and so on. */
 const placeOf = ({ imports }: Project, place: number) => imports.length - 1 - place;
 
+const dates = {
+  created_at: maybe(fc.constantFrom('2025-01-01T00:00:00.000Z', '2025-02-01T00:00:00.000Z')),
+  last_login: maybe(fc.constantFrom('2025-03-01T00:00:00.000Z', '2025-04-01T00:00:00.000Z')),
+};
 const identityLine = fc
   .tuple(identity, fc.record({ email: maybe(email), email_verified: maybe(fc.boolean()) }))
   .map(([{ authMethod, authValue }, more]) => ({
@@ -90,17 +94,16 @@ const userLine: fc.Arbitrary<UserLine> = fc
   .tuple(
     identityLine,
     fc.record({
+      ...dates,
       external_id: maybe(externalId),
       metadata: maybe(metadata),
-      created_at: maybe(fc.constantFrom('2025-01-01T00:00:00.000Z', '2025-02-01T00:00:00.000Z')),
-      last_login: maybe(fc.constantFrom('2025-03-01T00:00:00.000Z', '2025-04-01T00:00:00.000Z')),
       login_count: maybe(fc.nat(3)),
       accounts: maybe(
         fc
           .constantFrom(...ADDRESSES)
           .map((public_key) => [{ network: model.networkOf(public_key).toLowerCase(), public_key }]),
       ),
-      identities: maybe(identityLine.map((one) => [one])),
+      identities: maybe(fc.tuple(identityLine, fc.record(dates)).map(([one, more]) => [{ ...one, ...more }])),
     }),
   )
   .map(([name, { identities, ...more }]) => ({

@@ -53,6 +53,8 @@ export interface User {
   createdAt: string;
   lastLogin: string | null;
   loginCount: number;
+  /** Whether a date of the primary identity is its own. Else it is that of the user, also where that changes. */
+  readonly ownDates: { createdAt: boolean; lastLogin: boolean };
   ban: Ban | null;
   mergedInto: string | null;
   /** The import that has created the user, as long as nobody has touched them since. */
@@ -87,6 +89,8 @@ const refuse = (code: string): never => {
 
 export const foldEmail = (email: string): string => email.trim().toLowerCase();
 const isEmail = (text: string) => /^[^@\s]+@[^@\s]+$/.test(text);
+/** The email that an `authValue` is. */
+const emailIn = (authValue: string) => (isEmail(authValue) ? foldEmail(authValue) : null);
 /** An Ethereum address is compared in lower case, a Stellar address as it is. */
 export const foldAddress = (address: string): string => (address.startsWith('0x') ? address.toLowerCase() : address);
 export const isSameAddress = (one: string | null, other: string): boolean =>
@@ -268,19 +272,23 @@ function sortIdentities(user: User): void {
   user.identities = [primary, ...linked];
 }
 
+/** The primary identity was not with the user from their beginning. */
+const ownDates = ({ ownDates: own }: User) => Object.assign(own, { createdAt: true, lastLogin: true });
+
 function makePrimary(user: User, name: IdentityName): void {
   const index = user.identities.findIndex((each) => isSame(each, name));
   if (index === 0) return;
   primaryOf(user).place = nextPlace();
   const [primary] = user.identities.splice(index, 1) as [Identity];
   user.identities.unshift(primary);
+  ownDates(user);
   if (primary.authMethod === 'wallet') user.wallet = primary.authValue;
   sortIdentities(user);
 }
 
 const newIdentity = ({ authMethod, authValue }: IdentityName, email?: string | null): Identity => ({
   ...{ authMethod, authValue },
-  email: email != null ? foldEmail(email) : isEmail(authValue) ? foldEmail(authValue) : null,
+  email: email != null ? foldEmail(email) : emailIn(authValue),
   emailVerified: null,
   createdAt: NOW,
   lastLogin: null,
@@ -336,6 +344,7 @@ const newUser = (identity: Identity): User => ({
   createdAt: NOW,
   lastLogin: null,
   loginCount: 0,
+  ownDates: { createdAt: false, lastLogin: false },
   ban: null,
   mergedInto: null,
   untouchedOf: null,
@@ -373,6 +382,7 @@ export function recordLogin(project: Project, input: LoginInput): void {
   describeUser(user, identity, input);
   identity.lastLogin = NOW;
   user.lastLogin = NOW;
+  user.ownDates.lastLogin = identity !== primaryOf(user);
   user.loginCount += 1;
   touch(user);
 }
@@ -435,6 +445,7 @@ function keepBan(project: Project, { authMethod, authValue }: IdentityName, ban:
 
 /** Unlinking is no way out of a ban. */
 function freeIdentity(project: Project, user: User, identity: Identity): void {
+  if (identity === primaryOf(user)) ownDates(user);
   user.identities = user.identities.filter((each) => each !== identity);
   if (user.ban !== null) keepBan(project, identity, user.ban);
 }
@@ -491,6 +502,7 @@ export function mergeUsers(project: Project, fromId: string | null, intoId: stri
   into.createdAt = earlier(into.createdAt, from.createdAt);
   into.lastLogin = latest(into.lastLogin, from.lastLogin);
   into.loginCount += from.loginCount;
+  ownDates(into);
   if (from.ban !== null) into.ban = into.ban === null ? from.ban : longer(into.ban, from.ban);
   from.state = 'merged';
   from.mergedInto = into.id;
@@ -543,6 +555,7 @@ function updateEmail(project: Project, user: User, email: string | null): void {
   if (findByIdentity(project, name) !== undefined) refuse('CONFLICT');
   if (isBlocked(project, name)) refuse('BANNED');
   user.identities[0] = newIdentity({ authMethod: 'email', authValue: foldEmail(email) });
+  ownDates(user);
   user.said = foldEmail(email);
 }
 
@@ -577,14 +590,14 @@ export interface IdentityLine {
   readonly auth_value: string;
   readonly email?: string | null | undefined;
   readonly email_verified?: boolean | null | undefined;
+  readonly created_at?: string | null | undefined;
+  readonly last_login?: string | null | undefined;
 }
 
 export interface UserLine extends IdentityLine {
   readonly wallet?: string | null | undefined;
   readonly external_id?: string | null | undefined;
   readonly metadata?: object | null | undefined;
-  readonly created_at?: string | null | undefined;
-  readonly last_login?: string | null | undefined;
   readonly login_count?: number | null | undefined;
   readonly accounts?: readonly { network: string; public_key: string }[] | null | undefined;
   readonly identities?: readonly IdentityLine[] | null | undefined;
@@ -620,6 +633,8 @@ function addIdentityOf(user: User, line: IdentityLine): void {
   const identity = newIdentity(nameIn(line), line.email);
   if (saysNoEmail(line)) identity.email = null;
   sayEmail(identity, line.email, line.email_verified);
+  identity.createdAt = line.created_at ?? NOW;
+  identity.lastLogin = line.last_login ?? null;
   user.identities.push(identity);
   if (identity.authMethod === 'wallet') addAccount(user, identity.authValue, 'EXTERNAL');
 }
@@ -645,14 +660,14 @@ function writeLine(user: User, line: UserLine): void {
   sortIdentities(user);
 }
 
-/** An update takes no login back, but a replacement does. */
+/** An update takes no login back, but a replacement does. What a line says is of the user: the primary identity follows, but for dates of its own. */
 function writeHistory(user: User, { created_at, last_login, login_count }: UserLine, replace: boolean): void {
-  // The primary identity is that of the line.
-  for (const one of [user, primaryOf(user)]) {
-    if (created_at != null) one.createdAt = replace ? created_at : earlier(one.createdAt, created_at);
-    if (last_login != null) one.lastLogin = replace ? last_login : latest(one.lastLogin, last_login);
-  }
+  if (created_at != null) user.createdAt = replace ? created_at : earlier(user.createdAt, created_at);
+  if (last_login != null) user.lastLogin = replace ? last_login : latest(user.lastLogin, last_login);
   if (login_count != null) user.loginCount = replace ? login_count : Math.max(user.loginCount, login_count);
+  const primary = primaryOf(user);
+  if (!user.ownDates.createdAt) primary.createdAt = user.createdAt;
+  if (!user.ownDates.lastLogin) primary.lastLogin = user.lastLogin;
 }
 
 function importUser(project: Project, line: UserLine, { onConflict, replace }: Import): void {
@@ -740,9 +755,29 @@ export function undoImport(project: Project, place: number): void {
   for (const user of current(project)) if (user.untouchedOf === place) user.state = 'removed';
 }
 
+/** Whether a line of an export says the dates of the primary identity, which are its own then: not where the rest of the line says all of it. */
+function saysPrimary(user: User): boolean {
+  const primary = primaryOf(user);
+  const email = user.said === undefined ? emailIn(primary.authValue) : user.said;
+  const isEmailSaid = primary.authMethod === 'email' || primary.email === email;
+  return (
+    user.identities.length > 1 ||
+    !isEmailSaid ||
+    primary.createdAt !== user.createdAt ||
+    primary.lastLogin !== user.lastLogin
+  );
+}
+
 /** An export, imported into another project: what is there is the same, but for the IDs and for those who are not current. */
 export function moveProject(project: Project): void {
   purge(project);
   project.imports = [null];
-  for (const user of project.users) Object.assign(user, { id: null, untouchedOf: 0 });
+  for (const user of project.users) {
+    const own = saysPrimary(user);
+    Object.assign(user, {
+      id: null,
+      untouchedOf: 0,
+      ownDates: { createdAt: own, lastLogin: own && user.lastLogin !== null },
+    });
+  }
 }
