@@ -40,7 +40,18 @@ export const IDENTITIES: readonly IdentityName[] = [
 ];
 
 /** What can be asked for. */
-export const VOCABULARY = { emails: EMAILS, addresses: ADDRESSES, externalIds: EXTERNAL_IDS, identities: IDENTITIES };
+export interface Vocabulary {
+  readonly emails: readonly string[];
+  readonly addresses: readonly string[];
+  readonly externalIds: readonly string[];
+  readonly identities: readonly IdentityName[];
+}
+export const VOCABULARY: Vocabulary = {
+  emails: EMAILS,
+  addresses: ADDRESSES,
+  externalIds: EXTERNAL_IDS,
+  identities: IDENTITIES,
+};
 
 /** Soon is before a later act of time ends it; later is never reached. */
 export const [SOON, LATER] = ['2091-01-01T00:00:00.000Z', '2092-01-01T00:00:00.000Z'] as const;

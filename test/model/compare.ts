@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Json } from '../support/app.js';
-import { VOCABULARY } from './acts.js';
+import { VOCABULARY, type Vocabulary } from './acts.js';
 import * as model from './model.js';
 import { NOW, type Project, type User } from './model.js';
 import type { Service } from './service.js';
@@ -233,9 +233,9 @@ const findsEmail = (user: User, email: string) =>
 const findsAddress = (user: User, address: string) =>
   user.accounts.some(({ publicKey }) => model.isSameAddress(publicKey, address));
 
-async function compareLookUps(service: Service, project: Project): Promise<void> {
+async function compareLookUps(service: Service, project: Project, asked: Vocabulary): Promise<void> {
   const users = newestFirst(project);
-  const { emails, addresses, externalIds, identities } = VOCABULARY;
+  const { emails, addresses, externalIds, identities } = asked;
   const idOf = (user: User | undefined) => (user === undefined ? null : { id: user.id });
   const idsOf = (matches: (user: User) => boolean) => users.filter(matches).map(({ id }) => ({ id }));
   const everybody = project.users.flatMap(({ id }) => id ?? []);
@@ -297,10 +297,15 @@ async function compareBans(service: Service, project: Project): Promise<void> {
   requireSame('bans, oldest first', oldest.map(nameOf), newest.map(nameOf).reverse());
 }
 
-export async function compare(service: Service, project: Project): Promise<void> {
+/** `asked` is what is looked up. */
+export async function compare(
+  service: Service,
+  project: Project,
+  asked: readonly Vocabulary[] = [VOCABULARY],
+): Promise<void> {
   await compareLists(service, project);
   await compareRest(service, project);
-  await compareLookUps(service, project);
+  for (const each of asked) await compareLookUps(service, project, each);
   await compareBans(service, project);
 }
 

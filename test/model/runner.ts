@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import type { TestApp } from '../support/app.js';
 import { ACT_NAMES, ACTS, type Step, stepOf } from './acts.js';
 import { type Copy, compare, compareCopy, Difference, follow, learn, requireSame } from './compare.js';
-import { emptyProject, Refused } from './model.js';
-import { serviceOf } from './service.js';
+import { emptyProject, type Project, Refused } from './model.js';
+import { type Service, serviceOf } from './service.js';
 
 /** Makes random sequences of acts against the service and the model, and shrinks one that differs. */
 
@@ -14,8 +14,25 @@ const MOST_ACTS = 40;
 const LONGEST_MS = 60_000;
 
 /** A sequence as a person reads it, and as `steps` of `npm run model` take it. */
-const print = (steps: readonly Step[]) =>
+export const print = (steps: readonly Step[]) =>
   steps.map(({ name, input }) => `  ${JSON.stringify([name, input])}`).join('\n');
+
+/** Makes an act in the service and in the model, which must agree on how it comes out. Returns the model after it. */
+export async function makeAct(service: Service, project: Project, step: Step, place: number) {
+  const act = ACTS[step.name];
+  if (act === undefined) throw new Error(`There is no act ${step.name}.`);
+  const since = Date.now();
+  const next = structuredClone(project);
+  const right = applied(() => act.apply(next, step.input));
+  const outcome = await act.send(service, step.input, project);
+  const { code, message, importId } = outcome;
+  if (code !== right)
+    throw new Difference(`act ${place}, ${step.name}: the service says ${code} (${message}), the model ${right}`);
+  if (code !== 'OK') return { project, outcome };
+  if (importId !== undefined) next.imports[next.imports.length - 1] = importId;
+  await learn(service, next, since);
+  return { project: next, outcome };
+}
 
 /** Runs a sequence in a new project; throws at the first difference. */
 export async function runSteps(
@@ -28,21 +45,11 @@ export async function runSteps(
   const copy: Copy = { cursor: null, users: new Map() };
   /** Whether the end of a ban may still be told, beside any act. */
   let mayTell = false;
-  for (const [index, { name, input }] of steps.entries()) {
+  for (const [index, step] of steps.entries()) {
     count();
-    const act = ACTS[name];
-    if (act === undefined) throw new Error(`There is no act ${name}.`);
-    const since = Date.now();
-    const next = structuredClone(project);
-    const right = applied(() => act.apply(next, input));
-    const { code, message, importId, hasMoved, endedBans } = await act.send(service, input, project);
-    const place = `act ${index + 1}, ${name}`;
-    if (code !== right) throw new Difference(`${place}: the service says ${code} (${message}), the model ${right}`);
-    if (code === 'OK') {
-      project = next;
-      if (importId !== undefined) project.imports[project.imports.length - 1] = importId;
-      await learn(service, project, since);
-    }
+    const made = await makeAct(service, project, step, index + 1);
+    const { code, hasMoved, endedBans } = made.outcome;
+    project = made.project;
     if (hasMoved) {
       copy.cursor = null;
       copy.users.clear();
@@ -50,7 +57,7 @@ export async function runSteps(
     const changes = await follow(service, copy);
     if (endedBans !== undefined) mayTell = endedBans === 'stand';
     if (code !== 'OK' && !mayTell && changes.length > 0)
-      throw new Difference(`${place} was refused, and the feed has ${changes}`);
+      throw new Difference(`act ${index + 1}, ${step.name}, was refused, and the feed has ${changes}`);
     if ((index + 1) % COMPARED_EVERY > 0 && index + 1 < steps.length) continue;
     await compare(service, project);
     compareCopy(copy, project);
