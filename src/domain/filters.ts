@@ -134,7 +134,7 @@ export const userIds = (name: string) =>
         { type: 'array', items: ID_META },
         { type: 'string', pattern: '^\\d+(,\\d+)*$' },
       ],
-      example: '42,43',
+      example: '1,2',
     });
 
 /** A filter from its parsed parts. An absent part does not restrict the users. */

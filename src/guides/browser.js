@@ -1,4 +1,4 @@
-/* What the guides do in a browser: samples with the reader's values, copying, the list of pages on a phone, the search. */
+/* What the guides do in a browser: samples with the reader's values and in the language of their choice, copying, the list of pages on a phone, the search. */
 
 document.documentElement.classList.add('js');
 const demo = JSON.parse(document.querySelector('meta[name=demo]')?.content ?? 'null');
@@ -17,13 +17,39 @@ if (demo && document.querySelector('[data-fill=appId]')) {
   document.querySelector('h1').after(note);
 }
 
+/* The buttons of a sample choose its language without this. Here the choice is made for all samples, and kept for other pages. */
+const LANGUAGE = 'userdir-language';
+const showIn = (language) => {
+  for (const button of document.querySelectorAll('.languages input'))
+    if (button.value === language) button.checked = true;
+};
+try {
+  showIn(localStorage.getItem(LANGUAGE));
+} catch {
+  // The browser keeps nothing for this site: every page begins anew.
+}
+document.addEventListener('change', ({ target }) => {
+  if (!target.matches('.languages input')) return;
+  const { top } = target.getBoundingClientRect();
+  showIn(target.value);
+  // Samples above have become longer or shorter.
+  scrollBy(0, target.getBoundingClientRect().top - top);
+  try {
+    localStorage.setItem(LANGUAGE, target.value);
+  } catch {}
+});
+
+/** The name of a sample, for those who do not see it. */
+const nameOf = (figure) => figure.querySelector('figcaption > span')?.textContent ?? 'the request';
+const shownCode = (figure) => [...figure.querySelectorAll('code')].find((code) => code.getClientRects().length > 0);
+
 for (const figure of document.querySelectorAll('figure')) {
   const button = document.createElement('button');
   button.type = 'button';
   button.textContent = 'Copy';
-  button.setAttribute('aria-label', `Copy: ${figure.querySelector('figcaption').firstChild.textContent}`);
-  const code = figure.querySelector('code');
+  button.setAttribute('aria-label', `Copy: ${nameOf(figure)}`);
   button.onclick = async () => {
+    const code = shownCode(figure);
     try {
       await navigator.clipboard.writeText(code.textContent);
       button.textContent = 'Copied';
@@ -95,11 +121,12 @@ function wordsOf(text) {
   return words.map((word) => [word, ...(SYNONYMS[word] ?? SYNONYMS[word.replace('-', '')] ?? [])]);
 }
 
-/** The contract says everything, too; a guide says it to a reader. */
+/** The contract and the reference say everything, too; a guide says it to a reader. */
 const LAST_PAGE = 'Contract of REST';
+const REFERENCE = '/docs/reference/';
 
 /** The fit of a section: of each word one form has to be there. A title counts more than any text. */
-function scoreOf([, page, heading, text], words) {
+function scoreOf([address, page, heading, text], words) {
   let score = 0;
   for (const forms of words) {
     const fits = forms.map((form) => fitOf(form, page.toLowerCase(), heading.toLowerCase(), text.toLowerCase()));
@@ -107,7 +134,8 @@ function scoreOf([, page, heading, text], words) {
     if (best === 0) return 0;
     score += best;
   }
-  return page === LAST_PAGE ? score / 4 : score;
+  if (page === LAST_PAGE) return score / 4;
+  return address.startsWith(REFERENCE) ? score / 2 : score;
 }
 
 function fitOf(word, page, heading, text) {

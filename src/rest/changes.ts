@@ -121,9 +121,9 @@ export const changesPlugin: FastifyPluginAsyncZod<ChangesOptions> = async (app, 
       },
       schema: {
         operationId: 'listChanges',
-        summary: 'Read or follow the changes of users',
+        summary: 'Read or follow changes',
         description:
-          'In the order in which they were committed, none skipped and none twice. Needs the scope `changes`. Where `Accept` prefers `application/x-ndjson`, a page is one change a line. Where it prefers `text/event-stream`, the answer is a stream, which goes on after the header `Last-Event-ID`: events with a change as `data` and its `id`. An event named `cursor` tells only the `id`.',
+          'The changes of users, in the order in which they were committed, none skipped and none twice. Needs the scope `changes`. Where `Accept` prefers `application/x-ndjson`, a page is one change a line. Where it prefers `text/event-stream`, the answer is a stream, which goes on after the header `Last-Event-ID`: events with a change as `data` and its `id`. An event named `cursor` tells only the `id`.',
         tags: ['changes'],
         querystring: changesQuery,
         response: { 200: changesPage },

@@ -33,9 +33,9 @@ export const copiesPlugin: FastifyPluginAsyncZod<CopiesOptions> = async (
       config: { weight: ({ query }) => listWeight((query as z.output<typeof idsQuery>).ids.length) },
       schema: {
         operationId: 'getUsers',
-        summary: 'Get users by their IDs, whole',
+        summary: 'Get users for a copy',
         description:
-          'In the order of `ids`, without those whom the project does not have. With `GET /changes` it keeps a copy of the users up to date. Needs the scope `read`.',
+          'By their IDs, with all that a copy needs, in the order of `ids`, without those whom the project does not have. With `GET /changes` it keeps a copy of the users up to date. Needs the scope `read`.',
         tags: ['users'],
         querystring: idsQuery,
         response: {

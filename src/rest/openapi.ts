@@ -1,19 +1,20 @@
 import swagger from '@fastify/swagger';
 import swaggerUi from '@fastify/swagger-ui';
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifySchema } from 'fastify';
 import { createJsonSchemaTransform, createJsonSchemaTransformObject } from 'fastify-type-provider-zod';
 import type { z } from 'zod';
+import type { Permission } from '../domain/projects.js';
 import { ERROR_CODES } from '../errors.js';
 import { type DemoCredentials, pagePolicy, SITE, withDemo } from '../http/public-routes.js';
 
 const DESCRIPTION = `The users of one project: the one whose App ID and App Secret come with the request. For backends only.
 
-- **Credentials** are two headers or HTTP Basic: \`Authorize\` takes either, and has those of a demo project. They are checked first: without them every path under \`/server\` is 401.
+- **Credentials** are HTTP Basic, with the App ID as user name and the App Secret as password, or the headers \`service-app-id\` and \`service-app-secret\`. They are checked first: without them every path under \`/server\` is 401.
 - **Success** is \`{"message", "result"}\`, **failure** \`{"error"}\`, which names the parameter, what arrived and what is accepted.
 - **Retries**: reads can be retried with a growing pause; a removal with the same \`Idempotency-Key\`.
 - **Every answer** has an \`X-Request-Id\`: the one you sent, else a new one. The log of the service has it too.
 
-[Guides](/docs) explain more. This page is made from the schemas that check the requests: [/openapi.json](/openapi.json). The same services answer over GraphQL at \`/graphql\`.`;
+The [guide](/docs/rest) explains more. The reference is made of the schemas that check the requests: [/openapi.json](/openapi.json). The same services answer over GraphQL at \`/graphql\`.`;
 
 /** The part of the document that this file changes. */
 interface Document {
@@ -51,6 +52,7 @@ const zodToJsonConfig: Pick<z.core.ToJSONSchemaParams, 'override'> = {
     if (def.type === 'object' && def.catchall === undefined) delete jsonSchema.additionalProperties;
   },
 };
+const transformRoute = createJsonSchemaTransform({ zodToJsonConfig });
 const transformObject = createJsonSchemaTransformObject({ zodToJsonConfig });
 
 export interface OpenApiOptions {
@@ -61,8 +63,8 @@ export interface OpenApiOptions {
 }
 
 /**
- * Serves the OpenAPI 3.1 document of the REST interface at /openapi.json, generated from the schemas that check the requests, and a page of it at
- * /docs/reference, with the credentials of a demo project. It is called before the routes are registered.
+ * Serves the OpenAPI 3.1 document of the REST interface at /openapi.json, generated from the schemas that check the requests, and at /docs/try a page
+ * that sends requests, with the credentials of a demo project. It is called before the routes are registered. guides/reference.js makes the reference of it.
  */
 export async function serveOpenApi(
   app: FastifyInstance,
@@ -98,7 +100,10 @@ export async function serveOpenApi(
         { name: 'changes', description: 'Follow what changes among the users.' },
       ],
     },
-    transform: createJsonSchemaTransform({ zodToJsonConfig }),
+    transform: (route) => {
+      const { schema, url } = transformRoute(route);
+      return { schema: withScope(schema, route.route.config?.permission), url };
+    },
     transformObject: (parts) => {
       const document = transformObject(parts);
       completeDocument(document as unknown as Document);
@@ -115,8 +120,10 @@ export async function serveOpenApi(
       return demo === null ? page : withDemo(page, demo);
     });
     await docs.register(swaggerUi, {
-      routePrefix: '/docs/reference',
+      routePrefix: '/docs/try',
       uiConfig: {
+        // The reference leads to the form of an operation.
+        deepLinking: true,
         tryItOutEnabled: true,
         displayRequestDuration: true,
         defaultModelsExpandDepth: 0,
@@ -126,7 +133,7 @@ export async function serveOpenApi(
       },
       transformSpecification: (document) => describeExamples(document as unknown as Document) as object,
       staticCSP: pagePolicy({ script: "'self'", style: "'self' 'unsafe-inline'" }),
-      theme: { title: 'userdir REST', css: [{ filename: 'theme.css', content: THEME }] },
+      theme: { title: 'Try REST · userdir', css: [{ filename: 'theme.css', content: THEME }] },
     });
   });
   app.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger());
@@ -141,6 +148,13 @@ function authorizeDemo(): void {
   const demo = JSON.parse(document.querySelector('meta[name=demo]')?.content ?? '{}');
   if (demo.appId) ui.preauthorizeApiKey('appId', demo.appId);
   if (demo.appSecret) ui.preauthorizeApiKey('appSecret', demo.appSecret);
+}
+
+/** Adds which scope a secret needs. */
+function withScope(schema: FastifySchema, permission: Permission | undefined): FastifySchema {
+  if (permission === undefined) return schema;
+  const { description = '' } = schema as { description?: string };
+  return { ...schema, description: `${description} Needs the scope \`${permission}\`.`.trim() } as FastifySchema;
 }
 
 /** Adds what all operations share. */

@@ -114,7 +114,7 @@ export const EXAMPLE_WHOLE_USER: z.output<typeof wholeUser> = {
 
 const ownedAddress = z
   .object({
-    exists: z.literal(true),
+    exists: z.literal(true).meta({ description: 'The decision.' }),
     user_id: id('User'),
     network: network(),
     wallet_type: z.enum(WalletType).meta({
@@ -127,23 +127,26 @@ const ownedAddress = z
     description: 'The address belongs to a current user, and to the given user where one was given.',
   });
 const foreignAddress = z
-  .object({ exists: z.literal(false) })
+  .object({ exists: z.literal(false).meta({ description: 'The decision.' }) })
   .meta({ id: 'ForeignAddress', description: 'The address does not belong to such a user.' });
 
 export const verification = z.union([ownedAddress, foreignAddress]);
 
 const verifiedWallet = ownedAddress
   .omit({ exists: true })
-  .extend({ verdict: z.literal('VERIFIED') })
+  .extend({ verdict: z.literal('VERIFIED').meta({ description: 'The decision.' }) })
   .meta({
     id: 'VerifiedWallet',
     description: 'The address belongs to a current user and, where one was given, to that one.',
   });
 const unownedWallet = z
-  .object({ verdict: z.literal('NOT_OWNED') })
+  .object({ verdict: z.literal('NOT_OWNED').meta({ description: 'The decision.' }) })
   .meta({ id: 'UnownedWallet', description: 'The address does not belong to such a user.' });
 const malformedWallet = z
-  .object({ verdict: z.literal('MALFORMED'), reason: z.string().meta({ description: 'Why the wallet is malformed.' }) })
+  .object({
+    verdict: z.literal('MALFORMED').meta({ description: 'No decision.' }),
+    reason: z.string().meta({ description: 'Why the wallet is malformed.' }),
+  })
   .meta({ id: 'MalformedWallet', description: 'It is no address, or no user ID. Nothing was looked up.' });
 
 export const verdicts = z.object({

@@ -61,8 +61,9 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
       config: { permission: 'read', weight: ({ query }) => listWeight((query as z.output<typeof listQuery>).limit) },
       schema: {
         operationId: 'listUsers',
-        summary: 'List users, newest first',
-        description: 'The total and the users are of the same instant. Any page is about as fast as the first.',
+        summary: 'List users',
+        description:
+          'The newest first. The total and the users are of the same instant. Any page is about as fast as the first.',
         tags: ['users'],
         querystring: listQuery,
         response: {
@@ -93,7 +94,8 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
       config: { permission: 'read' },
       schema: {
         operationId: 'countUsers',
-        summary: 'Count users with the filters of the list',
+        summary: 'Count users',
+        description: 'With the filters of the list.',
         tags: ['users'],
         querystring: filterQuery,
         response: {
@@ -116,9 +118,9 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
       config: { permission: 'read' },
       schema: {
         operationId: 'searchUsers',
-        summary: 'Search users by login email or by address',
+        summary: 'Search users',
         description:
-          'Takes exactly one of the two parameters. To decide whether an address belongs to a user, use wallet verification.',
+          'By login email or by address: takes exactly one of the two parameters. To decide whether an address belongs to a user, use wallet verification.',
         tags: ['users'],
         querystring: searchQuery,
         response: {
@@ -152,9 +154,9 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
       config: { permission: 'read' },
       schema: {
         operationId: 'getUser',
-        summary: 'Get one user',
+        summary: 'Get a user',
         tags: ['users'],
-        params: userPath,
+        params: userPath.extend({ user_id: userId('user_id').meta({ example: EXAMPLE_USER.id }) }),
         response: { 200: answer(userObject, 'The user.', { message: 'User found.', result: EXAMPLE_USER }) },
       },
     },
@@ -172,8 +174,8 @@ export const userRoutes: FastifyPluginAsyncZod<{ services: Services }> = async (
       config: { permission: 'write' },
       schema: {
         operationId: 'removeUser',
-        summary: 'Remove one user from the project',
-        description: 'Not a ban: the user can register again, under a new id.',
+        summary: 'Remove a user',
+        description: 'From the project. Not a ban: the user can register again, under a new id.',
         tags: ['users'],
         params: userPath,
         headers: retryHeaders,

@@ -77,9 +77,9 @@ export const walletRoutes: FastifyPluginAsyncZod<{ services: Services }> = async
       config: { permission: 'verify' },
       schema: {
         operationId: 'verifyWallet',
-        summary: 'Verify that an address belongs to a current user',
+        summary: 'Verify a wallet',
         description:
-          '`exists` is the decision, the status is not. Without `user_id` a yes proves only that the address belongs to some user of the project.',
+          'Whether an address belongs to a current user. `exists` is the decision, the status is not. Without `user_id` a yes proves only that the address belongs to some user of the project.',
         tags: ['wallets'],
         // Zod drops `examples` of what it transforms.
         body: verifyBody.meta({ example: { address: EXAMPLE_ADDRESS, user_id: 1 } }),
@@ -181,7 +181,7 @@ export const verdictsPlugin: FastifyPluginAsync<VerdictsOptions> = async (app, o
       },
       schema: {
         operationId: 'verifyWallets',
-        summary: 'Verify many addresses at once',
+        summary: 'Verify many wallets',
         description: `What \`POST /server/wallets/verify\` decides for one address, for at most ${MAX_WALLETS}, all at the same instant. A malformed wallet is a verdict here, so that the others are answered. Needs the scope \`verify\`.`,
         tags: ['wallets'],
         body: verdictsBody.meta({

@@ -16,7 +16,7 @@ let project: TestProject;
 let names: string[];
 beforeAll(async () => {
   project = await app.createProject();
-  names = [...new Set((await linksOf('/docs')).flatMap((link) => /^\/docs\/([a-z]+)$/.exec(link)?.[1] ?? []))];
+  names = [...new Set((await linksOf('/docs')).flatMap((link) => /^\/docs\/([a-zA-Z/]+)$/.exec(link)?.[1] ?? []))];
 });
 
 const html = { accept: 'text/html' };
@@ -47,7 +47,7 @@ test('the GraphQL schema is public, that of the checkout, and is not sent twice'
 });
 
 describe('the pages', () => {
-  test('are those for callers', () => {
+  test('are those for callers, and one of each operation of REST', async () => {
     const guides = [
       'credentials',
       'graphql',
@@ -61,11 +61,16 @@ describe('the pages', () => {
       'compatibility',
       'glossary',
     ];
-    expect(names.toSorted()).toEqual([...guides, 'reference'].toSorted());
+    const { paths }: Json = await (await fetch(`${app.url}/openapi.json`)).json();
+    const operations = Object.values<Json>(paths)
+      .flatMap((item) => Object.values<Json>(item))
+      .map(({ operationId }) => `reference/${operationId}`);
+    expect(operations).toHaveLength(9);
+    expect(names.toSorted()).toEqual([...guides, 'reference', ...operations].toSorted());
   });
 
   test('have every heading of their file, and each anchor once', async () => {
-    for (const name of names.filter((each) => !['reference', 'examples'].includes(each))) {
+    for (const name of names.filter((each) => !/^(reference|examples)\b/.test(each))) {
       const text = await readFile(join(ROOT, `docs/${name}.md`), 'utf8');
       const titles = [...text.replaceAll(/^```.*?^```$/gms, '').matchAll(/^#+ (.+)$/gm)].map(([, title = '']) => title);
       const anchors = titles.map((title) =>
@@ -81,15 +86,51 @@ describe('the pages', () => {
     }
   });
 
+  test('of an operation name its parameters, the fields of its body and answer, and its failures', async () => {
+    const { paths, components }: Json = await (await fetch(`${app.url}/openapi.json`)).json();
+    const overview = await pageAt('/docs/reference');
+    for (const item of Object.values<Json>(paths)) {
+      for (const { operationId, summary, parameters, requestBody, responses } of Object.values<Json>(item)) {
+        const page = await pageAt(`/docs/reference/${operationId}`);
+        expect(page).toContain(`<h1 id="${summary.toLowerCase().replaceAll(' ', '-')}">${summary}</h1>`);
+        expect(overview).toContain(`href="/docs/reference/${operationId}"`);
+        for (const { name } of parameters) expect(page + overview, name).toContain(`<td><code>${name}</code></td>`);
+        const bodies = [requestBody, responses[200]].flatMap((body) => Object.values<Json>(body?.content ?? {}));
+        for (const { schema } of bodies) {
+          for (const field of fieldsOf(schema, components))
+            expect(page, `${operationId}: ${field}`).toMatch(
+              new RegExp(`<td><code>(?:[\\w.[\\]]*\\.)?${field}</code></td>`),
+            );
+        }
+        for (const status of Object.keys(responses).filter((each) => /^4/.test(each) && each !== '429'))
+          expect(page, operationId).toContain(`<td><code>${status}</code></td>`);
+      }
+    }
+  });
+
+  /** The names of the fields of a schema that have no fields of their own, or are not in it alone. */
+  function fieldsOf(schema: Json, components: Json): string[] {
+    if (schema.$ref) return fieldsOf(components.schemas[schema.$ref.split('/').at(-1)], components);
+    const inner = [...(schema.anyOf ?? []), ...(schema.items ? [schema.items] : [])];
+    const below = inner.flatMap((each: Json) => fieldsOf(each, components));
+    const own = Object.entries<Json>(schema.properties ?? {}).flatMap(([name, field]) => {
+      const its = fieldsOf(field, components);
+      return its.length === 0 ? [name] : its;
+    });
+    return [...below, ...own];
+  }
+
   test('have only links that lead somewhere, and load only what the service has', async () => {
     let followed = 0;
-    for (const path of ['/docs', ...names.filter((name) => name !== 'reference').map((name) => `/docs/${name}`)]) {
+    for (const path of ['/docs', ...names.map((name) => `/docs/${name}`)]) {
       for (const link of await linksOf(path)) {
         if (link === 'data:,' || link.startsWith('https://')) continue;
         const [to = '', anchor] = link.split('#');
         const target = to === '' ? path : to;
         expect(link).toMatch(/^[/#]/);
         if (anchor === undefined) await pageAt(target);
+        // Its forms are made in the browser, which test/browser looks at.
+        else if (target === '/docs/try') expect(path).toBe(`/docs/reference/${anchor.split('/').at(-1)}`);
         else expect([path, link, (await idsOf(target)).includes(anchor)]).toEqual([path, link, true]);
         followed += 1;
       }
@@ -98,7 +139,7 @@ describe('the pages', () => {
   });
 
   test('have no pictures, no scripts in them, and no Markdown that was left over', async () => {
-    for (const name of names.filter((each) => each !== 'reference')) {
+    for (const name of names) {
       const page = await pageAt(`/docs/${name}`);
       expect(page).not.toMatch(/<img|<script>|<style|\son\w+=|\sstyle=/);
       expect(page.replaceAll(/<pre.*?<\/pre>|<code>.*?<\/code>/gs, '')).not.toMatch(/\]\(|```|\*\*/);
@@ -206,13 +247,8 @@ describe('as files', () => {
 
   test('each page is there as Markdown, whose links lead to files of the service', async () => {
     const list = (await ask('/llms.txt')).bytes.toString();
-    const listed = [...list.matchAll(/\]\((\/docs\/\w+\.md)\)/g)].map(([, path = '']) => path);
-    expect(listed.toSorted()).toEqual(
-      names
-        .filter((name) => name !== 'reference')
-        .map((name) => `/docs/${name}.md`)
-        .toSorted(),
-    );
+    const listed = [...list.matchAll(/\]\((\/docs\/[\w/]+\.md)\)/g)].map(([, path = '']) => path);
+    expect(listed.toSorted()).toEqual(names.map((name) => `/docs/${name}.md`).toSorted());
     for (const path of listed) {
       const { status, headers, bytes } = await ask(path);
       expect([path, status, headers['content-type']]).toEqual([path, 200, 'text/markdown; charset=utf-8']);

@@ -20,7 +20,7 @@ test('the front page contacts no other host, and runs only the script of the doc
   );
 });
 
-test.each(['/docs/reference/static/none.js', '/docs/none.js', '/dashboard/assets/none.js'])(
+test.each(['/docs/try/static/none.js', '/docs/none.js', '/dashboard/assets/none.js'])(
   '%s: a file that is not there is 404',
   async (path) => {
     for (const [method, status] of Object.entries({ GET: 404, HEAD: 404, POST: 405 })) {

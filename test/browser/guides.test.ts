@@ -9,6 +9,7 @@ import { findFaults, hasBrowser, launchBrowser, recordRequests } from '../suppor
 const PATHS = [
   '',
   ...'/credentials /graphql /client /rest /changes /examples /errors /limits /spec /compatibility /glossary'.split(' '),
+  ...'/reference /reference/listUsers /reference/verifyWallets'.split(' '),
 ];
 const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 60_000 });
 
@@ -124,6 +125,7 @@ describe.skipIf(!hasBrowser)('the documentation in a browser', () => {
       ['cursro', /cursor/],
       ['limits', /^Limits/],
       ['verify a wallet', /Verify a wallet/],
+      ['remove a user', /^GraphQL › Remove a user/],
     ] as const)
       expect((await find(page, words))[0], words).toMatch(first);
   });
@@ -183,10 +185,58 @@ describe.skipIf(!hasBrowser)('the documentation in a browser', () => {
       await page.close();
     }
     const page = await browser.newPage();
-    await page.goto(`${app.url}/docs/reference`);
-    await page.getByRole('link', { name: 'Guides' }).first().click();
-    await until(async () => page.context().pages().length > 1 || page.url() === `${app.url}/docs`).toBe(true);
+    await page.goto(`${app.url}/docs/reference/getUser`);
+    await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Errors' }).click();
+    await page.waitForURL('**/docs/errors');
     await page.context().close();
+  });
+
+  const languageOf = (page: Page, at = 0) => page.locator('.languages').nth(at).getByRole('radio', { checked: true });
+  const shownIn = async (page: Page, at = 0) =>
+    (await page.locator('.languages').nth(at).locator('pre').filter({ visible: true }).allInnerTexts()).join('\n');
+
+  test('the language of a sample is chosen for all samples, by keyboard too, and other pages remember it', async () => {
+    await using opened = await openPage('/docs/rest', { permissions: ['clipboard-read', 'clipboard-write'] });
+    const { page } = opened;
+    expect(await shownIn(page)).toContain('curl -s');
+    // The second sample stays where it is when the first becomes longer.
+    const second = page.locator('.languages').nth(1);
+    await second.scrollIntoViewIfNeeded();
+    const place = async () => (await second.boundingBox())?.y ?? 0;
+    const before = await place();
+    await second.getByText('Python').click();
+    expect(Math.abs((await place()) - before)).toBeLessThan(2);
+    for (const at of [0, 1]) {
+      expect(await languageOf(page, at).getAttribute('value')).toBe('Python');
+      expect(await shownIn(page, at)).toMatch(/^# pip install requests/);
+    }
+    await second.getByRole('button', { name: 'Copy' }).click();
+    await until(() => page.evaluate('navigator.clipboard.readText()')).toContain('requests.get(');
+
+    await page.goto(`${app.url}/docs/reference/getUser`);
+    expect(await languageOf(page).getAttribute('value')).toBe('Python');
+    await languageOf(page).focus();
+    await page.keyboard.press('ArrowLeft');
+    expect(await languageOf(page).getAttribute('value')).toBe('TypeScript');
+    expect(await shownIn(page)).toContain("await fetch('");
+    await page.reload();
+    expect(await shownIn(page)).toContain("await fetch('");
+
+    // A sample of GraphQL has its document too, which is not a language of REST.
+    await page.goto(`${app.url}/docs/graphql`);
+    await page.locator('.languages').first().getByText('GraphQL', { exact: true }).click();
+    expect(await shownIn(page)).toMatch(/^mutation RecordLogin/);
+    await page.goto(`${app.url}/docs/reference/getUser`);
+    expect(await shownIn(page)).toContain('curl -s');
+  });
+
+  test('without JavaScript each sample is there, and its languages can be chosen', async () => {
+    const page = await browser.newPage({ javaScriptEnabled: false });
+    await page.goto(`${app.url}/docs/reference/getUser`);
+    expect(await shownIn(page)).toContain('curl -s');
+    await page.locator('.languages').getByText('TypeScript').click();
+    expect(await shownIn(page)).toContain("await fetch('");
+    await page.close();
   });
 
   test('a sample of GraphQL opens in GraphiQL with its variables, and stays open alone when the page is loaded again', async () => {

@@ -171,13 +171,14 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
     });
   });
 
-  describe('the REST reference', () => {
+  describe('the page that tries REST', () => {
     test('shows every route, has the demo credentials, accepts others, and shows what is answered', async () => {
-      await using opened = await openPage('/docs/reference');
+      await using opened = await openPage('/docs/reference/searchUsers');
       const { page } = opened;
+      // The reference leads to the form of its operation.
+      await page.getByRole('link', { name: 'Try it' }).click();
       await expect.poll(() => page.locator('.opblock').count(), { timeout: 60_000 }).toBe(9);
       const search = page.locator('#operations-users-searchUsers');
-      await search.locator('.opblock-summary-control').click();
       await search.getByPlaceholder('email').fill('ada@example.com');
       const execute = search.getByRole('button', { name: 'Execute' });
       const status = () => search.locator('.live-responses-table .response-col_status').last().innerText();
@@ -226,7 +227,7 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
     });
   });
 
-  test.each(['/', '/docs/reference', '/graphql'])(
+  test.each(['/', '/docs/reference', '/docs/try', '/graphql'])(
     '%s follows the light or dark colour scheme and fits a phone',
     async (path) => {
       for (const colorScheme of ['light', 'dark'] as const) {

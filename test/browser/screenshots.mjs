@@ -33,7 +33,9 @@ try {
     await page.getByRole('button', { name: /^Execute/ }).click();
     await page.getByText('totalCount').nth(1).waitFor();
   });
-  await picture('docs', '/docs/reference', (page) => page.locator('.opblock').nth(5).waitFor());
+  await picture('docs', '/docs/reference/listUsers', (page) =>
+    page.getByRole('button', { name: 'Copy' }).first().waitFor(),
+  );
   await pictureDashboard();
 } finally {
   await browser.close();

@@ -208,9 +208,9 @@ describe('/openapi.json', () => {
   });
 });
 
-describe('/docs/reference', () => {
+describe('/docs/try', () => {
   test('prefills neither optional parameters nor the user to delete, but describes an example', async () => {
-    const shown: Json = await (await fetch(`${app.url}/docs/reference/json`)).json();
+    const shown: Json = await (await fetch(`${app.url}/docs/try/json`)).json();
     for (const { name, operation } of operations()) {
       const [method = '', path = ''] = name.split(' ');
       for (const [index, { description, example, required }] of (operation.parameters ?? []).entries()) {
@@ -223,13 +223,13 @@ describe('/docs/reference', () => {
   });
 
   test('has the width of a phone and a way back to the documentation', async () => {
-    const html = await (await fetch(`${app.url}/docs/reference`)).text();
+    const html = await (await fetch(`${app.url}/docs/try`)).text();
     expect(html).toContain('<meta name="viewport" content="width=device-width, initial-scale=1">');
     expect(html).toContain('<a href="/docs">Documentation</a>');
   });
 
   test('connects to the service only, and cannot be framed by another page', async () => {
-    const { headers } = await fetch(`${app.url}/docs/reference`);
+    const { headers } = await fetch(`${app.url}/docs/try`);
     const policy = headers.get('content-security-policy');
     expect(policy).toContain("default-src 'none'; connect-src 'self';");
     expect(policy).toContain("script-src 'self';");
@@ -237,7 +237,7 @@ describe('/docs/reference', () => {
   });
 
   test('has assets that are not stored by caches', async () => {
-    const asset = await fetch(`${app.url}/docs/reference/static/swagger-ui.css`);
+    const asset = await fetch(`${app.url}/docs/try/static/swagger-ui.css`);
     await asset.text();
     expect(asset.headers.get('cache-control')).toBe('no-store');
   });

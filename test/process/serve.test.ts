@@ -119,8 +119,8 @@ describe('the first start', () => {
   /** Which pages that need no credentials contain the App Secret, including the documents and scripts they load. */
   async function pagesWithSecret(origin: string): Promise<string[]> {
     const found: string[] = [];
-    for (const path of `/ /graphql /docs /docs/guides.js /docs/search.json /docs/reference /docs/reference/json
-      /openapi.json /docs/reference/static/swagger-initializer.js`.split(/\s+/)) {
+    for (const path of `/ /graphql /docs /docs/guides.js /docs/search.json /docs/reference /docs/try /docs/try/json
+      /openapi.json /docs/try/static/swagger-initializer.js`.split(/\s+/)) {
       const page = await fetch(origin + path, { headers: { accept: 'text/html' } });
       expect(page.status).toBe(200);
       if (/uds_[\w-]{10}/.test(await page.text())) found.push(path);
@@ -130,7 +130,7 @@ describe('the first start', () => {
 
   test('shows the demo credentials in pages, on the embedded database only', async () => {
     expect(await pagesWithSecret(url)).toEqual(
-      engine === 'embedded' ? ['/', '/graphql', '/docs', '/docs/reference'] : [],
+      engine === 'embedded' ? ['/', '/graphql', '/docs', '/docs/reference', '/docs/try'] : [],
     );
   });
 
