@@ -31,7 +31,7 @@ const MADE_OF_OUR_OWN = [
   'cli/rows.ts',
   'db/migration-files.ts',
   'guides/browser.js',
-  'guides/make-guides.js',
+  'guides/samples.js',
   'http/failures.ts',
 ];
 
