@@ -6,10 +6,12 @@ import {
   type GraphQLFieldResolver,
   type GraphQLObjectType,
   type GraphQLSchema,
+  getIntrospectionQuery,
   getNullableType,
   isListType,
   isObjectType,
   type OperationDefinitionNode,
+  parse,
   SchemaMetaFieldDef,
   type SelectionSetNode,
   TypeMetaFieldDef,
@@ -148,6 +150,34 @@ export function operationCost(
     if (items !== undefined) add(readItems(node, items.of), items.each);
   }
   return (variables) => Math.ceil(varying.reduce((cost, term) => cost + term(variables), fixed));
+}
+
+/** What the introspection query of common tools may ask for. */
+const INTROSPECTION = {
+  descriptions: true,
+  schemaDescription: true,
+  specifiedByUrl: true,
+  directiveIsRepeatable: true,
+  inputValueDeprecation: true,
+  oneOf: true,
+};
+/** How much more than that query an operation of introspection may cost. */
+const INTROSPECTION_ROOM = 1.25;
+const introspectionLimits = new WeakMap<LimitedSchema, number>();
+
+/**
+ * The most that an operation may cost that asks for nothing but introspection. It grows with the schema: tools send one query, and it must not be
+ * refused because there are more types.
+ */
+export function introspectionLimit(on: LimitedSchema): number {
+  let limit = introspectionLimits.get(on);
+  if (limit === undefined) {
+    const document = parse(getIntrospectionQuery(INTROSPECTION));
+    const cost = operationCost(on, document, document.definitions[0] as OperationDefinitionNode)({});
+    limit = Math.max(on.limits.cost, Math.ceil(INTROSPECTION_ROOM * cost));
+    introspectionLimits.set(on, limit);
+  }
+  return limit;
 }
 
 /** An empty list must not make what is below it free: the document is still checked and compiled. */

@@ -13,7 +13,7 @@ import {
 import { LRUCache } from 'lru-cache';
 import { redact } from '../errors.js';
 import { type CompiledSize, compile, type Run } from './compiled.js';
-import { type LimitedSchema, operationCost } from './cost.js';
+import { introspectionLimit, type LimitedSchema, operationCost } from './cost.js';
 import { blameArgument, nameKeys } from './errors.js';
 import { beyond, dropTokens, findExceededLimit, fragmentsOf, type Limits, MAX_ERRORS, rootFieldsOf } from './limits.js';
 import { variablesReader } from './nodes.js';
@@ -120,7 +120,8 @@ function knownOperation(on: LimitedSchema, tree: DocumentNode, node: OperationDe
   const { schema } = on;
   let executions = 0;
   const roots = rootFieldsOf(node, fragmentsOf(tree)).map(({ name }) => name.value);
-  const isConstant = roots.every((name) => name.startsWith('__')) && !node.variableDefinitions?.length;
+  const isIntrospection = roots.every((name) => name.startsWith('__'));
+  const isConstant = isIntrospection && !node.variableDefinitions?.length;
   const operation = {
     node,
     /** The schema that executes it: the shown one, if it asks what that is. GraphQL.js tells of the schema that executes an operation. */
@@ -128,6 +129,8 @@ function knownOperation(on: LimitedSchema, tree: DocumentNode, node: OperationDe
     /** Null where it has none, or one that could be a secret or an address. */
     loggedName: loggedNameOf(node),
     cost: operationCost(on, tree, node),
+    /** The most that it may cost. */
+    costLimit: isIntrospection ? introspectionLimit(on) : on.limits.cost,
     /** The cost of its largest event. */
     largestCost: node.operation === 'subscription' ? operationCost(on, tree, node, true) : null,
     readVariables: variablesReader(schema, node.variableDefinitions ?? []),

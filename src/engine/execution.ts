@@ -97,7 +97,9 @@ export function prepareRequest(document: ReadDocument, parameters: Parameters): 
   }
   const cost = operation.cost(coerced);
   const ofEvent = operation.largestCost?.(coerced) ?? 0;
-  if (cost > limits.cost) return { ...prepared, coerced, cost, refusal: [beyond('cost', cost, limits)] };
+  const { costLimit } = operation;
+  if (cost > costLimit)
+    return { ...prepared, coerced, cost, refusal: [beyond('cost', cost, { ...limits, cost: costLimit })] };
   if (ofEvent > limits.eventCost)
     return { ...prepared, coerced, cost, refusal: [beyond('eventCost', ofEvent, limits)] };
   return { ...prepared, coerced, cost };

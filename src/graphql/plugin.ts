@@ -89,9 +89,9 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     parseBody(request, body, done);
   });
   // A request with `Userdir-Cost: 1` gets its cost at the end of the answer.
-  app.addHook('onSend', ({ headers, operation }, _reply, payload, done) => {
+  app.addHook('onSend', ({ headers, operation, graphql }, _reply, payload, done) => {
     if (headers['userdir-cost'] !== '1' || !operation) return done();
-    const cost = { requested: operation.cost, limit: LIMITS.cost };
+    const cost = { requested: operation.cost, limit: graphql?.operation?.costLimit ?? LIMITS.cost };
     const extensions = `,"extensions":${JSON.stringify({ cost })}}`;
     if (typeof payload === 'string') done(null, payload.slice(0, -1) + extensions);
     else if (Buffer.isBuffer(payload)) done(null, Buffer.concat([payload.subarray(0, -1), Buffer.from(extensions)]));

@@ -210,9 +210,10 @@ export function findFaults(text: string): string[] {
     return line === undefined ? message : `line ${line}: ${message}`;
   });
   // Without variables, lists have their default lengths.
-  const dear = operations().flatMap(({ node, cost }) => {
+  const dear = operations().flatMap(({ node, cost, costLimit }) => {
     const name = node.name === undefined ? '' : `${node.name.value}: `;
-    return cost({}) > LIMITS.cost ? [`${name}${limitExceeded('cost', cost({}))}`] : [];
+    if (cost({}) <= costLimit) return [];
+    return [`${name}${limitExceeded('cost', cost({}), { ...LIMITS, cost: costLimit })}`];
   });
   return [...invalid, ...dear];
 }

@@ -101,20 +101,48 @@ test.each([9, 1_000, 100_000])('variables nested %i levels deep are BAD_USER_INP
   expect([answer.status, codesOf(answer.body)]).toEqual([400, ['BAD_USER_INPUT']]);
 });
 
-test('the introspection query of common tools is within the limits, with room for some types more', async () => {
-  const query = getIntrospectionQuery({
-    inputValueDeprecation: true,
-    oneOf: true,
-    schemaDescription: true,
-    specifiedByUrl: true,
-    directiveIsRepeatable: true,
-  });
+const INTROSPECTION = getIntrospectionQuery({
+  inputValueDeprecation: true,
+  oneOf: true,
+  schemaDescription: true,
+  specifiedByUrl: true,
+  directiveIsRepeatable: true,
+});
+
+async function askWithCost(query: string): Promise<Json> {
   const init = jsonPost({ query });
-  const headers = { ...init.headers, 'userdir-cost': '1' };
-  const { data, errors, extensions } = (await project.rest('/graphql', { ...init, headers })).body;
+  return (await project.rest('/graphql', { ...init, headers: { ...init.headers, 'userdir-cost': '1' } })).body;
+}
+
+test('the introspection query of common tools is within its limit, which grows with the schema', async () => {
+  const { data, errors, extensions } = await askWithCost(INTROSPECTION);
   expect(errors).toBeUndefined();
-  expect(extensions.cost.requested).toBeLessThan(9_500);
+  const { requested, limit } = extensions.cost;
+  expect(limit).toBe(Math.max(10_000, Math.ceil(1.25 * requested)));
   expect(data.__schema.types.length).toBeGreaterThan(10);
+});
+
+test.each([
+  ['twice in one operation', INTROSPECTION.replace('{', '{ again: __schema { types { ...FullType } } ')],
+  [
+    'with the fields of the type of each field',
+    INTROSPECTION.replace(
+      'fields(includeDeprecated: true) {',
+      'fields(includeDeprecated: true) { again: type { fields { name args { name } } }',
+    ),
+  ],
+])('introspection %s is refused by its cost', async (_, query) => {
+  const { data, errors, extensions } = await askWithCost(query);
+  const { requested, limit } = extensions.cost;
+  expect([data, errors[0].message]).toEqual([undefined, `cost: got ${requested}, expected at most ${limit}.`]);
+});
+
+test('an operation that asks for something beside introspection has the limit of all others', async () => {
+  const { errors, extensions } = await askWithCost(
+    INTROSPECTION.replace('{', '{ userCount a: userCount b: userCount c: userCount '),
+  );
+  expect(extensions.cost.limit).toBe(10_000);
+  expect(errors[0].message).toBe(`cost: got ${extensions.cost.requested}, expected at most 10000.`);
 });
 
 /** A document of nearly the maximum length that is mostly comments. */

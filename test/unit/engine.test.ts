@@ -8,7 +8,7 @@ import { LIMITS } from '#dist/engine/limits.js';
 import { badInput } from '#dist/errors.js';
 
 // The same copy of the module that the engine uses. An import would load a second copy.
-const { buildSchema }: typeof GraphQL = createRequire(import.meta.url)('graphql');
+const { buildSchema, getIntrospectionQuery }: typeof GraphQL = createRequire(import.meta.url)('graphql');
 
 /** A schema that the service knows nothing of. */
 function createLibrary() {
@@ -100,6 +100,29 @@ describe('a schema of any kind', () => {
     }
     expect(prepared.operation?.run).not.toBeNull();
     expect(new Set(bodies)).toEqual(new Set([JSON.stringify(await run(BOOKS, { n: 3 }))]));
+  });
+
+  test('introspection of a schema with hundreds of types is answered, though it costs more than other operations may', async () => {
+    const types = Array.from({ length: 300 }, (_, n) => `type T${n} { a: Int b(c: Int): T${(n + 1) % 300} }`);
+    const large = createEngine(buildSchema(`type Query { t: T0 } ${types.join(' ')}`));
+    const ask = (query: string) => {
+      const prepared = large.prepareRequest(large.readDocument(query), {
+        query,
+        variables: {},
+        operationName: undefined,
+      });
+      return { cost: prepared.cost, answer: large.executeRequest(prepared, context) };
+    };
+    const { cost, answer } = ask(getIntrospectionQuery());
+    expect(cost).toBeGreaterThan(10_000);
+    const { data, errors } = await answer;
+    expect(errors).toBeUndefined();
+    expect(JSON.stringify(data)).toContain('"T299"');
+    const twice = await ask(getIntrospectionQuery().replace('{', '{ a: __schema { types { ...FullType } } ')).answer;
+    expect([twice.data, twice.errors?.[0]?.message]).toEqual([
+      undefined,
+      expect.stringMatching(/^cost: got \d+, expected at most \d+\.$/),
+    ]);
   });
 
   test('introspection without variables is executed once', async () => {
