@@ -1,3 +1,5 @@
+import { isDeepStrictEqual } from 'node:util';
+
 /**
  * A project in memory: its users, their identities, accounts and bans, and what each act makes of them. Written from the guides for callers and
  * docs/decisions/person.md, not from the source. A refused act throws `Refused`, and the caller drops the state that it has changed.
@@ -254,6 +256,19 @@ export function endBans(project: Project, instant: string): void {
 
 function touch(user: User | undefined): void {
   if (user !== undefined) user.untouchedOf = null;
+}
+
+/** Setting what stands there already touches nobody. */
+export function keepUntouched(before: Project, after: Project): void {
+  const stateOf = (project: Project, user: User) => ({
+    ...{ ...user, untouchedOf: null },
+    bans: project.bans.filter(({ identity }) => has(user, identity)),
+  });
+  for (const user of after.users) {
+    const had = before.users.find(({ id }) => id !== null && id === user.id);
+    if (had !== undefined && isDeepStrictEqual(stateOf(before, had), stateOf(after, user)))
+      user.untouchedOf = had.untouchedOf;
+  }
 }
 
 /** The number of places that were given. */
@@ -555,6 +570,7 @@ function updateEmail(project: Project, user: User, email: string | null): void {
   if (findByIdentity(project, name) !== undefined) refuse('CONFLICT');
   if (isBlocked(project, name)) refuse('BANNED');
   user.identities[0] = newIdentity({ authMethod: 'email', authValue: foldEmail(email) });
+  if (user.ban !== null) keepBan(project, primary, user.ban);
   ownDates(user);
   user.said = foldEmail(email);
 }
@@ -702,9 +718,12 @@ function importBan(project: Project, { ban }: BanLine): void {
     expiresAt: ban.expires_at ?? null,
     createdAt: ban.created_at ?? NOW,
   };
-  const user = ban.of_user ? findByIdentity(project, name) : undefined;
+  const owner = findByIdentity(project, name);
+  const user = ban.of_user ? owner : undefined;
   if (user !== undefined) user.ban ??= given;
   else if (identityBan(project, name) === undefined) project.bans.push({ identity: name, ...given });
+  // The import that has created a user may ban them too.
+  if (owner?.untouchedOf !== project.imports.length) touch(owner);
 }
 
 /** What is said of an email needs one. */
