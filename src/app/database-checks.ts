@@ -6,7 +6,7 @@ import type { Database } from '../db/database.js';
 import { isNotPermitted } from '../db/failures.js';
 import { inspectMigrations } from '../db/migrate.js';
 import { type RefusalReason, refusalOf } from '../db/refused-writes.js';
-import { readRelease } from '../db/release.js';
+import { readRelease, UnpublishedError } from '../db/release.js';
 import { failed, type Outcome, passed, warning } from '../domain/findings.js';
 import { COMMAND } from '../errors.js';
 
@@ -372,7 +372,12 @@ async function checkReplica(db: Database, replica: NonNullable<Database['replica
 }
 
 async function checkMigrations(db: Database): Promise<Outcome> {
-  const { missing, unknown } = await inspectMigrations(db.pool);
+  const inspected = await inspectMigrations(db.pool).catch((error) => {
+    if (error instanceof UnpublishedError) return null;
+    throw error;
+  });
+  if (inspected === null) return failed(UnpublishedError.FOUND, UnpublishedError.ADVICE);
+  const { missing, unknown } = inspected;
   if (missing.length > 0) {
     const { may, role } = await queryRow(
       db,

@@ -18,7 +18,6 @@ type Result = { readonly applied: readonly string[] } | Plan;
 
 const NOTHING_PLANNED: Plan = {
   target: null,
-  locks_everything: false,
   planned: [],
   oldest_release: null,
 };
@@ -71,15 +70,12 @@ function printApplied(applied: readonly string[]): string {
   return applied.length === 0 ? `The database is up to date for userdir ${VERSION}.` : `Applied ${applied.join(', ')}.`;
 }
 
-/** First what an operator decides by: where it is, which processes must stop, and whether requests wait for long. */
-function printPlan({ target, locks_everything: locksEverything, planned, oldest_release: oldest }: Plan): string {
+/** First what an operator decides by: where it is, and which processes must stop. */
+function printPlan({ target, planned, oldest_release: oldest }: Plan): string {
   if (planned.length === 0) return printApplied([]);
-  // Those that are applied together are told of together.
-  const isToldLater = (index: number) =>
-    JSON.stringify(planned[index]?.steps) === JSON.stringify(planned[index + 1]?.steps);
-  const lines = planned.flatMap(({ name, steps, steps_done: done }, index) => [
+  const lines = planned.flatMap(({ name, steps, steps_done: done }) => [
     done === 0 ? name : `${name}, of which ${done} of ${done + steps.length} steps are done`,
-    ...(isToldLater(index) ? [] : steps).flatMap(({ what, mode, locks, bound }) => [
+    ...steps.flatMap(({ what, mode, locks, bound }) => [
       `  ${what} (${mode})`,
       ...(locks.length === 0 ? [] : [`    locks ${locks.map(({ table, lock }) => `${table} (${lock})`).join(', ')}`]),
       `    ${bound}`,
@@ -90,7 +86,6 @@ function printPlan({ target, locks_everything: locksEverything, planned, oldest_
   return [
     `${counted(planned.length, 'migration')} would be applied to ${where}.`,
     ...(oldest === null ? [] : [`Stop older processes first: afterwards only userdir ${oldest} or newer may serve.`]),
-    ...(locksEverything ? ['All tables are locked meanwhile: with many users, for seconds or minutes.'] : []),
     ...lines,
   ].join('\n');
 }

@@ -15,7 +15,7 @@ Settings are environment variables; docs/configuration.md lists all of them:
   LOG_LEVEL        the lowest level that serve logs (default: info)
   USERDIR_PROJECT  the project of commands without --project, which a single project does not need
 
-Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 this release is too old for the database,
+Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 this release cannot use the database,
 4 try again later.`;
 
 export function addServeCommand(program: Command, { env }: CommandContext): void {

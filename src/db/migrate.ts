@@ -7,7 +7,6 @@ import type { Database } from './database.js';
 import { isNotPermitted, RefusedError } from './failures.js';
 import { type Migration, readMigrations, type Step } from './migration-files.js';
 import {
-  inTransaction,
   LOCK_MS,
   LONGEST_WAIT_MS,
   type Run,
@@ -17,6 +16,7 @@ import {
   seldom,
   type Tell,
 } from './migration-steps.js';
+import { UnpublishedError } from './release.js';
 
 /** An arbitrary constant, the same in every version of userdir. */
 const ADVISORY_LOCK = 8_327_301_945;
@@ -54,7 +54,7 @@ interface Missing extends Migration {
 
 /**
  * Applies the missing migrations and returns their names. Safe to run twice, by many processes at once, and after it was killed at any moment:
- * it goes on with the step that was not done (docs/decisions/migrations.md). RefusedError, HeldUpError.
+ * it goes on with the step that was not done (docs/decisions/migrations.md). RefusedError, HeldUpError, UnpublishedError.
  * Throws if the history contradicts the files: a migration failed under Prisma, or was changed after it was applied.
  */
 export async function migrate(db: Target, options: MigrateOptions = {}): Promise<string[]> {
@@ -144,74 +144,32 @@ function refusal(role: string, [next, ...others]: readonly Migration[], reason: 
 
 /** A new database has no rows that a migration could change, so its migrations are not told one by one. */
 async function applyAll(run: Run, missing: readonly Missing[]): Promise<void> {
-  if (await hasHistory(run.client)) return applyEach(run, missing);
+  const isNew = !(await hasHistory(run.client));
   const startedAt = performance.now();
-  run.tell('Creating the tables.', true);
-  await applyEach({ ...run, tell: () => undefined }, missing);
-  run.tell(`Created the tables in ${seconds(startedAt)}.`);
-}
-
-async function applyEach(run: Run, missing: readonly Missing[]): Promise<void> {
-  for (let next = 0; next < missing.length; ) {
-    const from = missing.slice(next);
-    const stepped = from.findIndex(({ steps }) => steps !== null);
-    const together = from.slice(0, stepped < 0 ? from.length : stepped);
-    if (together.length > 0) await applyTogether(run, together);
-    else await applySteps(run, from[0] as Missing);
-    next += Math.max(together.length, 1);
+  if (isNew) {
+    run.tell('Creating the tables.', true);
+    await run.client.query(HISTORY_TABLE);
   }
-}
-
-/** Our tables: those of the owner of the history. First those with which transactions begin, so that no transaction that holds another one waits for us. */
-const OUR_TABLES = `
-  SELECT c.relname::text AS name FROM pg_class c
-  WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p')
-    AND c.relowner = (SELECT relowner FROM pg_class WHERE oid = to_regclass('_prisma_migrations'))
-  ORDER BY array_position(ARRAY['users', 'accounts'], c.relname::text), 1`;
-
-/** Applies migrations that are not cut into steps, all or none. All tables are locked first, at once: others may use them in another order. */
-async function applyTogether(run: Run, migrations: readonly Migration[]): Promise<void> {
-  const { client, tell } = run;
-  const isNew = !(await hasHistory(client));
-  const tables = (await client.query<{ name: string }>(OUR_TABLES)).rows;
-  const names = migrations.map(({ name }) => name);
-  const listed = tables.map(({ name }) => `"${name}"`).join(', ');
-  // No transaction uses a table that does not exist yet.
-  const locks = tables.length === 0 ? 'SELECT' : `LOCK TABLE ${listed} IN ACCESS EXCLUSIVE MODE`;
-  const startedAt = performance.now();
-  const work = async () => {
-    if (isNew) await client.query(HISTORY_TABLE);
-    for (const migration of migrations) {
-      await client.query(migration.sql);
-      await client.query(
-        `INSERT INTO _prisma_migrations (id, checksum, finished_at, migration_name, applied_steps_count)
-         VALUES ($1, $2, clock_timestamp(), $3, 1)`,
-        [randomUUID(), migration.checksum, migration.name],
-      );
-    }
-  };
-  tell(`Applying ${names.join(', ')} in one transaction. Until it ends, nobody else can use the tables.`);
-  await inTransaction(run, `${names[0]} and the others up to ${names.at(-1)}`, work, locks);
-  tell(`Applied ${names.length} migrations up to ${names.at(-1)} in ${seconds(startedAt)}.`);
+  const { tell } = run;
+  for (const migration of missing) await applySteps({ ...run, tell: isNew ? () => undefined : tell }, migration);
+  if (isNew) run.tell(`Created the tables in ${seconds(startedAt)}.`);
 }
 
 async function applySteps(run: Run, migration: Missing): Promise<void> {
   const { client, tell } = run;
   const { name, checksum, steps } = migration;
   const startedAt = performance.now();
-  if (!(await hasHistory(client))) await client.query(HISTORY_TABLE);
   if (migration.done === null)
     await client.query('INSERT INTO _prisma_migrations (id, checksum, migration_name) VALUES ($1, $2, $3)', [
       randomUUID(),
       checksum,
       name,
     ]);
-  const all = steps ?? [];
-  for (const [index, step] of all.entries()) {
+  for (const [index, step] of steps.entries()) {
     const number = index + 1;
     if (number <= (migration.done ?? 0)) continue;
-    tell(`${name}, step ${number} of ${all.length}: ${step.what}`, true);
-    await runStep(run, migration, step, () => noteDone(client, name, number, number === all.length));
+    tell(`${name}, step ${number} of ${steps.length}: ${step.what}`, true);
+    await runStep(run, migration, step, () => noteDone(client, name, number, number === steps.length));
   }
   tell(`Applied ${name} in ${seconds(startedAt)}.`);
 }
@@ -252,8 +210,6 @@ export interface PlannedMigration {
 export interface Plan {
   /** Null on the embedded database. */
   readonly target: { readonly host: string; readonly database: string; readonly role: string } | null;
-  /** True if all tables are locked until migrations that are not cut into steps are applied. */
-  readonly locks_everything: boolean;
   readonly planned: readonly PlannedMigration[];
   /** The oldest release that may serve afterwards; null if that stays as it is. */
   readonly oldest_release: string | null;
@@ -274,8 +230,7 @@ export async function planMigrations({ direct, engineUsage }: Target): Promise<P
     const isNew = !(await hasHistory(client));
     return {
       target: engineUsage() === null ? targetOf(client) : null,
-      locks_everything: !isNew && missing.some(({ steps }) => steps === null),
-      planned: await planSteps(client, missing),
+      planned: missing.map((migration) => planSteps(migration, isNew)),
       oldest_release: isNew ? null : oldestAfter(missing),
     };
   } finally {
@@ -289,26 +244,21 @@ function targetOf(client: PoolClient) {
   return { host: `${host}:${port}`, database, role: user };
 }
 
-async function planSteps(client: PoolClient, missing: readonly Missing[]): Promise<PlannedMigration[]> {
-  const tables = (await client.query<{ name: string }>(OUR_TABLES)).rows;
-  const locks = tables.map(({ name }) => ({ table: name, lock: 'ACCESS EXCLUSIVE' }));
-  const bound =
-    locks.length === 0
-      ? 'the database is new, so nobody waits'
-      : `waits at most ${LOCK_MS} ms for the locks, and holds them until all migrations of this kind are applied: with many users, for seconds or minutes`;
-  const whole = { what: 'all of it, with the others of this kind', mode: 'in one transaction', locks, bound } as const;
-  return missing.map(({ name, steps, done }) => ({
+/** Of a migration, the steps that are missing. Nobody waits for those of a new database. */
+function planSteps({ name, steps, done }: Missing, isNew: boolean): PlannedMigration {
+  const bound = (mode: Step['mode']) => (isNew ? 'the database is new, so nobody waits' : BOUNDS[mode]);
+  return {
     name,
     steps_done: done ?? 0,
-    steps: steps?.slice(done ?? 0).map(({ sql, ...step }) => ({ ...step, bound: BOUNDS[step.mode] })) ?? [whole],
-  }));
+    steps: steps.slice(done ?? 0).map(({ sql, ...step }) => ({ ...step, bound: bound(step.mode) })),
+  };
 }
 
 /** The function in which a schema names the oldest release, as every migration makes it (docs/decisions/migrations.md). */
 const OLDEST_RELEASE = /FUNCTION oldest_release\(\)[^;]*RETURN '([\d.]+)'/g;
 
 function oldestAfter(missing: readonly Missing[]): string | null {
-  const steps = missing.flatMap(({ steps, done }) => steps?.slice(done ?? 0) ?? []);
+  const steps = missing.flatMap(({ steps, done }) => steps.slice(done ?? 0));
   return (
     [
       ...steps
@@ -334,12 +284,15 @@ async function findMissing(client: Pool | PoolClient, migrations: readonly Migra
      FROM _prisma_migrations WHERE rolled_back_at IS NULL`,
       );
   const history = new Map(rows.map((row) => [row.name, row]));
+  // Every database of a published release has the first migration.
+  const [first] = migrations;
+  if (history.size > 0 && first !== undefined && !history.has(first.name)) throw new UnpublishedError();
   return migrations.flatMap((migration) => {
-    const { name, checksum, steps } = migration;
+    const { name, checksum } = migration;
     const applied = history.get(name);
     if (applied === undefined) return [{ ...migration, done: null }];
     // Prisma keeps why it failed.
-    if (!applied.isFinished && (steps === null || applied.logs !== null))
+    if (!applied.isFinished && applied.logs !== null)
       throw new Error(`Migration ${name} failed earlier and is half applied; mend it with "prisma migrate resolve".`);
     if (applied.checksum !== checksum)
       throw new Error(`Migration ${name} was changed after it was applied to this database; restore its file.`);

@@ -21,9 +21,7 @@ export interface Migration {
   readonly name: string;
   /** SHA-256 of the file. */
   readonly checksum: string;
-  readonly sql: string;
-  /** Null in a file that is not cut into steps, as those before 0.9.0. */
-  readonly steps: readonly Step[] | null;
+  readonly steps: readonly Step[];
 }
 
 export async function readMigrations(folder = MIGRATIONS_DIR): Promise<Migration[]> {
@@ -32,7 +30,7 @@ export async function readMigrations(folder = MIGRATIONS_DIR): Promise<Migration
   return Promise.all(
     names.sort().map(async (name) => {
       const sql = await readFile(join(folder, name, 'migration.sql'), 'utf8');
-      return { name, sql, checksum: createHash('sha256').update(sql).digest('hex'), steps: cut(name, sql) };
+      return { name, checksum: createHash('sha256').update(sql).digest('hex'), steps: cut(name, sql) };
     }),
   );
 }
@@ -41,9 +39,9 @@ const STEP = /^-- step( without a transaction| in batches)?: (.+)\n(?:-- locks: 
 const LOCK = /^(\w+) \(([A-Z ]+)\)$/;
 
 /** A line `-- step: what it does` begins a step; a line `-- locks: users (ACCESS EXCLUSIVE)` may follow. */
-function cut(name: string, sql: string): Step[] | null {
+function cut(name: string, sql: string): Step[] {
   const [head = '', ...parts] = sql.split(new RegExp(STEP, 'gm'));
-  if (parts.length === 0) return null;
+  if (parts.length === 0) throw new Error(`Migration ${name} has no step: begin it with "-- step: what it does".`);
   if (head.split('\n').some((line) => /^(?!--)\s*\S/.test(line)))
     throw new Error(`Migration ${name} has statements before its first step.`);
   // Of each step: its mode, what it does, its locks, its statements.

@@ -1,17 +1,18 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool } from 'pg';
 import { isOlder, VERSION } from '../config/build.js';
+import { COMMAND } from '../errors.js';
 
 /** The release of a schema, which names the oldest one that may use the database (docs/decisions/migrations.md). */
 
 export interface Release {
-  /** Null in a schema from before it told. */
+  /** Null in a new database, and in one of an unpublished release that does not tell. */
   readonly oldest: string | null;
   /** The last migration that is applied as a whole; null in a new database. */
   readonly schema: string | null;
 }
 
-/** The exit code of a release that is too old for its database. */
+/** The exit code of a release that cannot use its database. */
 export const OUTDATED = 3;
 
 /** The database has been migrated to a schema that this release must not use. */
@@ -23,6 +24,19 @@ export class OutdatedError extends Error {
     super(
       `This is userdir ${VERSION}, and its database may only be used by userdir ${oldest} or newer: upgrade this one, or restore a dump from before the upgrade of the database.`,
     );
+  }
+}
+
+/** The database was made by a release from before the first one that was published. Its users come along by an export and an import. */
+export class UnpublishedError extends Error {
+  override name = 'UnpublishedError';
+  readonly exitCode = OUTDATED;
+  static readonly FOUND = 'it is of a release before 2.0.0, and none of those was published';
+  static readonly ADVICE =
+    `Export the users of each project with that release (user export), and import them into a new database with this one (${COMMAND} user import).`;
+
+  constructor() {
+    super(`This database cannot be used: ${UnpublishedError.FOUND}. ${UnpublishedError.ADVICE}`);
   }
 }
 

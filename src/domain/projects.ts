@@ -229,16 +229,10 @@ export const AUDIT_WORDS: Readonly<Record<AuditAction, string>> = {
   resume_webhook: 'resumed a webhook',
   update_webhook: 'changed a webhook',
   resend_webhook: 'resent a message',
-  move: 'moved the project',
   update: 'changed a user',
   link: 'linked an identity',
   unlink: 'unlinked an identity or account',
   merge: 'merged two users',
-  // Of 1.0.0 and older: their entries stay.
-  add_document: 'registered a document',
-  remove_document: 'removed a document',
-  add_note: 'added a note on a user',
-  remove_note: 'removed a note on a user',
 };
 export const AUDIT_ACTIONS = Object.keys(AUDIT_WORDS) as readonly AuditAction[];
 

@@ -46,7 +46,7 @@ function orChange(key: Prisma.Sql, terms: GivenBanTerms): Prisma.Sql {
 const storedTerms = ({ reason, expiresAt }: GivenBanTerms) =>
   Prisma.sql`${reason ?? ''}::text, coalesce(${expiresAt ?? null}::timestamptz, 'infinity')`;
 
-const KEY_OF_IDENTITY = Prisma.sql`(project_id, auth_method, auth_value_key) WHERE user_id IS NULL`;
+const KEY_OF_IDENTITY = Prisma.sql`(project_id, auth_method, auth_value_key, user_id)`;
 const KEY_OF_USER = Prisma.sql`(project_id, user_id)`;
 
 /** Bans an identity, with an audit entry. Returns false where nothing is different. */

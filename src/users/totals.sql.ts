@@ -2,7 +2,7 @@ import { Prisma, type Queryable } from '../db/statements.js';
 import type { UserFilter } from '../domain/filters.js';
 
 /*
- * Totals and positions from tallies (prisma/migrations, "tallies"). Triggers append every change to `tally_deltas`; a fold adds them up.
+ * Totals and positions from tallies (prisma/migrations, "Totals"). Triggers append every change to `tally_deltas`; a fold adds them up.
  * Tallies plus pending deltas are exact within one statement. In the fragments, `project` is the id of the project, as a column or a value.
  */
 

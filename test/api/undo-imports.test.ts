@@ -1,5 +1,6 @@
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
+import { deleteEndedBans } from '#dist/users/bans.sql.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 
@@ -173,6 +174,22 @@ test('without a touch, all go, also after what changes nothing, and with bans of
   );
   expect(await undo(project, importId)).toEqual({ removed: 3, kept: 0 });
   expect(await undo(project, importId)).toEqual({ removed: 0, kept: 0 });
+});
+
+/** A ban of the import, which has ended since and was deleted then. */
+test.each([
+  ['the user', { of_user: true }],
+  ['an identity', {}],
+])('an ended ban of %s touches nobody when it is deleted', async (_, of) => {
+  const project = await app.createProject();
+  const [a, b, c] = LINES;
+  const ends = { reason: 'spam', expires_at: new Date(Date.now() + 1_500).toISOString() };
+  const importId = await importOf(project, [a, b, c, { ban: google('b', { ...ends, ...of }) }] as Json[]);
+  const projectId = (await scopeOf(project)).projectIdFor('inspect');
+  const { data } = await project.graphql('{ users(filter: { banned: true }) { nodes { authValue } } }');
+  expect(data.users.nodes).toEqual([{ authValue: 'b' }]);
+  await vi.waitUntil(async () => (await deleteEndedBans(app.context.db, projectId, 100)) > 0, { timeout: 30_000 });
+  expect(await undo(project, importId)).toEqual({ removed: 3, kept: 0 });
 });
 
 test('of many users, exactly those who were touched stay', async () => {

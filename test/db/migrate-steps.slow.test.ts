@@ -1,13 +1,13 @@
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 import { type MigrateOptions, migrate } from '#dist/db/migrate.js';
-import { useMigrations } from '../support/migrations.js';
+import { oneStep, useMigrations } from '../support/migrations.js';
 
 /** A migration that is cut into steps (docs/decisions/migrations.md). */
 
 const own = useMigrations();
 beforeEach(async () => {
-  await own.write('1_things', 'CREATE TABLE things (id int PRIMARY KEY, name text, size int)');
+  await own.write('1_things', oneStep('CREATE TABLE things (id int PRIMARY KEY, name text, size int)'));
   await migrate(own.db, { migrationsDir: own.folder });
   await own.db.pool.query("INSERT INTO things SELECT n, 'thing ' || n FROM generate_series(1, 2500) n");
 });
@@ -145,6 +145,7 @@ test('a migration that was changed after a part of it was applied is refused by 
 
 test.each([
   ['SELECT 1;\n-- step: something\nSELECT 1;', 'has statements before its first step'],
+  ['SELECT 1;', 'has no step: begin it with "-- step: what it does"'],
   ['-- step: something\n-- locks: things\nSELECT 1;', 'has a malformed lock: "things"'],
 ])('a malformed file is refused: %j', async (sql, message) => {
   await own.write('2_wrong', sql);

@@ -159,7 +159,7 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
       'dist/dashboard/pages/index.html',
       'dist/db/empty-database.tgz',
       'dist/graphql/explorer.html.gz',
-      'prisma/migrations/20261121000000_init/migration.sql',
+      'prisma/migrations/20261128000000_first_schema/migration.sql',
     ])('is incomplete without %s, and doctor says so', async (file) => {
       const path = join(checkout(), file);
       await rename(path, `${path}.away`);

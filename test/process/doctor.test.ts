@@ -88,9 +88,7 @@ describe('while no server runs,', () => {
 
   test('a malformed setting is named, and the other checks still run and report a missing migration', async () => {
     await withDirectory(database.env, ({ db }) =>
-      db.pool.query(
-        "UPDATE _prisma_migrations SET rolled_back_at = now() WHERE migration_name LIKE '%_idempotency_keys'",
-      ),
+      db.pool.query("UPDATE _prisma_migrations SET finished_at = NULL WHERE migration_name LIKE '%_first_schema'"),
     );
     const { settings, migrations, rights, totals } = await examine({ ...database.env, PORT: 'x', RATE_LIMIT: '-1' });
     expect(settings).toEqual({
@@ -100,7 +98,7 @@ describe('while no server runs,', () => {
     });
     expect(migrations).toEqual({
       status: 'failed',
-      found: expect.stringMatching(/^missing: \d+_idempotency_keys$/),
+      found: expect.stringMatching(/^missing: \d+_first_schema$/),
       advice: expect.stringContaining('userdir -- migrate'),
     });
     expect([rights, totals]).toMatchObject([{ status: 'skipped' }, { status: 'skipped' }]);
@@ -125,7 +123,7 @@ describe('while no server runs,', () => {
 
     test('a role with read-only rights is reported', async () => {
       const role = `${name()}_reader`;
-      await administer('UPDATE _prisma_migrations SET rolled_back_at = NULL');
+      await administer('UPDATE _prisma_migrations SET finished_at = now()');
       await administer(`CREATE ROLE "${role}" LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO "${role}"`);
       const asReader = url();
       asReader.username = role;

@@ -83,21 +83,20 @@ describe.runIf(inject('engine') === 'postgres')('the roles', () => {
     try {
       await runSql(server.href, asSuperuser);
       await runSql(owner.DATABASE_URL, asOwner);
-      await requireRefusal(/^\d+_init and \d+ more$/);
+      await requireRefusal(/^\d+_first_schema$/);
       let applied: string[] = [];
-      await requireWaiting(/^The database lacks the migration \d+_init and \d+ more\.$/, async () => {
+      await requireWaiting(/^The database lacks the migration \d+_first_schema\.$/, async () => {
         ({ applied } = await userdirJson(owner, ['migrate']));
       });
-      expect(applied.length).toBeGreaterThan(5);
       // The tables are there, and what comes next is missing.
       const last = applied.at(-1);
       await runSql(
         owner.DATABASE_URL,
-        `UPDATE _prisma_migrations SET rolled_back_at = now() WHERE migration_name = '${last}'`,
+        `UPDATE _prisma_migrations SET finished_at = NULL WHERE migration_name = '${last}'`,
       );
       await requireRefusal(new RegExp(`^${last}$`));
       await requireWaiting(new RegExp(`^The database lacks the migration ${last}\\.$`), () =>
-        runSql(owner.DATABASE_URL, 'UPDATE _prisma_migrations SET rolled_back_at = NULL'),
+        runSql(owner.DATABASE_URL, 'UPDATE _prisma_migrations SET finished_at = now()'),
       );
       const { findings } = await userdirJson(service, ['doctor']);
       expect(findings.filter(({ status }: { status: string }) => status === 'failed')).toEqual([]);

@@ -90,12 +90,19 @@ async function readDatamodel(schema: string): Promise<Datamodel> {
 /** Facts that the DMMF omits: index predicates by index name, and foreign key names by model and field. */
 interface Names {
   predicates: Map<string, string>;
+  /** Unique indexes to which two nulls are equal. Prisma has no words for that, so a comment says it. */
+  nullsNotDistinct: Set<string>;
   foreignKeys: Map<string, string>;
 }
 
 function readNames(schema: string): Names {
+  const nullsNotDistinct = [...schema.matchAll(/@@unique\(.* map: "(\w+)"\) \/\/ NULLS NOT DISTINCT$/gm)];
   const lines = schema.split('\n').map((line) => line.replace(/\/\/.*/, '').trim());
-  const names: Names = { predicates: new Map(), foreignKeys: new Map() };
+  const names: Names = {
+    predicates: new Map(),
+    nullsNotDistinct: new Set(nullsNotDistinct.map(([, name = '']) => name)),
+    foreignKeys: new Map(),
+  };
   let model = '';
   for (const line of lines) {
     model = /^model (\w+) \{$/.exec(line)?.[1] ?? model;
@@ -179,7 +186,14 @@ function* schemaFacts({ enums, models, indexes }: Datamodel, names: Names): Gene
     const name = index.type === 'id' ? (index.dbName ?? `${table}_pkey`) : found(index.dbName, `The name of an index`);
     const predicate = names.predicates.get(name);
     if (predicate !== undefined) usedPredicates.add(name);
-    yield indexFact({ kind: indexKind(index.type), name, table, parts, predicate: predicate ?? null });
+    yield indexFact({
+      kind: indexKind(index.type),
+      name,
+      table,
+      parts,
+      nullsNotDistinct: names.nullsNotDistinct.has(name),
+      predicate: predicate ?? null,
+    });
   }
   const unused = [...names.predicates.keys()].filter((name) => !usedPredicates.has(name));
   if (unused.length > 0) throw new Error(`Predicates of indexes that Prisma does not know: ${unused.join(', ')}`);
@@ -226,9 +240,19 @@ function indexKind(type: string): IndexKind {
   return kind;
 }
 
-function indexFact(index: { kind: IndexKind; name: string; table: string; parts: string[]; predicate: string | null }) {
-  const where = index.predicate === null ? '' : ` where ${index.predicate}`;
-  return `${index.kind} ${index.name} of ${index.table} (${index.parts.join(', ')})${where}`;
+interface IndexParts {
+  kind: IndexKind;
+  name: string;
+  table: string;
+  parts: string[];
+  nullsNotDistinct: boolean;
+  predicate: string | null;
+}
+
+function indexFact({ kind, name, table, parts, nullsNotDistinct, predicate }: IndexParts) {
+  const nulls = nullsNotDistinct ? ' nulls not distinct' : '';
+  const where = predicate === null ? '' : ` where ${predicate}`;
+  return `${kind} ${name} of ${table} (${parts.join(', ')})${nulls}${where}`;
 }
 
 interface Client {
