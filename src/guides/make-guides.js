@@ -190,8 +190,8 @@ for (const { name, text } of REFERENCE) {
 /** A page as HTML and as Markdown, and its sections for the search, where it is called `found`. */
 function addPage({ name, title, found, text }) {
   const { html, headings, sections } = renderPage(name, text, TITLES);
-  const isReference = name.startsWith('reference');
-  files[name] = shell(title, name, headings, isReference ? besideSamples(html) : html);
+  const isOperation = name.startsWith('reference/');
+  files[name] = shell(title, name, headings, isOperation ? besideSamples(html) : html);
   files[`${name}.md`] = linksToFiles(text, TITLES);
   for (const section of sections) {
     const address = `/docs/${name}${section.id && `#${section.id}`}`;

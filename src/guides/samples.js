@@ -8,8 +8,9 @@ export const partOf = (name, html) => `<!--${name}-->${html}<!--/${name}-->`;
 
 /* Colours and places. */
 
+const GRAPHQL_KEYWORDS = /^(?:fragment|mutation|null|on|query|subscription|true|false)$/;
 const KEYWORDS =
-  /^(?:async|await|as|catch|class|const|continue|def|do|else|except|export|for|from|fragment|function|if|import|in|let|mutation|new|null|None|of|on|query|raise|return|subscription|throw|true|True|try|false|False|type|while|with)$/;
+  /^(?:async|await|as|catch|class|const|continue|def|do|else|except|export|for|from|function|if|import|in|let|new|null|None|of|raise|return|throw|true|True|try|false|False|type|while|with)$/;
 const STRING = String.raw`(?<quote>["'\x60])(?:\\.|(?!\k<quote>)[^\\])*\k<quote>`;
 const SCRIPT = ['ts', 'mjs'];
 const COMMENTED = ['sh', 'py', 'graphql'];
@@ -18,13 +19,14 @@ const COMMENTED = ['sh', 'py', 'graphql'];
 function colour(code, kind) {
   const comment = SCRIPT.includes(kind) ? '//.*' : COMMENTED.includes(kind) ? '(?<=^|\\s)#.*' : '(?!)';
   if (kind === 'text') return withPlaces(code);
+  const keywords = kind === 'graphql' ? GRAPHQL_KEYWORDS : KEYWORDS;
   const parts = new RegExp(`(?<comment>${comment})|(?<string>${STRING})|(?<word>\\b[A-Za-z_]\\w*\\b)`, 'gm');
   let html = '';
   let end = 0;
   for (const { 0: text, index, groups } of code.matchAll(parts)) {
     html += withPlaces(code.slice(end, index));
     end = index + text.length;
-    const name = groups.comment ? 'c' : groups.string ? 's' : KEYWORDS.test(text) ? 'k' : '';
+    const name = groups.comment ? 'c' : groups.string ? 's' : keywords.test(text) ? 'k' : '';
     html += name ? `<span class="${name}">${withPlaces(text)}</span>` : withPlaces(text);
   }
   return withEmptyPlaces(html + withPlaces(code.slice(end)));

@@ -182,7 +182,7 @@ export const verdictsPlugin: FastifyPluginAsync<VerdictsOptions> = async (app, o
       schema: {
         operationId: 'verifyWallets',
         summary: 'Verify many wallets',
-        description: `What \`POST /server/wallets/verify\` decides for one address, for at most ${MAX_WALLETS}, all at the same instant. A malformed wallet is a verdict here, so that the others are answered. Needs the scope \`verify\`.`,
+        description: `What \`POST /server/wallets/verify\` decides for one address, for at most ${MAX_WALLETS}, all at the same instant. A malformed wallet is a verdict here, so that the others are answered.`,
         tags: ['wallets'],
         body: verdictsBody.meta({
           examples: [{ wallets: [{ address: EXAMPLE_ADDRESS, user_id: 1 }, { address: EXAMPLE_ADDRESS }] }],

@@ -11,7 +11,7 @@ import { type RunningServer, startServer } from '../support/command.js';
 
 const run = promisify(execFile);
 const LANGUAGES = ['curl', 'TypeScript', 'Python'] as const;
-const PAGES = ['rest', 'graphql', 'changes'];
+const PAGES = ['credentials', 'rest', 'graphql', 'changes'];
 /** What a request changes has another answer the second time. */
 const UNLIKE = /"created"|loginCount|NOT_FOUND|CONFLICT|There is no user/;
 /** When it was asked, and the lines of a document, which is in one line for curl. */
