@@ -106,6 +106,18 @@ export function createIdentities(db: Database, totals: Totals) {
       throw identityTaken(holder?.id ?? null);
     };
 
+  /** CONFLICT that names whom a user was merged into, where the database has refused their ban. */
+  const toMerged =
+    (scope: ProjectScope, id: bigint) =>
+    async (error: unknown): Promise<never> => {
+      if ((error as { constraint?: unknown }).constraint !== 'user_bans_user_fkey') throw error;
+      const userId = (await describeUser(db, scope.projectIdFor('write', 'ban'), id))?.mergedInto ?? null;
+      if (userId === null) throw noUser(id);
+      throw new AppError('CONFLICT', `User ${id} was merged into user ${userId}. Ban that user.`, {
+        subject: { names: ['id'], userId },
+      });
+    };
+
   /** Takes an identity from a user: the oldest other one becomes primary in its place. CONFLICT for the last one. */
   async function take(
     tx: Queryable,
@@ -189,13 +201,13 @@ export function createIdentities(db: Database, totals: Totals) {
       });
     },
 
-    /** Bans a user: each of their identities, also those linked later. Again, it changes the terms that are given. NOT_FOUND. */
+    /** Bans a user: each of their identities, also those linked later. Again, it changes the terms that are given. NOT_FOUND; CONFLICT for one who was merged. */
     async ban(scope: ProjectScope, id: bigint, terms: GivenBanTerms, options: ChangeOptions = {}): Promise<User> {
       const banned = { ...banning(scope), action: 'ban', ids: [id], asked: [terms] } as const;
       return act(scope, banned, options, async (tx, actor) => {
         await insertUserBan(tx, actor, id, terms);
         return null;
-      });
+      }).catch(toMerged(scope, id));
     },
 
     /** Lifts the ban of a user. Those of their identities stay. NOT_FOUND. */

@@ -296,7 +296,7 @@ describe('a merge', () => {
 });
 
 describe('a merged user', () => {
-  test('is never restored, whatever became of the other', async () => {
+  test('is never restored or banned, whatever became of the other', async () => {
     const { projects, identities, users } = app.context.services;
     const scope = await projects.getScope(project.appId);
     const ids = [];
@@ -319,6 +319,12 @@ describe('a merged user', () => {
     await ask(MERGE, { from: third, into: fourth });
     await ask('mutation ($id: ID!) { deleteUser(id: $id) { id } }', { id: fourth });
     await refuses(third, fourth);
+    // Nor banned: that is for the one who is left.
+    await expect(identities.ban(scope, BigInt(third), {})).rejects.toMatchObject({
+      code: 'CONFLICT',
+      message: `User ${third} was merged into user ${fourth}. Ban that user.`,
+    });
+    await identities.unban(scope, BigInt(third));
     await app.context.db.pool.query('DELETE FROM users WHERE id = $1', [fourth]);
     await refuses(third, fourth);
     expect((await users.countRemoved(scope, 0)) >= 3).toBe(true);

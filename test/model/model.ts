@@ -214,6 +214,7 @@ export function banUser(project: Project, id: string | null, terms: GivenTerms, 
   const ban = newBan();
   changeTerms(ban, terms);
   const user = requireBannable(project, id, sender);
+  if (user.state === 'merged') refuse('CONFLICT');
   if (user.ban === null) user.ban = ban;
   else changeTerms(user.ban, terms);
   user.untouchedOf = null;
@@ -519,6 +520,7 @@ export function mergeUsers(project: Project, fromId: string | null, intoId: stri
   into.loginCount += from.loginCount;
   ownDates(into);
   if (from.ban !== null) into.ban = into.ban === null ? from.ban : longer(into.ban, from.ban);
+  from.ban = null;
   from.state = 'merged';
   from.mergedInto = into.id;
   touch(from);
