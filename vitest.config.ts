@@ -1,10 +1,12 @@
 import { configDefaults, defineConfig, type TestProjectInlineConfiguration } from 'vitest/config';
 import type { Engine } from './test/support/engines.js';
+import { isNightly } from './test/support/nightly.js';
 import { LongestFirst } from './test/support/sequencer.js';
 
 /**
  * The tests by what they need. `npm test` runs `fast`, `npm run test:slow` `slow`; `npm run test:all` runs all of them, on the embedded database and, where
- * TEST_DATABASE_URL names a server, on that PostgreSQL too. `LongestFirst` says in which order their files start.
+ * TEST_DATABASE_URL names a server, on that PostgreSQL too. `npm run nightly` adds what they leave out. `LongestFirst` says in which order their files
+ * start.
  */
 interface Kind {
   readonly include: string[];
@@ -26,11 +28,11 @@ const OF_NO_ENGINE = [
   'test/contract/{compatibility,graphql-over-http,limits,openapi,schema}.test.ts',
 ];
 /**
- * Commands answer the same on both engines: process/commands.test.ts tries each on both, and these look closer on one, PostgreSQL if it is there,
- * where a process starts sooner. The service as a program of an operating system, its terminal, its log and its shutdown have no engine.
+ * Commands answer the same on both engines, which `npm run nightly` tries: these run on one, PostgreSQL if it is there, where a process starts
+ * sooner. The service as a program of an operating system, its terminal, its log and its shutdown have no engine.
  */
 const OF_ONE_ENGINE = [
-  'test/process/{audit,changes,documents,exit-codes,hostile-shapes,import-export,long-lists}.test.ts',
+  'test/process/{audit,changes,commands,documents,exit-codes,hostile-shapes,import-export,long-lists}.test.ts',
   'test/faults/client.test.ts',
   'test/process/{observability,operators,project-lifecycle,releases,secrets,shutdown,terminal,users,wallet-verify,webhooks}.test.ts',
 ];
@@ -78,7 +80,7 @@ const everyProject = Object.entries(kinds).flatMap(([name, { engines = EVERY_ENG
     exclude: [
       ...configDefaults.exclude,
       ...exclude,
-      ...(engine === EVERY_ENGINE.at(-1) ? [] : OF_ONE_ENGINE),
+      ...(engine === EVERY_ENGINE.at(-1) || isNightly ? [] : OF_ONE_ENGINE),
       ...(engine === 'postgres' ? OF_NO_ENGINE : []),
     ],
     provide: { engine },

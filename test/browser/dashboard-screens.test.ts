@@ -6,6 +6,7 @@ import { stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { findFaults, hasBrowser, launchBrowser } from '../support/browser.js';
 import { chooseAction, openDashboard, settle, visit } from '../support/dashboard-page.js';
+import { isNightly } from '../support/nightly.js';
 
 const identityOf = (email: string) => parseIdentity({ authMethod: 'email', authValue: email }, snakeCase);
 const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 60_000 });
@@ -164,7 +165,7 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     await until(async () => (await readIds())[0]).toBe(seen[25]);
   });
 
-  test('list the oldest users first, page by page to the newest and back', async () => {
+  test.runIf(isNightly)('list the oldest users first, page by page to the newest and back', async () => {
     await using opened = await openDashboard(app, browser, 'viewer');
     const { page } = opened;
     await visit(app, page, `/${project.appId}/users?limit=50`);
@@ -279,7 +280,7 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     expect(await time.getAttribute('title')).toMatch(/2026, 00:00:00 UTC$/);
   });
 
-  test('show a range of sign-ups as a chart and as a table with the same figures', async () => {
+  test.runIf(isNightly)('show a range of sign-ups as a chart and as a table with the same figures', async () => {
     await using opened = await openDashboard(app, browser, 'viewer');
     const { page } = opened;
     await visit(app, page, `/${project.appId}?from=2026-01-01&to=2026-01-31`);
@@ -318,42 +319,45 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     await page.getByText('This project is disabled').waitFor();
   });
 
-  test('ask again for what is new only, at most every five seconds, and an open page keeps no session', async () => {
-    const busy = await app.createProject('Busy');
-    await using opened = await openDashboard(app, browser, 'viewer');
-    const { page, operator } = opened;
-    await visit(app, page, `/${busy.appId}`);
-    await page.getByText('No users yet.').waitFor();
-    await settle(page);
-    const rest = (minutes: number) =>
-      app.context.db.pool.query(
-        `UPDATE operator_sessions SET last_seen_at = now() - make_interval(mins => $2)
+  test.runIf(isNightly)(
+    'ask again for what is new only, at most every five seconds, and an open page keeps no session',
+    async () => {
+      const busy = await app.createProject('Busy');
+      await using opened = await openDashboard(app, browser, 'viewer');
+      const { page, operator } = opened;
+      await visit(app, page, `/${busy.appId}`);
+      await page.getByText('No users yet.').waitFor();
+      await settle(page);
+      const rest = (minutes: number) =>
+        app.context.db.pool.query(
+          `UPDATE operator_sessions SET last_seen_at = now() - make_interval(mins => $2)
          WHERE operator_id = (SELECT id FROM operators WHERE name = $1)`,
-        [operator, minutes],
-      );
-    await rest(20);
-    const asked: string[] = [];
-    page.on('request', (request) => {
-      const { query } = (request.method() === 'POST' && request.postDataJSON()) || {};
-      if (query) asked.push(/query (\w+)/.exec(query)?.[1] ?? '');
-    });
-    const refreshes = () => asked.filter((name) => name === 'Overview').length;
-    const from = performance.now();
-    for (let n = 0; refreshes() < 3; n += 1) {
-      await busy.addUsers({ auth_method: 'email', auth_value: `${n}@example.com` });
-      await page.waitForTimeout(200);
-    }
-    expect(performance.now() - from).toBeGreaterThan(9_900);
-    expect(new Set(asked)).toEqual(new Set(['Overview', 'SignUps']));
-    const { rows } = await app.context.db.pool.query(
-      `SELECT last_seen_at < now() - interval '15 minutes' AS rests FROM operator_sessions
+          [operator, minutes],
+        );
+      await rest(20);
+      const asked: string[] = [];
+      page.on('request', (request) => {
+        const { query } = (request.method() === 'POST' && request.postDataJSON()) || {};
+        if (query) asked.push(/query (\w+)/.exec(query)?.[1] ?? '');
+      });
+      const refreshes = () => asked.filter((name) => name === 'Overview').length;
+      const from = performance.now();
+      for (let n = 0; refreshes() < 3; n += 1) {
+        await busy.addUsers({ auth_method: 'email', auth_value: `${n}@example.com` });
+        await page.waitForTimeout(200);
+      }
+      expect(performance.now() - from).toBeGreaterThan(9_900);
+      expect(new Set(asked)).toEqual(new Set(['Overview', 'SignUps']));
+      const { rows } = await app.context.db.pool.query(
+        `SELECT last_seen_at < now() - interval '15 minutes' AS rests FROM operator_sessions
        WHERE operator_id = (SELECT id FROM operators WHERE name = $1)`,
-      [operator],
-    );
-    expect(rows).toEqual([{ rests: true }]);
-    await rest(31);
-    await page.getByText('Your session has ended').waitFor();
-  });
+        [operator],
+      );
+      expect(rows).toEqual([{ rests: true }]);
+      await rest(31);
+      await page.getByText('Your session has ended').waitFor();
+    },
+  );
 
   test('export what the filter shows, with formulas made harmless', async () => {
     const formulas = await app.createProject('Formulas');
@@ -383,7 +387,7 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     expect(ndjson.map((line) => JSON.parse(line).auth_value).sort()).toEqual(['+1', '-1', '=1+1', '@x']);
   });
 
-  test('tell how to ask the same by GraphQL, curl and the command', async () => {
+  test.runIf(isNightly)('tell how to ask the same by GraphQL, curl and the command', async () => {
     await using opened = await openDashboard(app, browser, 'viewer', {
       permissions: ['clipboard-read', 'clipboard-write'],
     });

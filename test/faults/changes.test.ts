@@ -17,6 +17,7 @@ import {
   userdirJson,
 } from '../support/command.js';
 import { copyTemplate, queryPostgres, type TestDatabase } from '../support/engines.js';
+import { isNightly } from '../support/nightly.js';
 
 /**
  * A reader polls the feed while the server that publishes, PostgreSQL or both are killed. It gets every committed change once. CRASHES
@@ -201,79 +202,82 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('on PostgreSQL', 
     for (const server of servers) await server.stop();
   });
 
-  test('a restored database goes on where its followers are, and refuses those who have seen what it lost', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'userdir-changes-'));
-    const run = (program: string, ...args: string[]) => execFileSync(join(BIN, program), args, { stdio: 'pipe' });
-    const server = await startServer(settings);
-    const own: Credentials = await userdirJson(settings, ['project', 'create', '--name', 'Restored']);
-    const add = (url: string, name: string) =>
-      recordLogin(url, own, { authMethod: 'email', authValue: `${name}@example.com` });
-    const webhook = await userdirJson(settings, [
-      'webhook',
-      'add',
-      '--project',
-      own.app_id,
-      '--url',
-      'https://example.com/x',
-    ]);
-    const early = createReader(own);
-    await add(server.url, 'a');
-    await vi.waitUntil(() => early.poll(server.url).then(() => early.seen.length === 1), PATIENCE);
-    const late = createReader(own);
-    await vi.waitUntil(() => late.poll(server.url).then(() => late.seen.length === 1), PATIENCE);
-    run('pg_dump', '--format=custom', `--file=${join(folder, 'dump')}`, cluster.url);
-    // Lost by the restore; one follower has seen it.
-    await add(server.url, 'lost');
-    await vi.waitUntil(() => late.poll(server.url).then(() => late.seen.length === 2), PATIENCE);
-    await server.stop();
-    await queryPostgres(cluster.url, 'CREATE DATABASE restored');
-    const url = Object.assign(new URL(cluster.url), { pathname: '/restored' }).href;
-    run('pg_restore', `--dbname=${url}`, join(folder, 'dump'));
-    rmSync(folder, { recursive: true });
+  test.runIf(isNightly)(
+    'a restored database goes on where its followers are, and refuses those who have seen what it lost',
+    async () => {
+      const folder = mkdtempSync(join(tmpdir(), 'userdir-changes-'));
+      const run = (program: string, ...args: string[]) => execFileSync(join(BIN, program), args, { stdio: 'pipe' });
+      const server = await startServer(settings);
+      const own: Credentials = await userdirJson(settings, ['project', 'create', '--name', 'Restored']);
+      const add = (url: string, name: string) =>
+        recordLogin(url, own, { authMethod: 'email', authValue: `${name}@example.com` });
+      const webhook = await userdirJson(settings, [
+        'webhook',
+        'add',
+        '--project',
+        own.app_id,
+        '--url',
+        'https://example.com/x',
+      ]);
+      const early = createReader(own);
+      await add(server.url, 'a');
+      await vi.waitUntil(() => early.poll(server.url).then(() => early.seen.length === 1), PATIENCE);
+      const late = createReader(own);
+      await vi.waitUntil(() => late.poll(server.url).then(() => late.seen.length === 1), PATIENCE);
+      run('pg_dump', '--format=custom', `--file=${join(folder, 'dump')}`, cluster.url);
+      // Lost by the restore; one follower has seen it.
+      await add(server.url, 'lost');
+      await vi.waitUntil(() => late.poll(server.url).then(() => late.seen.length === 2), PATIENCE);
+      await server.stop();
+      await queryPostgres(cluster.url, 'CREATE DATABASE restored');
+      const url = Object.assign(new URL(cluster.url), { pathname: '/restored' }).href;
+      run('pg_restore', `--dbname=${url}`, join(folder, 'dump'));
+      rmSync(folder, { recursive: true });
 
-    const restored = await startServer({ ...settings, DATABASE_URL: url });
-    await add(restored.url, 'b');
-    await add(restored.url, 'c');
-    await vi.waitUntil(() => early.poll(restored.url).then(() => early.seen.length === 3), PATIENCE);
-    expect(early.refused).toEqual([]);
-    expect(early.seen.map(idOf)).toEqual(await committed(url, own.app_id));
-    await late.poll(restored.url);
-    expect(late.refused).toEqual([410]);
-    // No ID of a lost user is given to another one, and no change has the place of a lost one.
-    const { rows: users } = {
-      rows: await queryPostgres<{ id: string }>(url, 'SELECT id FROM users ORDER BY id DESC LIMIT 2'),
-    };
-    expect(users.map(({ id }) => id)).toEqual(['10000000002', '10000000001']);
-    expect(Math.min(...early.seen.slice(1).map(idOf))).toBeGreaterThan(10_000_000_000);
-    expect(
-      await userdirJson({ ...settings, DATABASE_URL: url }, ['webhook', 'list', '--project', own.app_id]),
-    ).toMatchObject([{ id: webhook.id, status: 'paused', reason: expect.stringContaining('then replay from now') }]);
-    // People read a table, which has the first sentence alone.
-    const table = await userdir({ ...settings, DATABASE_URL: url }, ['webhook', 'list', '--project', own.app_id]);
-    expect(table.stdout).toMatch(/paused: The database was restored from a backup\. {2}/);
-    const doctor = await userdirJson({ ...settings, DATABASE_URL: url }, ['doctor', '--no-totals']);
-    expect(doctor.findings).toContainEqual(
-      expect.objectContaining({
-        id: 'restores',
-        status: 'warning',
-        // With the ID, which `project revoke` takes.
-        found: expect.stringMatching(`[1-9]\\d* \\(main\\) of ${own.app_id}`),
-        advice: expect.stringContaining('After a restore'),
-      }),
-    );
-    expect((await restored.stop()).stderr).toBe('');
-    // Once it was noticed, it is the same database.
-    const next = await startServer({ ...settings, DATABASE_URL: url });
-    await add(next.url, 'd');
-    expect(await queryPostgres(url, 'SELECT max(id) AS id FROM users')).toEqual([{ id: '10000000003' }]);
-    await next.stop();
-    // An operator says so of what cannot be told from a restart.
-    await userdirJson({ ...settings, DATABASE_URL: url }, ['restored']);
-    const third = await startServer({ ...settings, DATABASE_URL: url });
-    await add(third.url, 'e');
-    expect(await queryPostgres(url, 'SELECT max(id) AS id FROM users')).toEqual([{ id: '20000000001' }]);
-    await third.stop();
-  });
+      const restored = await startServer({ ...settings, DATABASE_URL: url });
+      await add(restored.url, 'b');
+      await add(restored.url, 'c');
+      await vi.waitUntil(() => early.poll(restored.url).then(() => early.seen.length === 3), PATIENCE);
+      expect(early.refused).toEqual([]);
+      expect(early.seen.map(idOf)).toEqual(await committed(url, own.app_id));
+      await late.poll(restored.url);
+      expect(late.refused).toEqual([410]);
+      // No ID of a lost user is given to another one, and no change has the place of a lost one.
+      const { rows: users } = {
+        rows: await queryPostgres<{ id: string }>(url, 'SELECT id FROM users ORDER BY id DESC LIMIT 2'),
+      };
+      expect(users.map(({ id }) => id)).toEqual(['10000000002', '10000000001']);
+      expect(Math.min(...early.seen.slice(1).map(idOf))).toBeGreaterThan(10_000_000_000);
+      expect(
+        await userdirJson({ ...settings, DATABASE_URL: url }, ['webhook', 'list', '--project', own.app_id]),
+      ).toMatchObject([{ id: webhook.id, status: 'paused', reason: expect.stringContaining('then replay from now') }]);
+      // People read a table, which has the first sentence alone.
+      const table = await userdir({ ...settings, DATABASE_URL: url }, ['webhook', 'list', '--project', own.app_id]);
+      expect(table.stdout).toMatch(/paused: The database was restored from a backup\. {2}/);
+      const doctor = await userdirJson({ ...settings, DATABASE_URL: url }, ['doctor', '--no-totals']);
+      expect(doctor.findings).toContainEqual(
+        expect.objectContaining({
+          id: 'restores',
+          status: 'warning',
+          // With the ID, which `project revoke` takes.
+          found: expect.stringMatching(`[1-9]\\d* \\(main\\) of ${own.app_id}`),
+          advice: expect.stringContaining('After a restore'),
+        }),
+      );
+      expect((await restored.stop()).stderr).toBe('');
+      // Once it was noticed, it is the same database.
+      const next = await startServer({ ...settings, DATABASE_URL: url });
+      await add(next.url, 'd');
+      expect(await queryPostgres(url, 'SELECT max(id) AS id FROM users')).toEqual([{ id: '10000000003' }]);
+      await next.stop();
+      // An operator says so of what cannot be told from a restart.
+      await userdirJson({ ...settings, DATABASE_URL: url }, ['restored']);
+      const third = await startServer({ ...settings, DATABASE_URL: url });
+      await add(third.url, 'e');
+      expect(await queryPostgres(url, 'SELECT max(id) AS id FROM users')).toEqual([{ id: '20000000001' }]);
+      await third.stop();
+    },
+  );
 
   test('a prepared transaction that holds up the feed is named, before and after a restart', async () => {
     const server = await startServer({ ...settings, METRICS_PORT: '0' });

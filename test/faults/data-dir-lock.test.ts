@@ -18,6 +18,7 @@ import {
   userdirJson,
 } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
+import { isNightly } from '../support/nightly.js';
 
 /** Larger than any real process id. */
 const NO_PID = 4_194_305;
@@ -71,7 +72,7 @@ describe.runIf(inject('engine') === 'embedded')('the lock of the data directory'
     });
   }
 
-  test('who waits for a holder to die is told after three seconds', async () => {
+  test.runIf(isNightly)('who waits for a holder to die is told after three seconds', async () => {
     const path = await leaveLock(foreign);
     const doubts: string[] = [];
     expect(await outcomeOf(take({ deadAfterMs: 3_500, onDoubt: (text) => doubts.push(text) }))).toBe('taken');
@@ -233,7 +234,7 @@ describe.runIf(inject('engine') === 'embedded')('a server and the lock of its da
     expect(control()).not.toBe(before);
   });
 
-  test('a command whose lock file is gone ends at once, and changes nothing', async () => {
+  test.runIf(isNightly)('a command whose lock file is gone ends at once, and changes nothing', async () => {
     const { app_id: appId } = await userdirJson(database.env, ['project', 'create', '--name', 'Test']);
     const child = spawnUserdir(database.env, ['user', 'import', '--project', appId]);
     const outcome = commandOutcome(child);

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } f
 import type { Json } from '../support/app.js';
 import { type Credentials, type RunningServer, recordLogin, startServer, userdirJson } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
+import { isNightly } from '../support/nightly.js';
 import { type Receiver, startReceiver } from '../support/receiver.js';
 import { graphql } from '../support/writers.js';
 
@@ -55,7 +56,7 @@ describe.runIf(inject('engine') === 'postgres')('on PostgreSQL', () => {
   const doctor = async () =>
     (await userdirJson(settings, ['doctor', '--no-totals'])).findings.find(({ id }: Json) => id === 'changes');
 
-  test('a page has what was committed before it, also if the leader ends meanwhile', async () => {
+  test.runIf(isNightly)('a page has what was committed before it, also if the leader ends meanwhile', async () => {
     const first = await startServer(settings);
     const known = await login(first, 'known');
     expect(await readUsers(first)).toContain(known);
@@ -114,21 +115,24 @@ describe.runIf(inject('engine') === 'postgres')('on PostgreSQL', () => {
     await other.stop();
   });
 
-  test('a session that a pooler may have lent to another client is never ended, and neither is one that works', async () => {
-    const session = new pg.Client(database.env['DATABASE_URL']);
-    await session.connect();
-    await session.query(`SELECT pg_try_advisory_lock(${LOCK})`);
-    // As if the pooler had copied the name of a leader to another session.
-    await session.query(`SET application_name = 'userdir leads the feed: 1'`);
-    const server = await startServer(settings);
-    await server.logged('A pooler may have lent it to another client');
-    expect((await session.query('SELECT 1 AS alive')).rows).toEqual([{ alive: 1 }]);
-    await session.end();
-    await vi.waitUntil(async () => (await leaders()).length === 1, PATIENCE);
-    await server.stop();
-  });
+  test.runIf(isNightly)(
+    'a session that a pooler may have lent to another client is never ended, and neither is one that works',
+    async () => {
+      const session = new pg.Client(database.env['DATABASE_URL']);
+      await session.connect();
+      await session.query(`SELECT pg_try_advisory_lock(${LOCK})`);
+      // As if the pooler had copied the name of a leader to another session.
+      await session.query(`SET application_name = 'userdir leads the feed: 1'`);
+      const server = await startServer(settings);
+      await server.logged('A pooler may have lent it to another client');
+      expect((await session.query('SELECT 1 AS alive')).rows).toEqual([{ alive: 1 }]);
+      await session.end();
+      await vi.waitUntil(async () => (await leaders()).length === 1, PATIENCE);
+      await server.stop();
+    },
+  );
 
-  test('a role that may not end the session of the leader says so', async () => {
+  test.runIf(isNightly)('a role that may not end the session of the leader says so', async () => {
     await admin.query(`CREATE ROLE ${role} LOGIN`);
     await admin.query(
       `GRANT ALL ON ALL TABLES IN SCHEMA public TO ${role}; GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO ${role}`,

@@ -6,7 +6,16 @@
  * what, and half of our conditions stand in SQL, which it only empties.
  */
 import { execFileSync, spawn } from 'node:child_process';
-import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { SourceMap } from 'node:module';
 import { tmpdir } from 'node:os';
 import { basename, join, relative } from 'node:path';
@@ -77,7 +86,15 @@ function copyCheckout(name) {
 
 /** Resolves to whether the tests pass; null if they took too long. */
 function runTests(copy, project, files, { seconds, env = {}, report }) {
-  const args = ['run', '--bail', '1', '--project', project, ...(report ? ['--reporter=json', `--outputFile=${report}`] : []), ...files];
+  const args = [
+    'run',
+    '--bail',
+    '1',
+    '--project',
+    project,
+    ...(report ? ['--reporter=json', `--outputFile=${report}`] : []),
+    ...files,
+  ];
   return new Promise((resolve) => {
     const child = spawn(join(ROOT, 'node_modules/.bin/vitest'), args, {
       cwd: copy,
@@ -216,7 +233,9 @@ async function tryProject(copy, entered, project, mutation) {
     if (part.length === 0) continue;
     const passed = await runTests(copy, project, part, { seconds: 60 + 20 * part.length });
     if (passed === true) continue;
-    if (part.length <= FIRST) for (const test of part) noticed.set(`${mutation.file} ${test}`, (noticed.get(`${mutation.file} ${test}`) ?? 0) + 1);
+    if (part.length <= FIRST)
+      for (const test of part)
+        noticed.set(`${mutation.file} ${test}`, (noticed.get(`${mutation.file} ${test}`) ?? 0) + 1);
     return passed === null ? 'no end' : 'noticed';
   }
   return tests.length === 0 ? 'never entered' : 'not noticed';
@@ -238,10 +257,14 @@ async function tryMutation(copy, entered, mutation) {
 }
 
 const isEqual = ({ source, text, found, replacement }) =>
-  EQUAL.some((known) => known.file === source && text.includes(known.line) && known.from === found && known.to === replacement);
+  EQUAL.some(
+    (known) => known.file === source && text.includes(known.line) && known.from === found && known.to === replacement,
+  );
 
 function printTable(results) {
-  console.log(`\n| room | changes | equal in effect | noticed by npm test |${values.slow ? ' with the slow tests |' : ''}`);
+  console.log(
+    `\n| room | changes | equal in effect | noticed by npm test |${values.slow ? ' with the slow tests |' : ''}`,
+  );
   console.log(`| --- | --- | --- | --- |${values.slow ? ' --- |' : ''}`);
   for (const room of Object.keys(ROOMS)) {
     const own = results.filter((result) => result.room === room);
@@ -250,7 +273,9 @@ function printTable(results) {
     const share = (hits) => `${Math.round((100 * hits) / counted.length)} % (${hits} of ${counted.length})`;
     const fast = counted.filter(({ by }) => by === 'fast').length;
     const all = counted.filter(({ by }) => by !== null).length;
-    console.log(`| ${room} | ${own.length} | ${own.length - counted.length} | ${share(fast)} |${values.slow ? ` ${share(all)} |` : ''}`);
+    console.log(
+      `| ${room} | ${own.length} | ${own.length - counted.length} | ${share(fast)} |${values.slow ? ` ${share(all)} |` : ''}`,
+    );
   }
 }
 

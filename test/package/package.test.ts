@@ -10,6 +10,7 @@ import type { Json } from '../support/app.js';
 import { CHECKOUT, copyCheckout, ROOT } from '../support/checkout.js';
 import { type Command, call, outcomeOf, type RunningServer, spawnUserdir, startServer } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
+import { isNightly } from '../support/nightly.js';
 
 // An installation takes as long as the registry.
 
@@ -142,7 +143,7 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
       expect(await findingOfBuild()).toMatchObject({ status: 'failed', found: 'the build has not ended' });
     }
 
-    test('that fails is not one, for any command, and the next one is', async () => {
+    test.runIf(isNightly)('that fails is not one, for any command, and the next one is', async () => {
       const before = await readFile(join(checkout(), 'dist/errors.js'));
       await failIn('src/errors.ts', start);
       expect(await readFile(join(checkout(), 'dist/errors.js'))).toEqual(before);
@@ -232,7 +233,24 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
     });
   });
 
-  describe('built by the steps of the Dockerfile', () => {
+  function instructions(name: string): string[] {
+    return dockerfile.filter((line) => line.startsWith(`${name} `)).map((line) => line.slice(name.length + 1));
+  }
+
+  describe('the Dockerfile', () => {
+    test('declares no volume, which would leave an empty one behind with PostgreSQL', () => {
+      expect(instructions('VOLUME')).toEqual([]);
+    });
+
+    test('copies only files that exist', async () => {
+      const copied = instructions('COPY').filter((text) => !text.startsWith('--from'));
+      const sources = copied.flatMap((text) => text.split(' ').slice(0, -1));
+      expect(sources).toContain('package-lock.json');
+      await Promise.all(sources.map((source) => access(join(ROOT, source))));
+    });
+  });
+
+  describe.runIf(isNightly)('built by the steps of the Dockerfile', () => {
     let app: string;
     /** Stands for the folder of the image that is on its PATH. */
     let bin: string;
@@ -272,17 +290,6 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
       expect(installedMegabytes).toBeLessThanOrEqual(220);
     });
 
-    test('declares no volume, which would leave an empty one behind with PostgreSQL', () => {
-      expect(instructions('VOLUME')).toEqual([]);
-    });
-
-    test('copies only files that exist', async () => {
-      const copied = instructions('COPY').filter((text) => !text.startsWith('--from'));
-      const sources = copied.flatMap((text) => text.split(' ').slice(0, -1));
-      expect(sources).toContain('package-lock.json');
-      await Promise.all(sources.map((source) => access(join(ROOT, source))));
-    });
-
     test('serves, is healthy while it serves, and exits with 0 on SIGTERM', async () => {
       expect(instructions('ENTRYPOINT')).toEqual(['["userdir"]']);
       expect(instructions('CMD')).toEqual(['["serve"]']);
@@ -295,22 +302,21 @@ describe.runIf(inject('engine') === 'embedded')('the package', () => {
       expect(await server.stop()).toMatchObject({ code: 0, signal: null });
       await expect(health()).rejects.toMatchObject({ code: 1 });
     });
-
-    function instructions(name: string): string[] {
-      return dockerfile.filter((line) => line.startsWith(`${name} `)).map((line) => line.slice(name.length + 1));
-    }
   });
 });
 
-test.runIf(inject('engine') === 'embedded')('a SIGTERM to npm reaches the server that it runs', async () => {
-  const database = await copyTemplate();
-  const command = ['npm', 'run', '-s', '--prefix', ROOT, 'userdir', '--'] as const;
-  const server = await startServer({ ...database.env, DEMO: 'off' }, command);
-  const { code, signal, stderr } = await server.stop();
-  expect({ code, signal }).toEqual({ code: 0, signal: null });
-  expect(stderr).toContain('Stopped.');
-  await database.drop();
-});
+test.runIf(isNightly && inject('engine') === 'embedded')(
+  'a SIGTERM to npm reaches the server that it runs',
+  async () => {
+    const database = await copyTemplate();
+    const command = ['npm', 'run', '-s', '--prefix', ROOT, 'userdir', '--'] as const;
+    const server = await startServer({ ...database.env, DEMO: 'off' }, command);
+    const { code, signal, stderr } = await server.stop();
+    expect({ code, signal }).toEqual({ code: 0, signal: null });
+    expect(stderr).toContain('Stopped.');
+    await database.drop();
+  },
+);
 
 async function makeRelease(checkout: string): Promise<Release> {
   const to = join(checkout, 'release');

@@ -22,6 +22,7 @@ import {
   userdirJson,
 } from '../support/command.js';
 import { copyTemplate, createEmptyDatabase } from '../support/engines.js';
+import { isNightly } from '../support/nightly.js';
 
 /** Only the embedded engine has a data directory, which one process may use at a time. */
 describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
@@ -106,33 +107,37 @@ describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
     expect((await server.stop()).code).toBe(0);
   });
 
-  test('that is copied back from a backup gives no ID of a lost user again, and pauses webhooks; a restart does neither', async () => {
-    const env = { ...database.env, DEMO: 'off', LOG_LEVEL: 'warn' };
-    let project: Credentials | undefined;
-    /** What a start finds: the ID of the next user, the webhook before it, and the log. */
-    const start = async () => {
-      const server = await startServer(env);
-      project ??= (await userdirJson(env, ['project', 'create', '--name', 'Test'])) as Credentials;
-      const webhooks = (...args: string[]) => userdirJson(env, ['webhook', ...args, '--project', `${project?.app_id}`]);
-      const [webhook] = await webhooks('list');
-      if (webhook === undefined) await webhooks('add', '--url', 'https://example.com/x');
-      const input = { authMethod: 'passkey', authValue: randomUUID() };
-      const { id } = (await recordLogin(server.url, project, input)).body.data.recordLogin.user;
-      return { id, webhook, stderr: (await server.stop()).stderr };
-    };
-    expect(await start()).toEqual({ id: '1', stderr: '' });
-    const backup = `${dataDir}-backup`;
-    expect(spawnSync('cp', ['-a', dataDir, backup]).status).toBe(0);
-    expect(await start()).toMatchObject({ id: '2', stderr: '', webhook: { status: 'enabled' } });
-    await rm(dataDir, { recursive: true });
-    await rename(backup, dataDir);
-    expect(await start()).toMatchObject({
-      id: '10000000001',
-      stderr: expect.stringContaining('The database was restored from a backup, or copied.'),
-      webhook: { status: 'paused', reason: expect.stringContaining('restored from a backup') },
-    });
-    expect((await start()).id).toBe('10000000002');
-  });
+  test.runIf(isNightly)(
+    'that is copied back from a backup gives no ID of a lost user again, and pauses webhooks; a restart does neither',
+    async () => {
+      const env = { ...database.env, DEMO: 'off', LOG_LEVEL: 'warn' };
+      let project: Credentials | undefined;
+      /** What a start finds: the ID of the next user, the webhook before it, and the log. */
+      const start = async () => {
+        const server = await startServer(env);
+        project ??= (await userdirJson(env, ['project', 'create', '--name', 'Test'])) as Credentials;
+        const webhooks = (...args: string[]) =>
+          userdirJson(env, ['webhook', ...args, '--project', `${project?.app_id}`]);
+        const [webhook] = await webhooks('list');
+        if (webhook === undefined) await webhooks('add', '--url', 'https://example.com/x');
+        const input = { authMethod: 'passkey', authValue: randomUUID() };
+        const { id } = (await recordLogin(server.url, project, input)).body.data.recordLogin.user;
+        return { id, webhook, stderr: (await server.stop()).stderr };
+      };
+      expect(await start()).toEqual({ id: '1', stderr: '' });
+      const backup = `${dataDir}-backup`;
+      expect(spawnSync('cp', ['-a', dataDir, backup]).status).toBe(0);
+      expect(await start()).toMatchObject({ id: '2', stderr: '', webhook: { status: 'enabled' } });
+      await rm(dataDir, { recursive: true });
+      await rename(backup, dataDir);
+      expect(await start()).toMatchObject({
+        id: '10000000001',
+        stderr: expect.stringContaining('The database was restored from a backup, or copied.'),
+        webhook: { status: 'paused', reason: expect.stringContaining('restored from a backup') },
+      });
+      expect((await start()).id).toBe('10000000002');
+    },
+  );
 
   test('makes a second command wait, and names the holder after a while', async () => {
     const { app_id: appId } = await userdirJson(database.env, ['project', 'create', '--name', 'Test']);
@@ -193,25 +198,28 @@ describe.runIf(inject('engine') === 'embedded')('in a data directory that other 
 });
 
 /** The embedded engine also creates its database files; both engines create the demo project. */
-test('a process killed during its first start leaves a state that the next start can use', async () => {
-  const engine = inject('engine');
-  await using database = await createEmptyDatabase(engine);
-  const dataDir = database.env['DATA_DIR'] ?? '';
-  const until = async (reached: () => boolean, child: ReturnType<typeof spawnUserdir>) => {
-    while (!reached() && child.exitCode === null) await sleep(1);
-  };
-  const has = (path: string) => existsSync(join(dataDir, path));
-  // Killed while the files are created, when they are complete, and while the demo project is created.
-  const moments = engine === 'embedded' ? ['pgdata.draft', 'pgdata', 'demo.json.draft'] : ['demo.json.draft'];
-  for (const moment of moments) {
-    const child = spawnUserdir({ ...database.env, PORT: '0' }, ['serve']);
-    const outcome = outcomeOf(child);
-    await until(() => has(moment), child);
-    child.kill('SIGKILL');
-    expect([moment, (await outcome).signal]).toEqual([moment, 'SIGKILL']);
-  }
-  const server = await startServer(database.env);
-  expect(server.demo).not.toBeNull();
-  expect(await userdirJson(database.env, ['project', 'list'])).toMatchObject([{ name: 'Demo', total_user: 200 }]);
-  await server.stop();
-});
+test.runIf(isNightly)(
+  'a process killed during its first start leaves a state that the next start can use',
+  async () => {
+    const engine = inject('engine');
+    await using database = await createEmptyDatabase(engine);
+    const dataDir = database.env['DATA_DIR'] ?? '';
+    const until = async (reached: () => boolean, child: ReturnType<typeof spawnUserdir>) => {
+      while (!reached() && child.exitCode === null) await sleep(1);
+    };
+    const has = (path: string) => existsSync(join(dataDir, path));
+    // Killed while the files are created, when they are complete, and while the demo project is created.
+    const moments = engine === 'embedded' ? ['pgdata.draft', 'pgdata', 'demo.json.draft'] : ['demo.json.draft'];
+    for (const moment of moments) {
+      const child = spawnUserdir({ ...database.env, PORT: '0' }, ['serve']);
+      const outcome = outcomeOf(child);
+      await until(() => has(moment), child);
+      child.kill('SIGKILL');
+      expect([moment, (await outcome).signal]).toEqual([moment, 'SIGKILL']);
+    }
+    const server = await startServer(database.env);
+    expect(server.demo).not.toBeNull();
+    expect(await userdirJson(database.env, ['project', 'list'])).toMatchObject([{ name: 'Demo', total_user: 200 }]);
+    await server.stop();
+  },
+);
