@@ -41,6 +41,8 @@ const ROOMS = {
   client: ['client/'],
 };
 
+const print = (text) => process.stdout.write(`${text}\n`);
+
 const { values } = parseArgs({
   options: {
     room: { type: 'string' },
@@ -55,7 +57,7 @@ const { values } = parseArgs({
 });
 
 if (values.help) {
-  console.log(`npm run mutants -- [OPTIONS]
+  print(`npm run mutants -- [OPTIONS]
   --room NAME    only this room: ${Object.keys(ROOMS).join(', ')}
   --file NAME    only this file of the build, such as users/users.js
   --sample N     this many changes of each room, chosen by the seed; 0 for all (20)
@@ -262,10 +264,8 @@ const isEqual = ({ source, text, found, replacement }) =>
   );
 
 function printTable(results) {
-  console.log(
-    `\n| room | changes | equal in effect | noticed by npm test |${values.slow ? ' with the slow tests |' : ''}`,
-  );
-  console.log(`| --- | --- | --- | --- |${values.slow ? ' --- |' : ''}`);
+  print(`\n| room | changes | equal in effect | noticed by npm test |${values.slow ? ' with the slow tests |' : ''}`);
+  print(`| --- | --- | --- | --- |${values.slow ? ' --- |' : ''}`);
   for (const room of Object.keys(ROOMS)) {
     const own = results.filter((result) => result.room === room);
     if (own.length === 0) continue;
@@ -273,7 +273,7 @@ function printTable(results) {
     const share = (hits) => `${Math.round((100 * hits) / counted.length)} % (${hits} of ${counted.length})`;
     const fast = counted.filter(({ by }) => by === 'fast').length;
     const all = counted.filter(({ by }) => by !== null).length;
-    console.log(
+    print(
       `| ${room} | ${own.length} | ${own.length - counted.length} | ${share(fast)} |${values.slow ? ` ${share(all)} |` : ''}`,
     );
   }
@@ -290,12 +290,12 @@ const chosen = Object.keys(ROOMS)
       const code = readFileSync(join(ROOT, 'dist', file), 'utf8');
       return readFile(code).mutations.map((mutation) => ({ ...mutation, room, file, code }));
     });
-    console.log(`${room}: ${mutations.length} places`);
+    print(`${room}: ${mutations.length} places`);
     return choose(mutations);
   });
 
 execFileSync('npm', ['run', '-s', 'build'], { cwd: ROOT, stdio: ['ignore', 'ignore', 'inherit'] });
-console.log(`Looking which tests enter what, then ${chosen.length} changes.`);
+print(`Looking which tests enter what, then ${chosen.length} changes.`);
 const entered = await findEntered(everyFile);
 const results = [];
 const left = [...chosen];
@@ -313,7 +313,7 @@ await Promise.all(
         ...(await tryMutation(copy, entered, mutation)),
       };
       results.push(result);
-      console.log(`${results.length}/${chosen.length} ${result.by === null ? 'NOT' : 'yes'} ${describe(result)}`);
+      print(`${results.length}/${chosen.length} ${result.by === null ? 'NOT' : 'yes'} ${describe(result)}`);
       if (values.json !== undefined) writeFileSync(values.json, JSON.stringify(results, null, 1));
     }
   }),
