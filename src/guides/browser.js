@@ -74,6 +74,25 @@ const showPages = (isOpen) => {
 menu.onclick = () => showPages(!pages.classList.contains('open'));
 pages.onclick = ({ target }) => target.closest('a') && showPages(false);
 
+/* The contents at the side show the page, and in it the section that is read. */
+const page = pages.querySelector('[aria-current]');
+if (page) pages.scrollTop = page.offsetTop - pages.clientHeight / 3;
+const entries = [...pages.querySelectorAll('a[href^="#"]')].map((entry) => ({
+  entry,
+  heading: document.getElementById(entry.hash.slice(1)),
+}));
+/** Below the bar on top, and what is around a heading. */
+const READ_BELOW = 140;
+const showSectionRead = () => {
+  const read = entries.findLast(({ heading }) => heading.getBoundingClientRect().top < READ_BELOW);
+  for (const { entry } of entries) {
+    if (entry === read?.entry) entry.setAttribute('aria-current', 'location');
+    else entry.removeAttribute('aria-current');
+  }
+};
+document.addEventListener('scroll', showSectionRead, { passive: true });
+showSectionRead();
+
 const MOST_FOUND = 12;
 const AROUND = 60;
 const field = document.getElementById('ui-search');

@@ -257,6 +257,21 @@ describe.skipIf(!hasBrowser)('the documentation in a browser', () => {
     shown = null;
   });
 
+  test('the contents at the side show the page and the section that is read', async () => {
+    await using opened = await openPage('/docs/reference/verifyWallets', { viewport: { width: 1280, height: 500 } });
+    const { page } = opened;
+    const contents = page.getByRole('navigation', { name: 'Pages' });
+    const current = (kind: string) => contents.locator(`[aria-current=${kind}]`);
+    expect(await current('page').innerText()).toBe('Verify many wallets');
+    const shown = await current('page').boundingBox();
+    expect(shown && shown.y > 0 && shown.y < 500).toBe(true);
+    expect(await current('location').count()).toBe(0);
+    for (const title of ['Answer', 'Body']) {
+      await page.getByRole('heading', { name: title, exact: true }).evaluate((heading) => heading.scrollIntoView());
+      await until(() => current('location').allInnerTexts()).toEqual([title]);
+    }
+  });
+
   test('on a phone the list of pages is behind a button, and a page that is not there leads on', async () => {
     const page = await browser.newPage({ viewport: { width: 390, height: 800 } });
     await page.goto(`${app.url}/docs/nothing`);
