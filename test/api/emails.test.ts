@@ -32,12 +32,6 @@ const unlink = (id: string, identity: Json, of = project) =>
     { id, identity },
     of,
   );
-const merge = (from: string, into: string, of = project) =>
-  act(
-    `mutation ($from: ID!, $into: ID!) { mergeUsers(from: $from, into: $into) { user { ${USER} } } }`,
-    { from, into },
-    of,
-  );
 const UPDATE = `mutation ($id: ID!, $input: UpdateUserInput!) { updateUser(id: $id, input: $input) { user { ${USER} } } }`;
 const update = (id: string, input: Json, of = project) => act(UPDATE, { id, input }, of);
 const found = async (email: string, of = project): Promise<string[]> => {
@@ -88,19 +82,6 @@ describe('where nothing was said of the person', () => {
     expect(told.filter((fields) => fields.includes('email'))).toHaveLength(4);
     // Each link and unlink is told, also where the email stays.
     expect(told.filter((fields) => fields.includes('identities')).length).toBeGreaterThanOrEqual(6);
-  });
-
-  test('a merge brings the email of the other, and leaves what is there', async () => {
-    const { id: into } = await login(of('wallet', ethereumAddress(2)));
-    const { id: from } = await login(of('google', 'm-1', { email: 'said@merge.example' }));
-    await link(from, of('github', 'm-1', { email: 'linked@merge.example' }));
-    expect((await merge(from, into)).email).toBe('said@merge.example');
-    const { id: other } = await login(of('google', 'm-2', { email: 'other@merge.example' }));
-    expect((await merge(other, into)).email).toBe('said@merge.example');
-    for (const email of ['said@merge.example', 'linked@merge.example', 'other@merge.example'])
-      expect(await found(email)).toEqual([into]);
-    const { id: email } = await login(of('email', 'own@merge.example'));
-    expect((await merge(into, email)).email).toBe('own@merge.example');
   });
 });
 

@@ -16,7 +16,6 @@ const USER = `id authMethod authValue email wallet externalId loginCount created
 const LOGIN = `mutation ($input: RecordLoginInput!) { recordLogin(input: $input) { created user { ${USER} } } }`;
 const LINK = `mutation ($id: ID!, $input: LinkIdentityInput!) { linkIdentity(userId: $id, input: $input) { user { ${USER} } } }`;
 const UNLINK = `mutation ($id: ID!, $identity: IdentityInput!) { unlinkIdentity(userId: $id, identity: $identity) { user { ${USER} } } }`;
-const UNLINK_ACCOUNT = `mutation ($id: ID!, $address: String!) { unlinkAccount(userId: $id, address: $address) { user { ${USER} } } }`;
 const MERGE = `mutation ($from: ID!, $into: ID!) { mergeUsers(from: $from, into: $into) { user { ${USER} } } }`;
 const UPDATE = `mutation ($id: ID!, $input: UpdateUserInput!) { updateUser(id: $id, input: $input) { user { ${USER} } } }`;
 const FIND = `query ($authMethod: String!, $authValue: String!) { userByIdentity(authMethod: $authMethod, authValue: $authValue) { id } }`;
@@ -64,46 +63,6 @@ describe('a linked identity', () => {
     expect(taken.message).toContain(`User ${one.id} `);
     expect(codeOf(await link(two.id, 'email', 'one@example.com'))).toBe('CONFLICT');
   });
-
-  test('becomes primary, and the one before stays linked', async () => {
-    const { user } = await login('email', 'swap@example.com');
-    const swapped = await link(user.id, 'google', 'swap', { primary: true });
-    expect(swapped.user).toMatchObject({ id: user.id, authMethod: 'google', authValue: 'swap' });
-    expect(names(swapped.user)).toEqual(['google swap', 'email swap@example.com']);
-    expect(await login('email', 'swap@example.com')).toMatchObject({
-      created: false,
-      user: { id: user.id, loginCount: 2 },
-    });
-    expect(codeOf(await login('email', 'swap@example.com', { externalId: 'x' }))).toBeUndefined();
-  });
-
-  test('is unlinked, and the oldest other one becomes primary in the place of a primary one', async () => {
-    const { user } = await login('email', 'gone@example.com');
-    await link(user.id, 'google', 'gone');
-    await link(user.id, 'github', 'gone');
-    const identity = { authMethod: 'email', authValue: 'gone@example.com' };
-    const left = await ask(UNLINK, { id: user.id, identity });
-    expect(names(left.user)).toEqual(['google gone', 'github gone']);
-    expect(codeOf(await ask(UNLINK, { id: user.id, identity }))).toBe('NOT_FOUND');
-    expect(await login('email', 'gone@example.com')).toMatchObject({ created: true });
-    await ask(UNLINK, { id: user.id, identity: { authMethod: 'github', authValue: 'gone' } });
-    const last = await ask(UNLINK, { id: user.id, identity: { authMethod: 'google', authValue: 'gone' } });
-    expect(codeOf(last)).toBe('CONFLICT');
-  });
-});
-
-describe('a wallet', () => {
-  test('is linked as an identity and an external account, and is neither once it is unlinked', async () => {
-    const address = stellarAddress(71);
-    const { user } = await login('email', 'wallet@example.com');
-    const linked = await link(user.id, 'wallet', address);
-    expect(linked.user.accounts).toEqual([{ publicKey: address, walletType: 'EXTERNAL' }]);
-    expect(await login('wallet', address)).toMatchObject({ created: false, user: { id: user.id, wallet: address } });
-    const unlinked = await ask(UNLINK_ACCOUNT, { id: user.id, address });
-    expect(unlinked.user).toMatchObject({ accounts: [], wallet: null, authMethod: 'email' });
-    expect(codeOf(await ask(UNLINK_ACCOUNT, { id: user.id, address }))).toBe('NOT_FOUND');
-    expect(await find('wallet', address)).toBeNull();
-  });
 });
 
 describe('the wallet of a user', () => {
@@ -121,16 +80,6 @@ describe('the wallet of a user', () => {
     const { nodes } = await ask('{ changes(first: 1000) { nodes { userId fields } } }', {});
     const told = nodes.filter(({ userId, fields }: Json) => userId === user.id && fields.includes('wallet'));
     expect(told).toHaveLength(1);
-  });
-
-  test('who logs in by none is the one that was given or used last', async () => {
-    const { user } = await login('google', 'uses-wallets', { wallet: stellarAddress(74) });
-    expect(user.wallet).toBe(stellarAddress(74));
-    await link(user.id, 'wallet', stellarAddress(75));
-    expect((await login('wallet', stellarAddress(75))).user.wallet).toBe(stellarAddress(75));
-    expect((await login('google', 'uses-wallets', { wallet: stellarAddress(74) })).user.wallet).toBe(
-      stellarAddress(74),
-    );
   });
 });
 
@@ -165,24 +114,6 @@ describe('the email of a user who logs in by it', () => {
     expect(await find('email', 'before@example.com')).toBeNull();
     const taken = await ask(UPDATE, { id: user.id, input: { email: 'taken@example.com' } });
     expect([codeOf(taken), taken.message]).toEqual(['CONFLICT', expect.stringContaining(`User ${other.id} `)]);
-  });
-});
-
-describe('a ban of a user', () => {
-  test('covers all identities, those linked later too, and is lifted as a whole', async () => {
-    const { user } = await login('email', 'banned@example.com');
-    await link(user.id, 'google', 'banned');
-    await ask('mutation ($id: ID!) { banUser(id: $id, reason: "spam") { user { id } } }', { id: user.id });
-    await link(user.id, 'github', 'banned');
-    for (const [method, value] of [
-      ['email', 'banned@example.com'],
-      ['google', 'banned'],
-      ['github', 'banned'],
-    ] as const)
-      expect(codeOf(await login(method, value))).toBe('BANNED');
-    expect(codeOf(await link((await login('email', 'x@example.com')).user.id, 'google', 'banned'))).toBe('BANNED');
-    await ask('mutation ($id: ID!) { unbanUser(id: $id) { user { id } } }', { id: user.id });
-    expect(await login('github', 'banned')).toMatchObject({ created: false, user: { id: user.id } });
   });
 });
 

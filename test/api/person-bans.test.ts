@@ -228,22 +228,6 @@ test('the ban of a user outlives removal, restoration and erasure', async () => 
   expect(await logIn(github('eve'))).toBe('BANNED');
 });
 
-test('User.ban is that of the user, else the one of the identities that ends last', async () => {
-  const { run, logIn, link, banOf } = await open();
-  const id = await logIn(github('eve'));
-  for (const name of ['a', 'b']) await link(id, google(name));
-  await run(BAN, { identity: github('eve'), expiresAt: inDays(1) });
-  await run(BAN, { identity: google('a'), expiresAt: inDays(3) });
-  await run(BAN, { identity: google('b'), expiresAt: inDays(2) });
-  expect(await banOf(id)).toMatchObject({ ...google('a'), isOfUser: false });
-  await run(BAN, { identity: google('b'), untilLifted: true });
-  expect(await banOf(id)).toMatchObject({ ...google('b'), isOfUser: false });
-  await run(BAN_USER, { id, expiresAt: inDays(1) });
-  expect(await banOf(id)).toMatchObject({ ...github('eve'), isOfUser: true });
-  const { user } = await run(UNBAN_USER, { id });
-  expect(user.ban).toMatchObject({ ...google('b'), isOfUser: false });
-});
-
 test.each([
   ['banUser', BAN_USER, (id: string) => ({ id }), (answer: Json) => answer.user.ban],
   ['banIdentity', BAN, () => ({ identity: github('eve') }), (answer: Json) => answer.ban],

@@ -171,6 +171,10 @@ export function userOf({ users }: Project, name: IdentityName): User | undefined
 }
 export const idIn = (project: Project, name: IdentityName): string => userOf(project, name)?.id ?? NOBODY;
 
+/** A user who is not current any more, if there is one. */
+const goneIn = (project: Project, name: IdentityName): string =>
+  project.users.findLast((user) => user.state !== 'current' && model.has(user, name))?.id ?? idIn(project, name);
+
 /** The IDs of the current users among them, each once. */
 const currentOf = (project: Project, names: readonly IdentityName[]) =>
   new Set(
@@ -510,11 +514,11 @@ export const ACTS: Readonly<Record<string, Act<unknown>>> = {
   'restore a user': act<OfUser & Sent>({
     weight: 3,
     input: fc.record({ who, via }),
-    apply: (project, { who: name }) => model.restoreUser(project, idIn(project, name)),
+    apply: (project, { who: name }) => model.restoreUser(project, goneIn(project, name)),
     send: (service, { who: name, via: by }, project) =>
       by === 'command'
-        ? service.command('user', 'restore', idIn(project, name))
-        : service.mutate('mutation ($id: ID!) { restoreUser(id: $id) { user { id } } }', { id: idIn(project, name) }),
+        ? service.command('user', 'restore', goneIn(project, name))
+        : service.mutate('mutation ($id: ID!) { restoreUser(id: $id) { user { id } } }', { id: goneIn(project, name) }),
   }),
 };
 
@@ -554,6 +558,26 @@ export interface Step {
   readonly name: string;
   readonly input: unknown;
 }
+
+/** Acts that meet in a subject. */
+export const THEMES: Readonly<Record<string, readonly string[]>> = {
+  bans: [
+    ...['create a user', 'log in', 'link an identity', 'unlink their own identity', 'change a user', 'merge users'],
+    ...['ban a user', 'ban an identity', 'unban a user', 'bans that end soon have ended', 'move to another project'],
+  ],
+  persons: [
+    ...['create a user', 'log in', 'log in and link by the external ID', 'link an identity', 'merge users'],
+    ...['ban a user', 'remove a user', 'restore a user', 'purge removed users'],
+  ],
+  imports: [
+    ...['import lines', 'undo an import', 'create a user', 'link an identity', 'unlink an account', 'change a user'],
+    ...['merge users', 'ban an identity'],
+  ],
+  'emails and wallets': [
+    ...['log in with an email', 'log in with emailVerified', 'log in with a wallet', 'log in', 'link an identity'],
+    ...['unlink their own identity', 'change a user', 'merge users', 'move to another project'],
+  ],
+};
 
 export const ACT_NAMES: readonly string[] = Object.keys(ACTS);
 

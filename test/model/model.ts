@@ -569,8 +569,8 @@ function updateEmail(project: Project, user: User, email: string | null): void {
   if (email === null) return void refuse('BAD_USER_INPUT');
   const name = { authMethod: 'email', authValue: email };
   if (isSame(primary, name)) return;
-  if (findByIdentity(project, name) !== undefined) refuse('CONFLICT');
   if (isBlocked(project, name)) refuse('BANNED');
+  if (findByIdentity(project, name) !== undefined) refuse('CONFLICT');
   user.identities[0] = newIdentity({ authMethod: 'email', authValue: foldEmail(email) });
   if (user.ban !== null) keepBan(project, primary, user.ban);
   ownDates(user);
