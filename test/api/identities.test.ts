@@ -261,3 +261,32 @@ describe('a merged user', () => {
     expect((await users.countRemoved(scope, 0)) >= 3).toBe(true);
   });
 });
+
+describe('a user with many identities', () => {
+  /** A user with so many identities, the primary one among them. */
+  async function withIdentities(name: string, count: number): Promise<string> {
+    const { user } = await login('email', `${name.replace(' ', '-')}@example.com`);
+    for (let number = 1; number < count; number += 1) {
+      expect(codeOf(await link(user.id, 'google', `${name} ${number}`))).toBeUndefined();
+    }
+    return user.id;
+  }
+  const tooMany = {
+    message: 'The user would have 21 identities, expected at most 20.',
+    extensions: { code: 'BAD_USER_INPUT' },
+  };
+
+  test('has at most 20 identities, by links and by a merge', async () => {
+    const full = await withIdentities('with 20', 20);
+    expect(await link(full, 'google', 'one more')).toMatchObject(tooMany);
+    expect(await find('google', 'one more')).toBeNull();
+    const [many, two, one] = [
+      await withIdentities('with 18', 18),
+      await withIdentities('with 2', 2),
+      await withIdentities('with 1', 1),
+    ];
+    expect((await ask(MERGE, { from: two, into: many })).user.identities).toHaveLength(20);
+    expect(await ask(MERGE, { from: one, into: many })).toMatchObject(tooMany);
+    expect(await find('email', 'with-1@example.com')).toBe(one);
+  });
+});
