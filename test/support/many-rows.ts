@@ -81,8 +81,8 @@ INSERT INTO login_links (operator_id, token_hash, expires_at)
   SELECT n % (:projects / 10) + 1, ${sha("'link ' || n")}, now() + interval '1 hour' FROM generate_series(1, :projects) n;
 INSERT INTO operator_passkeys (operator_id, name, host, credential_id, public_key, counter)
   SELECT n % (:projects / 10) + 1, 'laptop', 'localhost', ${sha("'credential ' || n")}, ${sha("'key'")}, 5 FROM generate_series(1, :projects) n;
-INSERT INTO passkey_challenges (challenge_hash, session_id, expires_at)
-  SELECT ${sha("'challenge ' || n")}, CASE WHEN n % 2 = 0 THEN n END, now() + interval '5 minutes' FROM generate_series(1, :projects) n;
+INSERT INTO passkey_challenges (challenge_hash, expires_at)
+  SELECT ${sha("'challenge ' || n")}, now() + interval '5 minutes' FROM generate_series(1, :projects) n;
 INSERT INTO operator_log (actor, action, details) SELECT 'operator:ada', 'log_in', '{}' FROM generate_series(1, :rows) n;
 INSERT INTO tallies (project_id, span, starts_on, login_method, users)
   SELECT u.project_id, each.span, each.starts_on, u.login_method, count(*) FROM users u CROSS JOIN LATERAL (
