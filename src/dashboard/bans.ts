@@ -138,7 +138,7 @@ builder.mutationFields((t) => ({
     resolve: async (_root, { appId, ...given }, { services, scopeOf, spelling, requestId }) => {
       const scope = await scopeOf(appId);
       scope.projectIdFor('ban');
-      const lifted = await services.bans.unbanIdentity(scope, given, spelling, { requestId });
+      const lifted = await services.bans.unbanIdentity(scope, parseIdentity(given, spelling), { requestId });
       return { ...lifted, ban: await services.bans.banOfIdentity(scope, lifted) };
     },
   }),

@@ -246,13 +246,11 @@ export function banCursorOf({ createdAt, id }: { readonly createdAt: string; rea
   return opaqueText(`bans.${new Date(createdAt).getTime()}.${id}`);
 }
 
-/** A cursor from `banCursorOf`, or one of 0.9.0, which may be of another list: `list` is null. */
+/** A cursor from `banCursorOf`. */
 export const banCursor = (name: string) =>
   readableText(name, cursorForm('bans'), (text) => {
     const place = openText(text, BAN_CURSOR)?.[1];
-    const position = decodeCursor(place === undefined ? text : opaqueText(place));
-    if (position === null || place === undefined) return position && { ...position, list: null };
-    return opaqueText(`bans.${place}`) === text ? { ...position, list: 'bans' as const } : null;
+    return place !== undefined && opaqueText(`bans.${place}`) === text ? decodeCursor(opaqueText(place)) : null;
   });
 
 export function positionOf({ at, id }: Pick<AuditEntry, 'at' | 'id'>): Position {

@@ -116,55 +116,37 @@ export const MAX_IDENTITIES = 20;
  * A value that is an email or an address is compared as one, any other as it is: ids of providers are case-sensitive.
  */
 export function parseIdentity(input: GivenIdentity, spelling: Spelling): Identity {
-  return readIdentity(input, spelling, requireMethodName);
+  const { authMethod } = input;
+  try {
+    requireMethodName(spelling('auth_method'), authMethod);
+    const authValue = requireAuthValue(spelling('auth_value'), input.authValue);
+    return { authMethod, authValue, authValueKey: foldAuthValue(authMethod, authValue, spelling('auth_value')) };
+  } catch (error) {
+    throw identityFaults(error, input, spelling);
+  }
+}
+
+/** Apart, because closures would cost each login. */
+function identityFaults(error: unknown, { authMethod, authValue }: GivenIdentity, spelling: Spelling): unknown {
+  const name = spelling('auth_value');
+  const readers = [
+    () => requireMethodName(spelling('auth_method'), authMethod),
+    () => foldAuthValue(authMethod, requireAuthValue(name, authValue), name),
+  ];
+  return allFaults(error, readers, (read) => read());
 }
 
 /** The name of a method in its one spelling, or BAD_USER_INPUT. */
 export function requireMethodName(name: string, authMethod: string): string {
   if (isTooLong('authMethod', authMethod)) throw badInput(name, authMethod, AUTH_METHOD_FORM);
   const meant = methodMeant(authMethod);
-  if (meant === null) return requireStoredName(name, authMethod);
+  if (meant === null && AUTH_METHOD.test(authMethod)) return authMethod;
+  if (meant === null) throw badInput(name, authMethod, AUTH_METHOD_FORM);
   const what = meant === 'socials' ? 'the name of the provider, such as "google"' : `"${meant}"`;
   throw new AppError(
     'BAD_USER_INPUT',
     `${name}: got ${show(authMethod)}, expected ${AUTH_METHOD_FORM}; did you mean ${what}? Another provider needs a name that is less alike, such as "acme-login".`,
   );
-}
-
-/** Checks an identity that an earlier release may have stored, which accepted other spellings of a method. */
-export function parseStoredIdentity(input: GivenIdentity, spelling: Spelling): Identity {
-  return readIdentity(input, spelling, requireStoredName);
-}
-
-function readIdentity(input: GivenIdentity, spelling: Spelling, requireName: typeof requireStoredName): Identity {
-  const { authMethod } = input;
-  try {
-    requireName(spelling('auth_method'), authMethod);
-    const authValue = requireAuthValue(spelling('auth_value'), input.authValue);
-    return { authMethod, authValue, authValueKey: foldAuthValue(authMethod, authValue, spelling('auth_value')) };
-  } catch (error) {
-    throw identityFaults(error, input, spelling, requireName);
-  }
-}
-
-/** Apart, because closures would cost each login. */
-function identityFaults(
-  error: unknown,
-  { authMethod, authValue }: GivenIdentity,
-  spelling: Spelling,
-  requireName: typeof requireStoredName,
-): unknown {
-  const name = spelling('auth_value');
-  const readers = [
-    () => requireName(spelling('auth_method'), authMethod),
-    () => foldAuthValue(authMethod, requireAuthValue(name, authValue), name),
-  ];
-  return allFaults(error, readers, (read) => read());
-}
-
-function requireStoredName(name: string, authMethod: string): string {
-  if (!isTooLong('authMethod', authMethod) && AUTH_METHOD.test(authMethod)) return authMethod;
-  throw badInput(name, authMethod, AUTH_METHOD_FORM);
 }
 
 export function requireAuthValue(name: string, text: string): string {
@@ -258,7 +240,8 @@ export function endOfPrefix(prefix: string): string | null {
   return String.fromCodePoint(...points, last === 0xd7ff ? 0xe000 : last + 1);
 }
 
-function foldAuthValue(authMethod: string, authValue: string, name: string): string {
+/** An auth value that was checked, as it is compared. BAD_USER_INPUT. */
+export function foldAuthValue(authMethod: string, authValue: string, name: string): string {
   if (authMethod === 'email') return requireEmail(name, authValue);
   if (authMethod === 'wallet') return requireAddress(name, authValue).key;
   const email = emailKey(authValue);

@@ -1,15 +1,11 @@
-import type { z } from 'zod';
-import type { Services } from '../context.js';
 import { type Ban, type BanInput, type ListedBan, parseBanTerms } from '../domain/bans.js';
-import { banCursor, banCursorOf, cursorForm, PAGE_SIZE, type Position } from '../domain/filters.js';
-import { camelCase, type Identity, parseIdentity, parseStoredIdentity } from '../domain/identities.js';
+import { banCursor, banCursorOf, PAGE_SIZE } from '../domain/filters.js';
+import { camelCase, type Identity, parseIdentity } from '../domain/identities.js';
 import { INPUT_LIMITS } from '../domain/input-limits.js';
 import { parse, readAll, readNumber, userId } from '../domain/parse.js';
-import type { ProjectScope } from '../domain/projects.js';
 import type { User } from '../domain/users.js';
 import { costs } from '../engine/cost.js';
 import { selects } from '../engine/nodes.js';
-import { badInput } from '../errors.js';
 import { builder, type GraphQLContext, SURCHARGES } from './builder.js';
 import { connectionType } from './connections.js';
 import { KEY, readChange, USER_ID, userPayload, WRITE } from './identities.js';
@@ -67,19 +63,6 @@ const banConnectionType = connectionType<ShownBan>(banType, (ban) => banCursorOf
 
 const afterCursor = banCursor('after');
 
-/** The place that a cursor, read from `text`, names. One that does not name its list may be of users: then it is refused. BAD_USER_INPUT. */
-async function readPlace(
-  { list, ...place }: z.output<typeof afterCursor>,
-  text: unknown,
-  scope: ProjectScope,
-  { users }: Pick<Services, 'users'>,
-): Promise<Position> {
-  if (list !== null) return place;
-  const user = await users.findUser(scope, BigInt(place.id), { withAccounts: false });
-  if (user === null || Date.parse(user.createdAt) !== place.createdAt.getTime()) return place;
-  throw badInput('after', text, cursorForm('bans'));
-}
-
 builder.queryField('bans', (t) =>
   t.field({
     type: banConnectionType,
@@ -94,11 +77,10 @@ builder.queryField('bans', (t) =>
       rows: { of: ['first'], otherwise: PAGE_SIZE.default, atMost: PAGE_SIZE.max },
     }),
     resolve: async (_root, { first, after }, { scope, services }, info) => {
-      const [limit, cursor] = readAll(
+      const [limit, place] = readAll(
         () => readNumber('first', first, PAGE_SIZE.max),
         () => (after == null ? null : parse(afterCursor, after)),
       );
-      const place = cursor && (await readPlace(cursor, after, scope, services));
       const { bans, hasMore } = await services.bans.readBans(scope, { after: place, limit });
       const page = { nodes: bans, hasNextPage: hasMore, hasPreviousPage: after != null };
       if (!selects(info, 'Ban.user')) return page;
@@ -236,9 +218,8 @@ builder.mutationFields((t) => ({
     args: { identity: t.arg(IDENTITY), idempotencyKey: t.arg.string(KEY) },
     extensions: WRITE,
     resolve: (_root, { identity, idempotencyKey }, { scope, services, requestId }) => {
-      const stored = () => parseStoredIdentity(identity, camelCase);
-      const [, options] = readChange(requestId, idempotencyKey, stored);
-      return services.bans.unbanIdentity(scope, identity, camelCase, options);
+      const [parsed, options] = readChange(requestId, idempotencyKey, () => parseIdentity(identity, camelCase));
+      return services.bans.unbanIdentity(scope, parsed, options);
     },
   }),
 }));

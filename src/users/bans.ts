@@ -3,15 +3,7 @@ import type { Database } from '../db/database.js';
 import type { Queryable } from '../db/statements.js';
 import type { Ban, GivenBanTerms, ListedBan, OwnedBan } from '../domain/bans.js';
 import { cursor, cursorOf } from '../domain/filters.js';
-import {
-  type GivenIdentity,
-  type Identity,
-  identityText,
-  parseIdentity,
-  parsePrefix,
-  parseStoredIdentity,
-  type Spelling,
-} from '../domain/identities.js';
+import { type Identity, identityText, parsePrefix } from '../domain/identities.js';
 import { parse } from '../domain/parse.js';
 import type { ProjectScope } from '../domain/projects.js';
 import { type ChangeOptions, changeOnce, retryOf } from '../projects/idempotency.js';
@@ -103,23 +95,14 @@ export function createBans(db: Database) {
       return ban ?? null;
     },
 
-    /**
-     * Lifts the ban of an identity as a caller gives it; that of its user stays. Idempotent. BAD_USER_INPUT; a method that is misspelt is refused
-     * unless the ban was stored with it.
-     */
-    async unbanIdentity(
-      scope: ProjectScope,
-      input: GivenIdentity,
-      spelling: Spelling,
-      { requestId = null, key = null }: ChangeOptions = {},
-    ) {
+    /** Lifts the ban of an identity; that of its user stays. Idempotent. */
+    async unbanIdentity(scope: ProjectScope, identity: Identity, { requestId = null, key = null }: ChangeOptions = {}) {
       const actor = scope.actorFor('write', requestId, 'ban');
-      const identity = parseStoredIdentity(input, spelling);
       const retry = retryOf(key, ['unban identity', identityText(identity)]);
       const isLifted = await changeOnce(db.requestTransaction, actor.projectId, retry, (tx: Queryable) =>
         deleteBan(tx, actor, identity),
       );
-      return { ...(isLifted ? identity : parseIdentity(input, spelling)), changed: isLifted };
+      return { ...identity, changed: isLifted };
     },
   };
 }

@@ -6,7 +6,7 @@ import { createTurns } from '../db/one-at-a-time.js';
 import type { Queryable } from '../db/statements.js';
 import { CSV_HEAD, formatBan, formatCsvUser, formatLine } from '../domain/export-format.js';
 import { type UserFilter, userFilter } from '../domain/filters.js';
-import { parseStoredIdentity, snakeCase, type UserRecord } from '../domain/identities.js';
+import { foldAuthValue, type UserRecord } from '../domain/identities.js';
 import type { ExportTarget, OnConflict, UserFormat } from '../domain/import-format.js';
 import { readAhead } from '../domain/lines.js';
 import type { AuditEntry, ProjectScope } from '../domain/projects.js';
@@ -310,9 +310,8 @@ async function bansOf(tx: Queryable, projectId: number, users: readonly Exported
   const keys = users.map(({ id: userId }) => ({ projectId, userId }));
   for (const ban of await findBanned(tx, keys)) {
     const { id, auth_method, auth_value } = users[ban.keyIndex - 1] as ExportedUser;
-    const primary = { authMethod: auth_method, authValue: auth_value };
     const isPrimary = () =>
-      ban.authMethod === auth_method && ban.authValueKey === parseStoredIdentity(primary, snakeCase).authValueKey;
+      ban.authMethod === auth_method && ban.authValueKey === foldAuthValue(auth_method, auth_value, 'auth_value');
     if (ban.isOfUser || isPrimary()) bans.set(id, ban);
   }
   return bans;

@@ -29,7 +29,6 @@ const unban = async (project: TestProject, authValue: string) =>
   app.context.services.bans.unbanIdentity(
     await app.context.services.projects.getScope(project.appId),
     identity(authValue),
-    camelCase,
   );
 /** Turns the clock to the end of a ban, for this ban: the column has milliseconds, to which an instant is rounded. */
 const end = (authValue: string) =>

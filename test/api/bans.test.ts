@@ -1,5 +1,4 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import { opaqueText } from '#dist/domain/filters.js';
 import { camelCase, parseIdentity } from '#dist/domain/identities.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { codesOf, explained } from '../support/graphql.js';
@@ -96,17 +95,13 @@ describe('bans', () => {
     expect(codesOf(await project.graphql(BANS, { after: `${name}${edges[0].cursor}` }))).toEqual(['BAD_USER_INPUT']);
   });
 
-  test('go on after a cursor of 0.9.0, also of a ban that is lifted since', async () => {
+  test('go on after the cursor of a ban that is lifted since', async () => {
     const { bans, projects } = app.context.services;
     const scope = await projects.getScope(project.appId);
     await bans.ban(scope, identity('google', 'lifted'));
     const { nodes, edges } = await ask({ first: 3 });
-    await bans.unbanIdentity(scope, identity('google', 'lifted'), camelCase);
-    for (const at of [0, 1]) {
-      const [, createdAt, id] = Buffer.from(edges[at].cursor, 'base64url').toString().split('.');
-      const earlier = opaqueText(`${createdAt}.${id}`);
-      expect((await ask({ first: 1, after: earlier })).nodes).toEqual([nodes[at + 1]]);
-    }
+    await bans.unbanIdentity(scope, identity('google', 'lifted'));
+    for (const at of [0, 1]) expect((await ask({ first: 1, after: edges[at].cursor })).nodes).toEqual([nodes[at + 1]]);
   });
 });
 

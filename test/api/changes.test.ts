@@ -37,7 +37,7 @@ async function setBan(project: TestProject, action: 'ban' | 'unban', auth_value:
   const scope = await app.context.services.projects.getScope(project.appId);
   const { bans } = app.context.services;
   const identity = parseIdentity({ authMethod: 'email', authValue: auth_value }, snakeCase);
-  await (action === 'ban' ? bans.ban(scope, identity) : bans.unbanIdentity(scope, identity, snakeCase));
+  await (action === 'ban' ? bans.ban(scope, identity) : bans.unbanIdentity(scope, identity));
 }
 
 test('every way to change a user is in the feed, in order and with the names of the fields; a login is not', async () => {

@@ -151,7 +151,7 @@ async function change(models: readonly [Model, Model], given: Write, known: Read
       model.banned.add(given.identity);
       return;
     case 'unban':
-      await bans.unbanIdentity(await projects.getScope(model.project.appId), identity, camelCase);
+      await bans.unbanIdentity(await projects.getScope(model.project.appId), identity);
       model.banned.delete(given.identity);
   }
 }

@@ -1,5 +1,4 @@
 import { beforeAll, expect, test } from 'vitest';
-import { snakeCase } from '#dist/domain/identities.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 
 /** An operation and its audit entry are written in one transaction: neither exists without the other. */
@@ -53,7 +52,7 @@ test('an operation fails and changes nothing if its audit entry cannot be writte
     remove: () => users.removeUser(scope, ids[1] as bigint, null),
     purge: () => users.purgeRemoved(scope, 0),
     ban: () => bans.ban(scope, { authMethod: 'passkey', authValue: 'x', authValueKey: 'x' }),
-    unban: () => bans.unbanIdentity(scope, banned, snakeCase),
+    unban: () => bans.unbanIdentity(scope, banned),
     import: () => project.addUsers({ auth_method: 'passkey', auth_value: 'new' }),
     addSecret: () => secrets.addSecret(scope, { label: 'new', scopes: ['read'], expiresInMs: null }),
     revoke: () => secrets.revokeSecret(scope, secretId),

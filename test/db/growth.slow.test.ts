@@ -212,7 +212,7 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
         [at, SMALL].map(({ projectId, id }) => ({ projectId, userId: id })),
       ),
     // Each of 20 lines writes a ban and a change.
-    importBans: about(40, (db, { projectId }) =>
+    importBans: about(34, (db, { projectId }) =>
       bans.importBans(
         db,
         projectId,

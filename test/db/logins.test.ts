@@ -54,7 +54,7 @@ async function refusalOf(input: LoginInput = ADA, by = project): Promise<string 
 
 const identity = ({ authMethod, authValue }: LoginInput) => parseIdentity({ authMethod, authValue }, camelCase);
 const ban = (input: LoginInput) => app.context.services.bans.ban(scope, identity(input));
-const unban = (input: LoginInput) => app.context.services.bans.unbanIdentity(scope, identity(input), camelCase);
+const unban = (input: LoginInput) => app.context.services.bans.unbanIdentity(scope, identity(input));
 
 const remove = async (id: string) => (await project.rest(`/server/users/${id}`, { method: 'DELETE' })).status;
 const listUsers = async () => (await project.rest('/server/users?limit=100')).body.result;
