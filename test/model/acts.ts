@@ -562,20 +562,20 @@ export interface Step {
 /** Acts that meet in a subject. */
 export const THEMES: Readonly<Record<string, readonly string[]>> = {
   bans: [
-    ...['create a user', 'log in', 'link an identity', 'unlink their own identity', 'change a user', 'merge users'],
-    ...['ban a user', 'ban an identity', 'unban a user', 'bans that end soon have ended', 'move to another project'],
+    ...['create a user', 'link an identity', 'unlink their own identity', 'ban a user', 'ban an identity'],
+    'bans that end soon have ended',
   ],
-  persons: [
-    ...['create a user', 'log in', 'log in and link by the external ID', 'link an identity', 'merge users'],
-    ...['ban a user', 'remove a user', 'restore a user', 'purge removed users'],
+  'bans that move': ['create a user', 'link an identity', 'ban a user', 'merge users', 'move to another project'],
+  'persons who are gone': ['create a user', 'merge users', 'remove a user', 'restore a user', 'purge removed users'],
+  imports: ['import lines', 'undo an import', 'link an identity', 'merge users', 'change a user', 'ban an identity'],
+  emails: [
+    ...['log in with an email', 'log in with emailVerified', 'log in', 'link an identity', 'change a user'],
+    ...['ban an identity', 'move to another project'],
   ],
-  imports: [
-    ...['import lines', 'undo an import', 'create a user', 'link an identity', 'unlink an account', 'change a user'],
-    ...['merge users', 'ban an identity'],
-  ],
-  'emails and wallets': [
-    ...['log in with an email', 'log in with emailVerified', 'log in with a wallet', 'log in', 'link an identity'],
-    ...['unlink their own identity', 'change a user', 'merge users', 'move to another project'],
+  wallets: ['create a user', 'log in with a wallet', 'log in', 'link an identity', 'move to another project'],
+  'external IDs': [
+    ...['log in with an external ID', 'log in and link by the external ID', 'ban a user', 'unlink their own identity'],
+    'change a user',
   ],
 };
 
