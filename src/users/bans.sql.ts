@@ -30,6 +30,15 @@ const CHANGED_USER = Prisma.sql`SELECT changed.user_id, ${detailsOf(Prisma.sql`'
 /** Of a ban `b` that stands: one that has ended begins again. */
 const BEGINNING = Prisma.sql`CASE WHEN ${IN_FORCE} THEN b.created_at ELSE excluded.created_at END`;
 
+const KEY_OF_IDENTITY = Prisma.sql`(project_id, auth_method, auth_value_key, user_id)`;
+const KEY_OF_USER = Prisma.sql`(project_id, user_id)`;
+
+/** A ban of an identity that begins again is in the spelling of that time, as if the sweeper had deleted the one that has ended. */
+const spelledAgain = (key: Prisma.Sql) =>
+  key === KEY_OF_IDENTITY
+    ? Prisma.sql`, auth_value = CASE WHEN ${IN_FORCE} THEN b.auth_value ELSE excluded.auth_value END`
+    : Prisma.empty;
+
 /** Bans again, where a ban `b` of `key` stands: absent terms stay, but not those of one that has ended. Changes nothing where nothing is different. */
 function orChange(key: Prisma.Sql, terms: GivenBanTerms): Prisma.Sql {
   const [reason, end] = [
@@ -37,7 +46,7 @@ function orChange(key: Prisma.Sql, terms: GivenBanTerms): Prisma.Sql {
     Prisma.sql`CASE WHEN ${terms.expiresAt === undefined}::boolean AND ${IN_FORCE} THEN b.expires_at ELSE excluded.expires_at END`,
   ];
   return Prisma.sql`
-      ON CONFLICT ${key} DO UPDATE SET reason = ${reason}, expires_at = ${end}, created_at = ${BEGINNING}
+      ON CONFLICT ${key} DO UPDATE SET reason = ${reason}, expires_at = ${end}, created_at = ${BEGINNING} ${spelledAgain(key)}
       WHERE (b.reason, b.expires_at) IS DISTINCT FROM (${reason}, ${end})
       RETURNING b.*`;
 }
@@ -45,9 +54,6 @@ function orChange(key: Prisma.Sql, terms: GivenBanTerms): Prisma.Sql {
 /** The reason and the end of a ban as they are stored. */
 const storedTerms = ({ reason, expiresAt }: GivenBanTerms) =>
   Prisma.sql`${reason ?? ''}::text, coalesce(${expiresAt ?? null}::timestamptz, 'infinity')`;
-
-const KEY_OF_IDENTITY = Prisma.sql`(project_id, auth_method, auth_value_key, user_id)`;
-const KEY_OF_USER = Prisma.sql`(project_id, user_id)`;
 
 /** Bans an identity, with an audit entry. Returns false where nothing is different. */
 export async function insertBan(
@@ -210,7 +216,7 @@ export interface ImportedBans {
 
 /** Bans that stand and have ended begin again, with the terms of the line. */
 const orBeginAgain = (key: Prisma.Sql) => Prisma.sql`
-      ON CONFLICT ${key} DO UPDATE SET reason = excluded.reason, expires_at = excluded.expires_at, created_at = excluded.created_at
+      ON CONFLICT ${key} DO UPDATE SET reason = excluded.reason, expires_at = excluded.expires_at, created_at = excluded.created_at ${spelledAgain(key)}
       WHERE NOT ${IN_FORCE}
       RETURNING 1`;
 

@@ -793,7 +793,10 @@ function saysPrimary(user: User): boolean {
 export function moveProject(project: Project): void {
   purge(project);
   project.imports = [null];
+  // A file has the oldest ID first, and an import writes in the order of its lines.
+  project.users.sort((one, other) => Number(one.id) - Number(other.id));
   for (const user of project.users) {
+    user.accounts = user.accounts.map((account) => ({ ...account, place: nextPlace() }));
     const own = saysPrimary(user);
     Object.assign(user, {
       id: null,
