@@ -499,13 +499,11 @@ export function mergeUsers(project: Project, fromId: string | null, intoId: stri
   if (fromId === intoId) refuse('BAD_USER_INPUT');
   const from = requireCurrent(project, fromId);
   const into = requireCurrent(project, intoId);
-  const email = emailOf(from);
   // Where `into` shows nothing, what was said of `from` is taken: also that there is none.
-  if (from.said === null && into.said === undefined && emailOf(into) === null) into.said = null;
+  if (into.said === undefined && emailOf(into) === null) into.said = from.said;
   primaryOf(from).place = nextPlace();
   into.identities.push(...from.identities);
   sortIdentities(into);
-  if (emailOf(into) === null && into.said === undefined && email !== null) into.said = email;
   for (const account of from.accounts) {
     const known = into.accounts.find(({ publicKey }) => isSameAddress(publicKey, account.publicKey));
     if (known === undefined) into.accounts.push(account);
