@@ -34,6 +34,7 @@ const OF_NO_ENGINE = [
 const OF_ONE_ENGINE = [
   'test/process/{audit,changes,commands,documents,exit-codes,hostile-shapes,import-export,long-lists}.test.ts',
   'test/faults/client.test.ts',
+  'test/upgrade/upgrade.test.ts',
   'test/process/{observability,operators,project-lifecycle,releases,secrets,shutdown,terminal,users,wallet-verify,webhooks}.test.ts',
 ];
 /** What compares times is not run beside anything else. */

@@ -6,6 +6,7 @@ import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { findFaults, hasBrowser, launchBrowser } from '../support/browser.js';
 import { ROOT } from '../support/checkout.js';
 import { openDashboard, visit } from '../support/dashboard-page.js';
+import { isNightly } from '../support/nightly.js';
 
 const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 60_000 });
 
@@ -116,7 +117,7 @@ describe.skipIf(!hasBrowser)('the dialog of an import', () => {
     expect(opened.complaints).toEqual([expect.stringContaining('status of 400')]);
   });
 
-  test('imports a sample of each system', async () => {
+  test.runIf(isNightly)('imports a sample of each system', async () => {
     await using opened = await openDashboard(app, browser, 'admin');
     for (const system of readdirSync(sample('.')).filter((name) => name !== 'csv')) {
       const project = await app.createProject(system);

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { expect, test, vi } from 'vitest';
 import { startCollector } from '../support/collector.js';
 import { CLI, call, linesOf, makeFolder, type RunningServer, startServer, useDatabase } from '../support/command.js';
+import { isNightly } from '../support/nightly.js';
 
 /** Where a process serves metrics and sends traces, that neither delays its exit, and that its log is whole. */
 
@@ -155,35 +156,38 @@ test('a socket that nobody reads costs log lines, and not the service; when it i
   expectWhole(outcome.stderr, dropped);
 });
 
-test('a pipe that nobody reads does not stop the service, nor its end, and gets whole lines', async () => {
-  const pipe = join(makeFolder(), 'log');
-  execFileSync('mkfifo', [pipe]);
-  const reader = openSync(pipe, constants.O_RDONLY | constants.O_NONBLOCK);
-  const withPipe = ['/bin/sh', '-c', `exec "$@" 2>${pipe}`, 'sh', process.execPath, CLI] as const;
-  const chunk = Buffer.alloc(65_536);
-  /** What the pipe has now. */
-  const read = () => {
-    let text = '';
-    try {
-      for (let n = 1; n > 0; text += chunk.toString('utf8', 0, n)) n = readSync(reader, chunk);
-    } catch (error) {
-      expect((error as NodeJS.ErrnoException).code).toBe('EAGAIN');
-    }
-    return text;
-  };
-  const server = await startServer({ ...database.env, ...LOGGED }, withPipe);
-  const dropped = await fillLog(server);
-  let log = '';
-  const readOn = () => {
-    log += read();
-    return log.includes('could not be written');
-  };
-  await vi.waitUntil(readOn, { timeout: 60_000 });
-  expectWhole(log, dropped);
-  const again = await fillLog(server);
-  expect(again).toBeGreaterThan(dropped);
-  expect((await server.stop()).code).toBe(0);
-  // What it has left is whole as well.
-  expect(linesOf(read()).length).toBeGreaterThan(10);
-  closeSync(reader);
-});
+test.runIf(isNightly)(
+  'a pipe that nobody reads does not stop the service, nor its end, and gets whole lines',
+  async () => {
+    const pipe = join(makeFolder(), 'log');
+    execFileSync('mkfifo', [pipe]);
+    const reader = openSync(pipe, constants.O_RDONLY | constants.O_NONBLOCK);
+    const withPipe = ['/bin/sh', '-c', `exec "$@" 2>${pipe}`, 'sh', process.execPath, CLI] as const;
+    const chunk = Buffer.alloc(65_536);
+    /** What the pipe has now. */
+    const read = () => {
+      let text = '';
+      try {
+        for (let n = 1; n > 0; text += chunk.toString('utf8', 0, n)) n = readSync(reader, chunk);
+      } catch (error) {
+        expect((error as NodeJS.ErrnoException).code).toBe('EAGAIN');
+      }
+      return text;
+    };
+    const server = await startServer({ ...database.env, ...LOGGED }, withPipe);
+    const dropped = await fillLog(server);
+    let log = '';
+    const readOn = () => {
+      log += read();
+      return log.includes('could not be written');
+    };
+    await vi.waitUntil(readOn, { timeout: 60_000 });
+    expectWhole(log, dropped);
+    const again = await fillLog(server);
+    expect(again).toBeGreaterThan(dropped);
+    expect((await server.stop()).code).toBe(0);
+    // What it has left is whole as well.
+    expect(linesOf(read()).length).toBeGreaterThan(10);
+    closeSync(reader);
+  },
+);

@@ -21,6 +21,7 @@ import {
   userdir,
 } from '../support/command.js';
 import { copyTemplate, createEmptyDatabase, type TestDatabase } from '../support/engines.js';
+import { isNightly } from '../support/nightly.js';
 
 const engine = inject('engine');
 
@@ -165,7 +166,7 @@ describe('the first start', () => {
     });
   }
 
-  test('keeps the data and the credentials for the next start', async () => {
+  test.runIf(isNightly || engine === 'embedded')('keeps the data and the credentials for the next start', async () => {
     const before = await demoUsers();
     server.kill('SIGTERM');
     await once(server, 'close');

@@ -5,6 +5,7 @@ import type { Json } from '../support/app.js';
 import { BIN, hasPostgres } from '../support/cluster.js';
 import { lookingOn, outcomeOf, type Settings, spawnUserdir, userdirJson } from '../support/command.js';
 import type { Engine } from '../support/engines.js';
+import { isNightly } from '../support/nightly.js';
 import { makeRelease, type Release, shoeSizes } from '../support/release.js';
 import { readWholeSchema } from '../support/schema-facts.js';
 import { fill } from './fill.js';
@@ -105,7 +106,7 @@ test('an upgrade keeps every row, also when it is killed at each step, and gives
   await requireSchemaOfNew(database, next);
 });
 
-test.runIf(inject('engine') === 'embedded')(
+test.runIf(isNightly && inject('engine') === 'embedded')(
   'a data directory that PGlite makes itself gets the schema of the packed one',
   async () => {
     await using own = await createResting();
