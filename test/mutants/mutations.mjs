@@ -114,7 +114,7 @@ const isSql = (template, code) =>
 export const apply = (code, { start, end, replacement }) => code.slice(0, start) + replacement + code.slice(end);
 
 /** The file with a call at the start of each function, by which a run of tests tells which functions its files enter. */
-export function instrument(code, name, functions, recorder) {
+export function instrument(code, name, functions) {
   const insertions = functions.flatMap(({ start, body }) => {
     const call = `globalThis.__entered?.(${JSON.stringify(`${name}#${start}`)})`;
     return body.type === 'BlockStatement'
@@ -128,7 +128,5 @@ export function instrument(code, name, functions, recorder) {
   for (const { at, text: inserted } of insertions.sort((a, b) => b.at - a.at)) {
     text = text.slice(0, at) + inserted + text.slice(at);
   }
-  const [first, ...rest] = text.split('\n');
-  const [hashbang, head] = first.startsWith('#!') ? [`${first}\n`, rest] : ['', [first, ...rest]];
-  return `${hashbang}import ${JSON.stringify(recorder)};${head.join('\n')}`;
+  return text;
 }

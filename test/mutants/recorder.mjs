@@ -1,4 +1,4 @@
-/** Writes which function was entered in which file of tests, once for each pair. Loaded by instrumented files of the build. */
+/** Writes which function was entered in which file of tests, once for each pair. Instrumented files of the build call it. */
 import { appendFileSync } from 'node:fs';
 
 const seen = new Set();

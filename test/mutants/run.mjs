@@ -176,14 +176,18 @@ async function findEntered(everyFile) {
   for (const file of everyFile) {
     const path = join(copy, 'dist', file);
     const code = readFileSync(path, 'utf8');
-    writeFileSync(path, instrument(code, file, readFile(code).functions, RECORDER));
+    writeFileSync(path, instrument(code, file, readFile(code).functions));
   }
   const entered = new Map();
   for (const project of PROJECTS) {
     const record = join(folder, `entered-${project}`);
     const report = join(folder, `report-${project}.json`);
     writeFileSync(record, '');
-    const passed = await runTests(copy, project, [], { seconds: 1800, env: { MUTANTS_ENTERED: record }, report });
+    const passed = await runTests(copy, project, [], {
+      seconds: 1800,
+      env: { MUTANTS_ENTERED: record, NODE_OPTIONS: `--import ${RECORDER}` },
+      report,
+    });
     if (!passed) throw new Error(`The tests of ${project} fail without a change: ${failuresOf(report)}`);
     for (const line of readFileSync(record, 'utf8').split('\n').filter(Boolean)) {
       const [name, test] = line.split('\t');
