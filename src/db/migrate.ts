@@ -244,7 +244,7 @@ function targetOf(client: PoolClient) {
   return { host: `${host}:${port}`, database, role: user };
 }
 
-/** Of a migration, the steps that are missing. Nobody waits for those of a new database. */
+/** Of a migration, the steps that are missing. No request waits for those of a new database. */
 function planSteps({ name, steps, done }: Missing, isNew: boolean): PlannedMigration {
   const bound = (mode: Step['mode']) => (isNew ? 'the database is new, so nobody waits' : BOUNDS[mode]);
   return {

@@ -251,12 +251,12 @@ async function tryMutation(copy, entered, mutation) {
   const path = join(copy, 'dist', mutation.file);
   writeFileSync(path, apply(mutation.code, mutation));
   try {
+    let outcome;
     for (const project of PROJECTS) {
-      const outcome = await tryProject(copy, entered, project, mutation);
+      outcome = await tryProject(copy, entered, project, mutation);
       if (outcome === 'noticed' || outcome === 'no end') return { by: project, outcome };
-      mutation.last = outcome;
     }
-    return { by: null, outcome: mutation.last };
+    return { by: null, outcome };
   } finally {
     writeFileSync(path, mutation.code);
   }
