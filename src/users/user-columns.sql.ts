@@ -197,7 +197,10 @@ function bansOf(row: 'k' | 'e', columns: Prisma.Sql): Prisma.Sql {
 /** True if the identity of a row of users or of keys is banned, else null. Not `EXISTS`, of which a plan may make a join with all bans. */
 export const isBanned = (row: 'k' | 'e') => Prisma.sql`(${bansOf(row, Prisma.sql`true`)} LIMIT 1)`;
 
-/** The ban of user `u` or else, of those of their identities, the one that ends last. So many identities are looked up as a user has. */
+/**
+ * The ban of user `u` or else, of those of their identities, the one that ends last. So many identities are looked up as a user has. Of two that end at
+ * once, it is that of the primary identity, or of the one linked first; of two of one identity, its own comes before that of a removed user.
+ */
 export function banOfUser(columns: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`
       SELECT ${columns} FROM (
@@ -210,7 +213,7 @@ export function banOfUser(columns: Prisma.Sql): Prisma.Sql {
         ) AS linked
       ) AS e
       CROSS JOIN LATERAL (${bansOf('e', Prisma.sql`b.*`)} OFFSET 0) AS b
-      ORDER BY b.user_id IS DISTINCT FROM u.id, b.expires_at DESC, e.place
+      ORDER BY b.user_id IS DISTINCT FROM u.id, b.expires_at DESC, e.place, b.user_id NULLS FIRST
       LIMIT 1`;
 }
 

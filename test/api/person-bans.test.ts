@@ -256,6 +256,20 @@ test.each([
   },
 );
 
+test('of two bans of an identity that end at once, its own is shown before that of a removed user', async () => {
+  const { project, run, logIn, banOf } = await open();
+  const removed = await logIn(github('shared'));
+  await run(BAN_USER, { id: removed, reason: 'of the removed user' });
+  await project.rest(`/server/users/${removed}`, { method: 'DELETE' });
+  await project.importLines([
+    { auth_method: 'google', auth_value: 'new', identities: [{ auth_method: 'github', auth_value: 'shared' }] },
+  ]);
+  const [{ id }] = await run('{ usersByIdentities(identities: [{ authMethod: "google", authValue: "new" }]) { id } }');
+  expect(await banOf(id)).toMatchObject({ reason: 'of the removed user', isOfUser: false });
+  await run(BAN, { identity: github('shared'), reason: 'of the identity' });
+  expect(await banOf(id)).toMatchObject({ reason: 'of the identity', isOfUser: false });
+});
+
 test('the feed tells of each beginning and end, of other terms, and of an identity that is unlinked', async () => {
   const { run, sql, logIn, link, changes, sweep } = await open();
   const id = await logIn(github('eve'));

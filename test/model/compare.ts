@@ -303,10 +303,12 @@ export async function compare(
   project: Project,
   asked: readonly Vocabulary[] = [VOCABULARY],
 ): Promise<void> {
-  await compareLists(service, project);
-  await compareRest(service, project);
-  for (const each of asked) await compareLookUps(service, project, each);
-  await compareBans(service, project);
+  await Promise.all([
+    compareLists(service, project),
+    compareRest(service, project),
+    ...asked.map((each) => compareLookUps(service, project, each)),
+    compareBans(service, project),
+  ]);
 }
 
 /** A copy of the users, kept by the feed alone. */

@@ -7,8 +7,8 @@ import { type Service, serviceOf } from './service.js';
 
 /** Makes random sequences of acts against the service and the model, and shrinks one that differs. */
 
-/** After so many acts everything is compared. */
-const COMPARED_EVERY = 5;
+/** After so many acts everything is asked and compared. The copy is compared after each. */
+const COMPARED_EVERY = 10;
 const MOST_ACTS = 40;
 /** A sequence takes seconds; one that differs is shrunk for so long. */
 const LONGEST_MS = 60_000;
@@ -59,9 +59,9 @@ export async function runSteps(
     if (endedBans !== undefined) mayTell = endedBans === 'stand';
     if (code !== 'OK' && !mayTell && changes.length > 0)
       throw new Difference(`act ${index + 1}, ${step.name}, was refused, and the feed has ${changes}`);
+    compareCopy(copy, project);
     if ((index + 1) % COMPARED_EVERY > 0 && index + 1 < steps.length) continue;
     await compare(service, project);
-    compareCopy(copy, project);
   }
   requireSame('totals check', await service.wrongTotals(), []);
 }
