@@ -554,25 +554,29 @@ export interface UpdateInput {
   readonly metadataPatch?: object | undefined;
 }
 
+/** It is said of the person, also where it stands there already: then it outlives the identity that it came from. */
 function updateEmail(project: Project, user: User, email: string | null): void {
   const primary = primaryOf(user);
-  if (email !== null && emailOf(user) === foldEmail(email) && primary.authMethod !== 'email') return;
-  if (primary.authMethod !== 'email') {
-    user.said = email === null ? null : foldEmail(email);
-    if (primary.email === user.said) return;
-    primary.email = user.said;
-    primary.emailVerified = null;
-    return;
-  }
-  if (email === null) return void refuse('BAD_USER_INPUT');
-  const name = { authMethod: 'email', authValue: email };
+  const said = email === null ? null : foldEmail(email);
+  const stands = said === emailOf(user);
+  if (primary.authMethod === 'email' && !stands) updateAddress(project, user, said);
+  user.said = said;
+  if (stands || primary.authMethod === 'email' || primary.email === said) return;
+  primary.email = said;
+  primary.emailVerified = null;
+}
+
+/** The address by which the user logs in, which is their primary identity. */
+function updateAddress(project: Project, user: User, said: string | null): void {
+  const primary = primaryOf(user);
+  if (said === null) return void refuse('BAD_USER_INPUT');
+  const name = { authMethod: 'email', authValue: said };
   if (isSame(primary, name)) return;
   if (isBlocked(project, name)) refuse('BANNED');
   if (findByIdentity(project, name) !== undefined) refuse('CONFLICT');
-  user.identities[0] = newIdentity({ authMethod: 'email', authValue: foldEmail(email) });
+  user.identities[0] = newIdentity(name);
   if (user.ban !== null) keepBan(project, primary, user.ban);
   ownDates(user);
-  user.said = foldEmail(email);
 }
 
 export function updateUser(project: Project, id: string | null, input: UpdateInput): void {

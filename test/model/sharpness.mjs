@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const SEEDS = [101, 202, 303];
-const MOST_ACTS = 1000;
+const MOST_ACTS = 2000;
 
 /** A function of the database with other text. */
 const inFunction = (name, from, to) => `DO $fault$
