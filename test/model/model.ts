@@ -259,15 +259,15 @@ function touch(user: User | undefined): void {
   if (user !== undefined) user.untouchedOf = null;
 }
 
-/** Setting what stands there already touches nobody. */
+/** Setting what stands there already touches nobody. Another ban of one of their identities touches a user, also where that is of a removed user. */
 export function keepUntouched(before: Project, after: Project): void {
-  const stateOf = (project: Project, user: User) => ({
-    ...{ ...user, untouchedOf: null },
-    bans: project.bans.filter(({ identity }) => has(user, identity)),
-  });
+  const bansOn = (project: Project, { identities }: User) =>
+    identities.map((each) => [identityBan(project, each), ...bansOfRemoved(project, each)]);
   for (const user of after.users) {
     const had = before.users.find(({ id }) => id !== null && id === user.id);
-    if (had !== undefined && isDeepStrictEqual(stateOf(before, had), stateOf(after, user)))
+    if (had === undefined) continue;
+    if (!isDeepStrictEqual(bansOn(before, had), bansOn(after, user))) touch(user);
+    else if (isDeepStrictEqual({ ...had, untouchedOf: null }, { ...user, untouchedOf: null }))
       user.untouchedOf = had.untouchedOf;
   }
 }

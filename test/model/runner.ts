@@ -8,7 +8,7 @@ import { type Service, serviceOf } from './service.js';
 /** Makes random sequences of acts against the service and the model, and shrinks one that differs. */
 
 /** After so many acts everything is asked and compared. The copy is compared after each. */
-const COMPARED_EVERY = 10;
+const COMPARED_EVERY = 20;
 const MOST_ACTS = 40;
 /** So many are drawn, because many are left out. */
 const MOST_DRAWN = 120;
