@@ -192,6 +192,11 @@ describe('an email', () => {
   });
 });
 
+const NEVER = [
+  ...['0001-01-01T00:00:00Z', '0001-01-01T00:00:00.0000000Z', '0001-01-01', '0001-01-01 00:00:00+00'],
+  ...['0000-00-00 00:00:00', '0000-00-00', '0', 0, '0.0', '1601-01-01T00:00:00Z', -62135596800000, '-62135596800'],
+];
+
 describe('a date', () => {
   const read = (value: unknown, range = PAST) => {
     const notes: string[] = [];
@@ -199,10 +204,7 @@ describe('a date', () => {
     return [createDateReader({ format: null, zone: 'UTC', note })('created_at', range, value), notes];
   };
 
-  test.each([
-    ...['0001-01-01T00:00:00Z', '0001-01-01T00:00:00.0000000Z', '0001-01-01', '0001-01-01 00:00:00+00'],
-    ...['0000-00-00 00:00:00', '0000-00-00', '0', 0, '0.0', '1601-01-01T00:00:00Z', -62135596800000, '-62135596800'],
-  ])('of never is none, and counted: %j', (value) => {
+  test.each(NEVER)('of never is none, and counted: %j', (value) => {
     expect(read(value)).toEqual([null, ['dates that mean never, read as none']]);
     expect(read(value, UNTIL)[0]).toBeNull();
   });
@@ -232,5 +234,26 @@ describe('a date', () => {
     const options = { system: 'supabase', title: 'Supabase', trustUnverified: false, readDate, note, drop: note };
     expect(linesOf(person, options).bans).toEqual([]);
     expect(notes).toContain('dates that mean never, read as none');
+  });
+});
+
+describe('what has happened in a table, by its date', () => {
+  const system = createCsvSystem(
+    '{"external_id":"id","email":"email","email_verified":"email_verified","deleted":"deleted"}',
+  );
+  const personOf = (cells: SourceRecord) => system.toPerson({ id: '1', email: 'ada@example.com', ...cells });
+  const verified = (cell: unknown) => {
+    const person = personOf({ email_verified: cell });
+    return typeof person === 'string' || 'line' in person ? null : person.logins[0]?.verified;
+  };
+
+  test.each(NEVER)('has not by one that means never: %j', (cell) => {
+    expect(verified(cell)).toBe(false);
+    expect(personOf({ deleted: cell })).not.toBe('deleted records');
+  });
+
+  test.each(['2024-03-03T00:00:00.000Z', 1709424000000, '01.02.2024'])('has by any other: %j', (cell) => {
+    expect(verified(cell)).toBe(true);
+    expect(personOf({ deleted: cell })).toBe('deleted records');
   });
 });

@@ -8,7 +8,7 @@ import { AppError, badInput, show } from '../../errors.js';
 import { type Login, MAX_ROWS, type Person, repeated, type SourceRecord, type System, tooManyRows } from './person.js';
 import type { PlacedRecord } from './read.js';
 import { fieldNamed } from './read-csv.js';
-import { isEmpty, objectOf, objectsOf, textOf, textsOf, truthOf, wordsOf } from './values.js';
+import { isEmpty, isNever, objectOf, objectsOf, textOf, textsOf, truthOf, wordsOf } from './values.js';
 
 /* People of any table, by a mapping of its columns (docs/moving.md). */
 
@@ -82,7 +82,7 @@ function checkTitles(titles: readonly string[], columns: readonly string[] | nul
 
 function personOf(record: SourceRecord, sources: Sources, isMapped: boolean): Person | string {
   const get = (name: string) => valuesOf(record, sources[name])[0];
-  if (!isEmpty(get('deleted')) && truthOf(get('deleted')) !== false) return 'deleted records';
+  if (hasHappened(get('deleted'))) return 'deleted records';
   const rows = Array.isArray(record[ROWS]) ? (record[ROWS] as SourceRecord[]) : [record];
   const all = rows.flatMap((row) => loginsOf(row, sources, isMapped));
   const logins = all.filter(({ by }) => !GUEST.test(by));
@@ -108,6 +108,9 @@ function personOf(record: SourceRecord, sources: Sources, isMapped: boolean): Pe
     notKept: repeated('logins without an ID', logins.filter(({ value }) => isEmpty(value)).length),
   };
 }
+
+/** Of a cell that is true or false, or the date of what has happened. */
+const hasHappened = (cell: unknown) => !isEmpty(cell) && truthOf(cell) !== false && !isNever(cell);
 
 /** The logins of a row. Where it names providers, their IDs are the values of auth_value, in the same order. */
 function loginsOf(row: SourceRecord, sources: Sources, isMapped: boolean): Login[] {
@@ -146,6 +149,7 @@ function isVerified(what: string, record: SourceRecord, sources: Sources, isMapp
   const hasColumn = [sources[field]?.column ?? []].flat().length > 0;
   if (isNull(value)) return isMapped && hasColumn ? false : null;
   if (truthOf(value) !== null) return truthOf(value);
+  if (isNever(value)) return false;
   // Of whatever form: only its beginning is looked at.
   if (/^\d[\d.:/ T-]{5,}/.test(textOf(value))) return true;
   throw badInput(field, value, 'true, false, or the date of the verification');

@@ -85,11 +85,14 @@ const LOOSE = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?::(\d\d(?:\.\d+)?))?)? ?(Z|
 const NEVER =
   /^(0+(\.0+)?|-62135596800(000)?|(0000-00-00|0001-01-01|1601-01-01)([T ][\d:.]+)? ?(Z|UTC|[+-]\d\d(:?\d\d)*)?)$/i;
 
+/** True for a date that says that something has never happened. */
+export const isNever = (value: unknown) => NEVER.test(textOf(value));
+
 export function createDateReader({ format, zone, note }: DateOptions): ReadDate {
   return (field, range, value) => {
     if (isEmpty(value)) return null;
     const text = isTooLong('date', String(value)) ? '' : String(value).trim();
-    if (NEVER.test(text)) {
+    if (isNever(text)) {
       note('dates that mean never, read as none');
       return null;
     }
