@@ -19,8 +19,8 @@ export type Id = string | number;
 
 export interface ListOptions extends CallOptions {
   readonly filter?: UserFilter | undefined;
-  /** Only users after this place: the `cursor` of a page. */
-  readonly after?: string | undefined;
+  /** Only users after this place: the `cursor` of a page. Null is the beginning. */
+  readonly after?: string | null | undefined;
 }
 
 export interface BanListOptions extends CallOptions {
@@ -36,7 +36,7 @@ export interface ListedUsers {
   readonly users: readonly User[];
   /** The exact number of users on all pages together, of the same instant. Null where the filter is by last login, by ban or by the name of a provider. */
   readonly totalUser: number | null;
-  /** The place after these users; null where there are none. */
+  /** The place after these users, to go on there. Of a page without users that at which it began; null is the beginning. */
   readonly cursor: string | null;
 }
 
@@ -66,14 +66,14 @@ export type UserReader = Pick<ReturnType<typeof createReads>, 'readPages' | 'get
 
 export function createReads(ask: Ask) {
   async function* readPages({ filter, after, ...call }: ListOptions, isCounted: boolean) {
-    for (let [cursor, first]: [string | null | undefined, number] = [after, MOST_USERS]; ; ) {
+    for (let [cursor, first]: [string | null, number] = [after ?? null, MOST_USERS]; ; ) {
       const given: Operations['users']['given'] = { filter, after: cursor, first };
       const page: Page | null = await ask(isCounted ? 'users' : 'uncountedUsers', given, call).catch(
         nullIfTooMuch(first),
       );
       if (page === null) first = FEW_USERS;
       else {
-        cursor = page.pageInfo.endCursor;
+        cursor = page.pageInfo.endCursor ?? cursor;
         yield { users: page.nodes, totalUser: page.totalCount ?? null, cursor };
         if (!page.pageInfo.hasNextPage) return;
       }

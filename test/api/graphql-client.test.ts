@@ -168,6 +168,11 @@ describe('users', () => {
     ]);
     const rest = client.users.list({ after: pages[0]?.cursor ?? '', filter: { loginMethods: ['PASSKEY'] } });
     expect(await collect(rest)).toHaveLength(105);
+    // A program that has kept the last cursor of all may begin again, and keeps it.
+    const last = pages.at(-1)?.cursor;
+    expect(await collect(client.users.list({ after: last }).pages())).toMatchObject([{ users: [], cursor: last }]);
+    const none = client.users.list({ after: null, filter: { loginMethods: ['EMAIL'], endDate: '2000-01-01' } });
+    expect(await collect(none.pages())).toMatchObject([{ users: [], cursor: null }]);
     expect(await client.users.page({ page: 21, limit: 10 })).toMatchObject({ totalUser: 206, users: { length: 6 } });
     const many = await client.users.getMany([...ids, '999999999', ids[0] ?? '']);
     expect(many.map((user) => user?.id ?? null)).toEqual([...ids, null, ids[0]]);
