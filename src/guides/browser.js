@@ -211,8 +211,9 @@ function showSection([address, page, heading, text], words) {
   const title = document.createElement('strong');
   title.append(...marked(heading ? `${page} › ${heading}` : page, words));
   const places = words.map((word) => text.toLowerCase().indexOf(word)).filter((at) => at >= 0);
-  const start = Math.max(0, Math.min(...places, text.length) - AROUND);
-  const from = places.length === 0 ? 0 : start;
+  const start = Math.min(...places, text.length) - AROUND;
+  // At the beginning of a word.
+  const from = places.length === 0 || start <= 0 ? 0 : text.indexOf(' ', start) + 1;
   const part = document.createElement('span');
   part.append(from > 0 ? '…' : '', ...marked(text.slice(from, from + 3 * AROUND), words), '…');
   link.append(title, part);

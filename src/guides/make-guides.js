@@ -33,6 +33,13 @@ const GROUPS = {
   ],
 };
 const REFERENCE = referencePages(await openApiDocument());
+/** All pages in the order of the list at the side. */
+const ORDER = [
+  ...Object.values(GROUPS)
+    .flat()
+    .map(([name]) => name),
+  ...REFERENCE.map(({ name }) => name),
+];
 const TITLES = new Map([
   ...Object.values(GROUPS).flat(),
   ...REFERENCE.map(({ name, title }) => [name, name === 'reference' ? 'REST reference' : title]),
@@ -82,6 +89,16 @@ function navigation(current, headings) {
   return groups.join('');
 }
 
+/** The pages before and after one, for who reads all. */
+function neighbours(name) {
+  const at = ORDER.indexOf(name);
+  if (at < 0) return '';
+  const link = (rel, word, page) =>
+    page === undefined ? '' : `<a href="/docs/${page}" rel="${rel}"><span>${word}</span> ${TITLES.get(page)}</a>`;
+  const links = [link('prev', 'Previous', ORDER[at - 1]), link('next', 'Next', ORDER[at + 1])];
+  return `<nav class="neighbours" aria-label="Neighbours">${links.join('')}</nav>\n`;
+}
+
 /** The text and the samples of a page in two columns where there is room. */
 const besideSamples = (html) => `<div class="beside"><div>\n${html}</div></div>\n`;
 
@@ -103,7 +120,8 @@ function shell(title, name, headings, main) {
 <a class="brand" href="/">userdir</a>
 <button type="button" id="ui-menu" aria-expanded="false" aria-controls="ui-pages">Pages</button>
 <search>
-<input type="search" id="ui-search" placeholder="Search" aria-label="Search the documentation" aria-controls="ui-found" autocomplete="off" spellcheck="false" maxlength="100">
+<input type="search" id="ui-search" placeholder="Search" aria-label="Search the documentation" aria-keyshortcuts="/" aria-controls="ui-found" autocomplete="off" spellcheck="false" maxlength="100">
+<kbd aria-hidden="true">/</kbd>
 <div id="ui-found" hidden><p role="status"></p><ul></ul></div>
 </search>
 <nav aria-label="Try it"><a href="/docs/reference">REST reference</a>${partOf('graphiql', '<a href="/graphql">GraphiQL</a>')}</nav>
@@ -112,7 +130,7 @@ function shell(title, name, headings, main) {
 <nav id="ui-pages" aria-label="Pages">${navigation(name, headings)}</nav>
 <main id="ui-content">
 ${main}
-<footer>userdir ${VERSION}. The project has these pages in its folder <code>docs</code>, with those for operators.</footer>
+${neighbours(name)}<footer>userdir ${VERSION}. The project has these pages in its folder <code>docs</code>, with those for operators.</footer>
 </main>
 </div>
 </body>
@@ -124,12 +142,14 @@ const FIRST_CALL = `
 It needs the App ID and the App Secret of a project; \`${COMMAND} project create --name NAME\` creates one.
 
 \`\`\`sh REST: the newest two users
-curl -s -u "$APP_ID:$APP_SECRET" 'http://127.0.0.1:4000/server/users?limit=2'
+curl -s -u "$APP_ID:$APP_SECRET" \\
+  'http://127.0.0.1:4000/server/users?limit=2'
 \`\`\`
 
 \`\`\`sh GraphQL: the same, and how many there are
-curl -s -u "$APP_ID:$APP_SECRET" -H 'content-type: application/json' \\
-  -d '{"query": "{ users(first: 2) { totalCount nodes { id authValue } } }"}' 'http://127.0.0.1:4000/graphql'
+curl -s -u "$APP_ID:$APP_SECRET" \\
+  'http://127.0.0.1:4000/graphql' -H 'content-type: application/json' \\
+  -d '{"query": "{ users(first: 2) { totalCount nodes { id authValue } } }"}'
 \`\`\``;
 
 const card = ([address, title, what]) => `<li><a href="${address}">${title}</a><span>${what}</span></li>`;
@@ -165,7 +185,7 @@ function listOfPages() {
   );
   const documents =
     '## For programs\n\n- [GraphQL schema](/schema.graphql): every type, field and argument, with descriptions.\n- [OpenAPI document](/openapi.json): the REST routes.';
-  return `# userdir\n\n> The users of many projects, over GraphQL and REST, for backends. Each request carries the App ID and the App Secret of a project.\n\n${[...groups, documents].join('\n\n')}\n`;
+  return `# userdir\n\n> The users of many projects, over GraphQL and REST, for backends. Each request carries the App ID and the App Secret of a project. In the samples, replace \`http://127.0.0.1:4000\` by the address of this service.\n\n${[...groups, documents].join('\n\n')}\n`;
 }
 
 const files = {

@@ -24,7 +24,18 @@ export function anchorOf(title) {
     .replaceAll(' ', '-');
 }
 
-const textOf = ({ children }) => children.map(({ content }) => content || ' ').join('');
+/** Words on two lines stay apart; what is bold or a link has no blanks around it. */
+const textOf = ({ children }) => children.map(({ type, content }) => (type.endsWith('break') ? ' ' : content)).join('');
+
+/* Routes. */
+
+const ROUTE = /^([A-Z]{3,7})(?= \/)/;
+
+/** A route has its method in the colour of what it does. */
+md.renderer.rules.code_inline = (tokens, at) => {
+  const code = escapeHtml(tokens[at].content);
+  return `<code>${code.replace(ROUTE, (method) => `<b data-method="${method}">${method}</b>`)}</code>`;
+};
 
 /* Samples. */
 

@@ -80,8 +80,11 @@ describe.skipIf(!hasBrowser)('the documentation in a browser', () => {
   test('the search finds a section by words, marks them, and leads there by keyboard alone', async () => {
     await using opened = await openPage('/docs/rest');
     const { page } = opened;
+    const hint = page.locator('search kbd');
+    expect([await hint.innerText(), await hint.isVisible()]).toEqual(['/', true]);
     await page.keyboard.press('/');
     expect(await page.evaluate('document.activeElement.type')).toBe('search');
+    expect(await hint.isVisible()).toBe(false);
     const [first] = await find(page, 'idempotency key');
     expect(first).toMatch(/^Errors › Idempotency keys/);
     await until(() => page.locator('search mark').count()).toBeGreaterThan(2);
@@ -89,6 +92,17 @@ describe.skipIf(!hasBrowser)('the documentation in a browser', () => {
     expect((await find(page, 'RATE_LIM'))[0]).toMatch(/^Errors › RATE_LIMITED/);
     expect((await find(page, 'receiver.mjs'))[0]).toMatch(/^Examples › receiver\.mjs/);
     expect(await find(page, 'no such words anywhere')).toEqual([]);
+    // What is shown of a text begins with a whole word, and bold words have no blanks around them.
+    const [, shown = ''] = (await find(page, 'with an overlap'))[0]?.split('\n') ?? [];
+    expect(shown).toContain('with an overlap, such as');
+    const index: string[][] = JSON.parse(await (await fetch(`${app.url}/docs/search.json`)).text());
+    const cut = (await find(page, 'secret')).flatMap((item) => /\n…(.*)…$/.exec(item)?.[1] ?? []);
+    expect(cut.length).toBeGreaterThan(1);
+    for (const words of cut)
+      expect(
+        index.some(([, , , text]) => text?.includes(` ${words}`)),
+        words,
+      ).toBe(true);
     await find(page, 'rate_limited');
     await page.keyboard.press('ArrowDown');
     expect(await page.evaluate('document.activeElement.hash')).toBe('#RATE_LIMITED');
@@ -271,6 +285,22 @@ describe.skipIf(!hasBrowser)('the documentation in a browser', () => {
       await page.getByRole('heading', { name: title, exact: true }).evaluate((heading) => heading.scrollIntoView());
       await until(() => current('location').allInnerTexts()).toEqual([title]);
     }
+  });
+
+  test('each page leads to the one before and the one after it', async () => {
+    await using opened = await openPage('/docs/credentials');
+    const { page } = opened;
+    const titles = page.getByRole('navigation', { name: 'Pages' }).locator('li > a:not([href^="#"])');
+    const all = await titles.evaluateAll((links) => links.map((link) => link.getAttribute('href') ?? ''));
+    const neighbour = (rel: string) => page.locator(`a[rel=${rel}]`);
+    expect(await neighbour('prev').count()).toBe(0);
+    for (const path of all.slice(1)) {
+      await neighbour('next').click();
+      await page.waitForURL(app.url + path);
+    }
+    expect(await neighbour('next').count()).toBe(0);
+    await neighbour('prev').click();
+    await page.waitForURL(app.url + all.at(-2));
   });
 
   test('on a phone the list of pages is behind a button, and a page that is not there leads on', async () => {
