@@ -6,6 +6,7 @@ import { createDatabase } from '#dist/db/database.js';
 import { createStatements, type Queryable } from '#dist/db/statements.js';
 import type { UserFilter } from '#dist/domain/filters.js';
 import type { Identity, UserRecord } from '#dist/domain/identities.js';
+import { ofKeptTexts } from '#dist/domain/kept-texts.js';
 import { EARLIEST, LATEST } from '#dist/domain/parse.js';
 import type { Actor } from '#dist/domain/projects.js';
 import { ofStateFilters, STATE_FILTER_NAMES, type StateFilter } from '#dist/domain/state-filters.js';
@@ -140,6 +141,7 @@ function userRecords(at: Where, count: number): UserRecord[] {
       wallet: null,
       emailVerified: null,
       metadata: null,
+      ...ofKeptTexts(() => null),
       externalId: exists ? `x${n}` : mark,
       createdAt: null,
       lastLogin: null,

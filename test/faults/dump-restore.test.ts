@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { parseConfig } from '#dist/config/config.js';
 import { createContext } from '#dist/context.js';
+import { parseProfile, snakeCase } from '#dist/domain/identities.js';
 import { BIN, type Cluster, createCluster, hasPostgres } from '../support/cluster.js';
 import { userdir, userdirJson } from '../support/command.js';
 import { queryPostgres } from '../support/engines.js';
@@ -49,17 +50,10 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('totals are exact
     const emails = (from: number, count: number) =>
       Array.from({ length: count }, (_, index) => {
         const value = `${from + index}@example.com`;
-        const identity = { authMethod: 'email', authValue: value, authValueKey: value };
+        const user = { authMethod: 'email', authValue: value, email: value, externalId: `id-${value}` };
         // Enough logins on one day to create slices.
         return {
-          ...identity,
-          identityEmail: value,
-          saidEmail: value,
-          emailVerified: null,
-          metadata: null,
-          wallet: null,
-          externalId: `id-${value}`,
-          accounts: [],
+          ...parseProfile(user, snakeCase),
           lastLogin: null,
           loginCount: null,
           createdAt: new Date(Date.UTC(2026, 0, 1, 0, 0, index)),

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { isOfUser } from '#dist/domain/csv-cells.js';
 import { CSV_HEAD, formatCsvUser } from '#dist/domain/export-format.js';
+import { ofKeptLines } from '#dist/domain/kept-texts.js';
 import { createRowSplitter, guessDialect, type Row, recordOf } from '#dist/users/moving/read-csv.js';
 import { walletBatches } from '#dist/users/wallet-input.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
@@ -65,7 +66,7 @@ const users: fc.Arbitrary<User> = fc.record({
   created_at: instant,
   last_login: fc.option(instant),
   login_count: fc.nat(2 ** 31 - 1),
-  external_id: fc.option(text),
+  ...ofKeptLines(() => fc.option(text)),
   email_verified: fc.option(fc.boolean()),
   metadata: fc.option(fc.dictionary(text, fc.oneof(fc.integer(), text), { maxKeys: 2 })),
   identities: fc.option(
@@ -163,7 +164,7 @@ const lineOf = (auth_value: string) =>
     auth_value,
     email: null,
     wallet: null,
-    external_id: null,
+    ...ofKeptLines(() => null),
     accounts: [],
     created_at: '2026-01-31T12:00:00.000Z',
     last_login: null,

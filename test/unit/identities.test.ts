@@ -13,6 +13,7 @@ import {
   parseProfile,
   snakeCase,
 } from '#dist/domain/identities.js';
+import { ofKeptTexts } from '#dist/domain/kept-texts.js';
 import { checksumAddress } from '#dist/domain/wallets.js';
 import { AppError } from '#dist/errors.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
@@ -352,7 +353,7 @@ describe('the wallet of a profile', () => {
       identityEmail: null,
       saidEmail: null,
       wallet: address,
-      externalId: null,
+      ...ofKeptTexts(() => null),
       accounts: [{ network: 'ethereum', publicKey: address, addressKey: ethereumAddress(1), walletType: 'external' }],
     });
   });
