@@ -559,7 +559,7 @@ function updateEmail(project: Project, user: User, email: string | null): void {
   const primary = primaryOf(user);
   const said = email === null ? null : foldEmail(email);
   const stands = said === emailOf(user);
-  if (primary.authMethod === 'email' && !stands) updateAddress(project, user, said);
+  if (primary.authMethod === 'email' && said !== null && !stands) updateAddress(project, user, said);
   user.said = said;
   if (stands || primary.authMethod === 'email' || primary.email === said) return;
   primary.email = said;
@@ -567,9 +567,8 @@ function updateEmail(project: Project, user: User, email: string | null): void {
 }
 
 /** The address by which the user logs in, which is their primary identity. */
-function updateAddress(project: Project, user: User, said: string | null): void {
+function updateAddress(project: Project, user: User, said: string): void {
   const primary = primaryOf(user);
-  if (said === null) return void refuse('BAD_USER_INPUT');
   const name = { authMethod: 'email', authValue: said };
   if (isSame(primary, name)) return;
   if (isBlocked(project, name)) refuse('BANNED');
@@ -582,12 +581,15 @@ function updateAddress(project: Project, user: User, said: string | null): void 
 export function updateUser(project: Project, id: string | null, input: UpdateInput): void {
   if (Object.values(input).every((value) => value === undefined)) refuse('BAD_USER_INPUT');
   const user = requireCurrent(project, id);
-  if (input.email !== undefined) updateEmail(project, user, input.email);
+  const takesTheAddress = primaryOf(user).authMethod === 'email' && input.email === null && emailOf(user) !== null;
+  if (takesTheAddress) refuse('BAD_USER_INPUT');
+  // Of two reasons to refuse, an external ID that is taken is told before a banned email.
   if (input.externalId !== undefined) {
     const owner = input.externalId === null ? undefined : findByExternalId(project, input.externalId);
     if (owner !== undefined && owner !== user) refuse('CONFLICT');
     user.externalId = input.externalId;
   }
+  if (input.email !== undefined) updateEmail(project, user, input.email);
   if (input.metadata !== undefined) user.metadata = input.metadata;
   if (input.metadataPatch !== undefined) user.metadata = patched(user.metadata, input.metadataPatch) as object;
   touch(user);
