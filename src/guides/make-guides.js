@@ -22,11 +22,13 @@ const GROUPS = {
     ['client', 'Client', 'For JavaScript and TypeScript, with retries, pages and copies.'],
     ['rest', 'REST', 'The routes, one by one, with curl.'],
     ['changes', 'Changes and webhooks', 'Follow what happens to users, without a gap.'],
+    ['moving', 'Move users', 'Bring the users of another system, and take them out.'],
     ['examples', 'Examples', 'Small programs to begin with, in TypeScript, JavaScript and Python.'],
   ],
   'To look up': [
     ['errors', 'Errors', 'What each code means, what to do, and whether to try again.'],
     ['limits', 'Limits', 'How much, how long, how often; and what a GraphQL operation costs.'],
+    ['systems', 'Files of users', 'How other systems export users, and the form of an import.'],
     ['spec', 'Contract of REST', 'The specification of the six routes, word for word.'],
     ['compatibility', 'Compatibility', 'What may change in which version.'],
     ['glossary', 'Glossary', 'What words mean in these pages.'],

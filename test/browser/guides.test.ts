@@ -9,7 +9,8 @@ import { isNightly } from '../support/nightly.js';
 
 const PATHS = [
   '',
-  ...'/credentials /graphql /client /rest /changes /examples /errors /limits /spec /compatibility /glossary'.split(' '),
+  ...'/credentials /graphql /client /rest /changes /moving /examples'.split(' '),
+  ...'/errors /limits /systems /spec /compatibility /glossary'.split(' '),
   ...'/reference /reference/listUsers /reference/verifyWallets'.split(' '),
 ];
 const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 60_000 });
