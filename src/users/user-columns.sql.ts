@@ -199,21 +199,21 @@ export const isBanned = (row: 'k' | 'e') => Prisma.sql`(${bansOf(row, Prisma.sql
 
 /**
  * The ban of user `u` or else, of those of their identities, the one that ends last. So many identities are looked up as a user has. Of two that end at
- * once, it is that of the primary identity, or of the one linked first; of two of one identity, its own comes before that of a removed user.
+ * once, it is that of the identity that `User.identities` has first; of two of one identity, its own comes before that of a removed user.
  */
 export function banOfUser(columns: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`
       SELECT ${columns} FROM (
-        SELECT u.project_id, u.auth_method, u.auth_value_key, 0 AS place
+        SELECT u.project_id, u.auth_method, u.auth_value_key, '-infinity'::timestamptz AS since, 0 AS place
         UNION ALL
         SELECT * FROM (
-          SELECT i.project_id, i.auth_method, i.auth_value_key, i.id FROM identities i
+          SELECT i.project_id, i.auth_method, i.auth_value_key, i.created_at, i.id FROM identities i
           WHERE i.project_id = u.project_id AND i.user_id >= u.id AND i.user_id <= u.id
           ORDER BY i.user_id
         ) AS linked
       ) AS e
       CROSS JOIN LATERAL (${bansOf('e', Prisma.sql`b.*`)} OFFSET 0) AS b
-      ORDER BY b.user_id IS DISTINCT FROM u.id, b.expires_at DESC, e.place, b.user_id NULLS FIRST
+      ORDER BY b.user_id IS DISTINCT FROM u.id, b.expires_at DESC, e.since, e.place, b.user_id NULLS FIRST
       LIMIT 1`;
 }
 

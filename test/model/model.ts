@@ -157,14 +157,14 @@ export interface ShownBan extends Ban {
 }
 
 /**
- * `User.ban`: that of the user, or else of the one of their identities whose ban ends last. Of two that end at once, it is that of the primary identity,
- * or else of the one that was linked first.
+ * `User.ban`: that of the user, or else of the one of their identities whose ban ends last. Of two that end at once, it is that of the identity that
+ * comes first.
  */
 export function banOf(project: Project, user: User): ShownBan | null {
   if (user.ban !== null) return { ...user.ban, isOfUser: true };
-  const [primary, ...linked] = user.identities as [Identity, ...Identity[]];
-  const inOrder = [primary, ...linked.toSorted((one, other) => one.place - other.place)];
-  const bans = inOrder.flatMap((each) => [identityBan(project, each) ?? [], bansOfRemoved(project, each)].flat());
+  const bans = user.identities.flatMap((each) =>
+    [identityBan(project, each) ?? [], bansOfRemoved(project, each)].flat(),
+  );
   if (bans.length === 0) return null;
   const { reason, expiresAt, createdAt } = bans.reduce(longer);
   return { reason, expiresAt, createdAt, isOfUser: false };
