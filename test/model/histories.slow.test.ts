@@ -4,7 +4,7 @@ import { runModel } from './runner.js';
 
 /** More random acts than histories.test.ts makes, of another seed. */
 
-const ACTS = 600;
+const ACTS = 1000;
 const SEED = 20_000;
 
 const app = useTestApp({ ownDatabase: true, takesCommands: true });

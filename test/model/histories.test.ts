@@ -4,7 +4,7 @@ import { runModel } from './runner.js';
 
 /** Random sequences of acts, compared with the model. `npm run model` makes any number of them. */
 
-const ACTS = Number(process.env['MODEL_ACTS'] ?? 60);
+const ACTS = Number(process.env['MODEL_ACTS'] ?? 120);
 /** The same acts in each run of the tests; `npm run model` has others each time. */
 const SEED = Number(process.env['MODEL_SEED'] ?? 1);
 const ONLY = process.env['MODEL_ONLY']?.split(',');
