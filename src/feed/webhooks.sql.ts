@@ -360,7 +360,7 @@ export async function endTurn(
   );
 }
 
-type WebhookFigures = Readonly<Record<'enabled' | 'failing' | 'paused' | 'disabled' | 'lagSeconds', number>>;
+export type WebhookFigures = Readonly<Record<'enabled' | 'failing' | 'paused' | 'disabled' | 'lagSeconds', number>>;
 
 /** All endpoints by their state, and for how long the one that is furthest behind has waited. */
 export async function findWebhookFigures(db: Queryable): Promise<WebhookFigures> {
