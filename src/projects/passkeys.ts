@@ -1,4 +1,8 @@
-import { createHmac, hash, timingSafeEqual } from 'node:crypto';
+import { hash } from 'node:crypto';
+import type {
+  PublicKeyCredentialCreationOptionsJSON,
+  PublicKeyCredentialRequestOptionsJSON,
+} from '@simplewebauthn/server';
 import type { Database } from '../db/database.js';
 import type { Prisma } from '../db/generated/prisma/client.js';
 import type { ModelTransaction } from '../db/statements.js';
@@ -6,7 +10,6 @@ import {
   type ActiveSession,
   type BegunSession,
   type Operator,
-  type OperatorAction,
   operatorName,
   permissionsOf,
   RefusedLogIn,
@@ -24,16 +27,49 @@ import {
   type Site,
 } from '../domain/passkeys.js';
 import { AppError, badInput, show } from '../errors.js';
-import { hashToken, isToken, type Operators } from './operators.js';
+import { logActor, record } from './operator-log.js';
+import type { OperatorSessions } from './operator-sessions.js';
 import type { SessionOrigin } from './operators.sql.js';
+import { createChallenges } from './passkey-challenges.js';
 import * as sql from './passkeys.sql.js';
-import { actorNameOf } from './projects.js';
+
+/** The passkeys with which operators sign in. */
+export interface Passkeys {
+  /** A browser's options to make a passkey for the operator of a session, as JSON. CONFLICT. */
+  beginAdding(session: ActiveSession, site: Site | null): Promise<PublicKeyCredentialCreationOptionsJSON>;
+  /** Adds the passkey that the browser of an operator's session has made. BAD_USER_INPUT; CONFLICT. */
+  add(
+    by: Operator,
+    session: ActiveSession,
+    site: Site | null,
+    made: MadePasskey,
+    requestId: string | null,
+  ): Promise<Passkey>;
+  /** A browser's options to sign in by any passkey of the site, as JSON. CONFLICT. */
+  beginLogIn(site: Site | null): Promise<PublicKeyCredentialRequestOptionsJSON>;
+  /** Begins a session by a passkey that has signed the challenge of this browser. UNAUTHENTICATED, always with the same message. */
+  logIn(
+    site: Site | null,
+    token: unknown,
+    assertion: Record<keyof Assertion, unknown>,
+    caller: SessionOrigin,
+  ): Promise<BegunSession>;
+  /** The passkeys that an operator may see: their own, or for an admin of all projects all; the newest first. */
+  listPasskeys(by: Operator): Promise<Passkey[]>;
+  /** The passkeys of an operator. FORBIDDEN, BAD_USER_INPUT, NOT_FOUND. */
+  listPasskeysOf(by: Operator, name: string): Promise<Passkey[]>;
+  /** Removes a passkey, whose sessions end at once: one's own, or for an admin of all projects any. NOT_FOUND. */
+  removePasskey(by: Operator, id: number, requestId?: string | null): Promise<Passkey>;
+}
+
+/** What the browser has made, and the name that the operator gives it. */
+export interface MadePasskey {
+  readonly name: string;
+  readonly credential: NewCredential;
+}
 
 /** Loaded when the first passkey is used: it takes half a second and 30 MB. */
 const loadWebAuthn = () => import('@simplewebauthn/server');
-
-/** A challenge is as long as a token: random bytes, its end in milliseconds, and its seal. */
-const [RANDOM_BYTES, END_BYTES, SEAL_BYTES, KEY_BYTES] = [10, 6, 16, 32];
 
 /** ES256 and RS256: every authenticator has one of them. */
 const ALGORITHMS = [-7, -257];
@@ -47,6 +83,159 @@ const OF_SSO =
 const TOO_MANY = `An operator has at most ${MAX_PASSKEYS} passkeys. Remove one first.`;
 const NOT_FRESH =
   'A passkey is added within 30 minutes of a sign-in by a link. Sign in by a link again, and then add it.';
+
+export function createPasskeys(
+  db: Database,
+  operators: Pick<OperatorSessions, 'begin'>,
+  randomBytes: (size: number) => Buffer,
+): Passkeys {
+  const challenges = createChallenges(db, randomBytes);
+
+  return {
+    async beginAdding({ id: sessionId }, site) {
+      requireSite(site);
+      const { subject, passkeys, ...applicant } = await db.models((models) => findOperatorOf(models, sessionId));
+      if (subject !== null) throw new AppError('CONFLICT', OF_SSO);
+      if (passkeys.length >= MAX_PASSKEYS) throw new AppError('CONFLICT', TOO_MANY);
+      if (!(await sql.mayAdd(db, sessionId))) throw new AppError('CONFLICT', NOT_FRESH);
+      const { generateRegistrationOptions } = await loadWebAuthn();
+      return generateRegistrationOptions({
+        rpName: 'userdir',
+        rpID: site.host,
+        userName: applicant.name,
+        userID: new Uint8Array(handleOf(applicant)),
+        challenge: await challenges.make(sessionId),
+        timeout: CHALLENGE_MS,
+        excludeCredentials: passkeys.map(({ credentialId }) => ({ id: toBase64url(credentialId) })),
+        authenticatorSelection: { residentKey: 'required', userVerification: 'required' },
+        supportedAlgorithmIDs: ALGORITHMS,
+      });
+    },
+
+    async add(by, { id: sessionId }, site, { name, credential }, requestId) {
+      requireSite(site);
+      requirePasskeyName(name);
+      if (!isWellFormed<NewCredential>({ ...credential }))
+        throw badInput('credential', credential.id, 'what the browser has answered');
+      const challenge = await challenges.read(challengeIn(credential.clientDataJSON), sessionId);
+      const verified = challenge !== null && (await verifyNew(credential, challenge, site).catch(() => null));
+      if (!verified || !(await challenges.use(challenge)))
+        throw badInput('credential', credential.id, 'a new passkey, made for this page just now');
+      return db.change(async (tx) => {
+        const added = await insertPasskey(tx, sessionId, { name, host: site.host, ...verified });
+        await record(tx, logActor(by, requestId), 'add_passkey', { passkey: added.id, name });
+        return added;
+      });
+    },
+
+    async beginLogIn(site) {
+      requireSite(site);
+      const { generateAuthenticationOptions } = await loadWebAuthn();
+      return generateAuthenticationOptions({
+        rpID: site.host,
+        challenge: await challenges.make(null),
+        timeout: CHALLENGE_MS,
+        userVerification: 'required',
+      });
+    },
+
+    async logIn(site, token, assertion, caller) {
+      requireSite(site);
+      const challenge = await challenges.read(token, null);
+      if (challenge === null) throw refused('the challenge is late, or of another browser');
+      if (!isWellFormed<Assertion>(assertion)) throw refused('the answer of the browser has another form');
+      const signer = await findSigner(db, site, challenge, assertion);
+      if (!(await challenges.use(challenge))) throw refused('the challenge was signed before');
+      await caller.admit?.(signer.operator);
+      const session = await operators.begin(signer, caller);
+      if (session) return session;
+      throw await whyRefused(db, signer.passkeyId);
+    },
+
+    listPasskeys: (by) => list(db, seenBy(by)),
+
+    async listPasskeysOf(by, name) {
+      requirePermission(by, 'govern');
+      const operator = { name: parse(operatorName('name'), name) };
+      const isKnown = (await db.models((models) => models.operator.count({ where: operator }))) > 0;
+      if (!isKnown) throw new AppError('NOT_FOUND', `There is no operator ${show(name)}.`);
+      return list(db, { operator });
+    },
+
+    async removePasskey(by, id, requestId = null) {
+      const where = { id, ...seenBy(by) };
+      const [passkey] = await list(db, where);
+      await db.change(async (tx) => {
+        if (passkey === undefined || (await tx.operatorPasskey.deleteMany({ where })).count === 0) throw noPasskey(id);
+        const details = { passkey: id, name: passkey.name, operator: passkey.operator };
+        await record(tx, logActor(by, requestId), 'remove_passkey', details);
+      });
+      return passkey as Passkey;
+    },
+  };
+}
+
+/** The passkeys that an operator may see and remove: their own, or those of all. */
+const seenBy = (by: Operator) => (permissionsOf(by).includes('govern') ? {} : { operator: { name: by.name } });
+
+const noPasskey = (id: number) => new AppError('NOT_FOUND', `There is no passkey ${id}.`);
+
+interface NewPasskey {
+  readonly name: string;
+  readonly host: string;
+  /** As the authenticator names it. */
+  readonly id: string;
+  readonly publicKey: Uint8Array<ArrayBuffer>;
+  readonly counter: number;
+}
+
+/** Adds a passkey for the operator of a session. UNAUTHENTICATED; CONFLICT. */
+async function insertPasskey(
+  tx: ModelTransaction,
+  sessionId: number,
+  { id, name, host, publicKey, counter }: NewPasskey,
+): Promise<Passkey> {
+  await sql.lockOperator(tx, sessionId);
+  const { id: operatorId, passkeys } = await findOperatorOf(tx, sessionId);
+  if (passkeys.length >= MAX_PASSKEYS) throw new AppError('CONFLICT', TOO_MANY);
+  const data = {
+    operatorId,
+    name,
+    host,
+    credentialId: fromBase64url(id),
+    publicKey,
+    counter,
+  };
+  const include = { operator: true };
+  const [added] = await tx.operatorPasskey.createManyAndReturn({ data, skipDuplicates: true, include });
+  if (added === undefined) throw new AppError('CONFLICT', 'This passkey is known already.');
+  return toPasskey(added);
+}
+
+/** The passkey that has signed, and its count. UNAUTHENTICATED if it is not known, or its signature is not good. */
+async function findSigner(db: Database, site: Site, challenge: string, assertion: Assertion) {
+  const where = { credentialId: fromBase64url(assertion.id), host: site.host };
+  const passkey = await db.models((models) =>
+    models.operatorPasskey.findUnique({ where, include: { operator: true } }),
+  );
+  if (passkey === null) throw refused('the passkey is not known');
+  const counter = await verifyUse(assertion, challenge, site, passkey).catch(() => null);
+  if (counter === null) throw refused('what it has signed is not good', toPasskey(passkey));
+  return { passkeyId: passkey.id, counter, operator: passkey.operator.name };
+}
+
+async function list(db: Database, where: Prisma.OperatorPasskeyWhereInput): Promise<Passkey[]> {
+  const query = { where, include: { operator: true }, orderBy: { id: 'desc' }, take: 1_000 } as const;
+  return (await db.models((models) => models.operatorPasskey.findMany(query))).map(toPasskey);
+}
+
+/** Why a passkey whose signature is good is refused: it has been removed just now, or its count does not grow, as that of a copy. */
+async function whyRefused(db: Database, id: number): Promise<RefusedLogIn> {
+  const [passkey] = await list(db, { id });
+  return passkey === undefined
+    ? refused('the passkey was removed just now')
+    : refused('its count does not grow', passkey);
+}
 
 /** The handle by which authenticators know an operator: nothing personal, one for all passkeys, and another one in every database. */
 const handleOf = ({ id, createdAt }: { readonly id: number; readonly createdAt: Date }) =>
@@ -151,201 +340,3 @@ function toPasskey({ id, name, host, createdAt, lastUsedAt, operator }: StoredPa
 function requireSite(site: Site | null): asserts site is Site {
   if (site === null) throw new AppError('CONFLICT', NO_SITE);
 }
-
-/** The passkeys with which operators sign in. */
-export function createPasskeys(db: Database, operators: Operators, randomBytes: (size: number) => Buffer) {
-  /** The passkeys that an operator may see and remove: their own, or those of all. */
-  const seenBy = (by: Operator) => (permissionsOf(by).includes('govern') ? {} : { operator: { name: by.name } });
-
-  const entry = (by: Operator, requestId: string | null, action: OperatorAction, details: Prisma.InputJsonObject) => ({
-    data: { actor: actorNameOf(by), requestId, action, details },
-  });
-
-  let key: Promise<Uint8Array> | null = null;
-  /** The key of this database, which the first use makes. */
-  function challengeKey(): Promise<Uint8Array> {
-    key ??= db
-      .models(async ({ challengeKey: keys }) => {
-        await keys.createMany({ data: { key: new Uint8Array(randomBytes(KEY_BYTES)) }, skipDuplicates: true });
-        return (await keys.findFirstOrThrow()).key;
-      })
-      .catch((error) => {
-        key = null;
-        throw error;
-      });
-    return key;
-  }
-
-  /** The seal of a challenge, for one purpose: for a session that adds a passkey, or (null) for a sign-in. */
-  async function seal(head: Uint8Array, sessionId: number | null): Promise<Buffer> {
-    const mac = createHmac('sha256', await challengeKey())
-      .update(`${sessionId ?? 'log in'}:`)
-      .update(head);
-    return mac.digest().subarray(0, SEAL_BYTES);
-  }
-
-  /** A random value with its end and a seal: nothing is kept of it until it is used, as anyone may ask for one. */
-  async function makeChallenge(sessionId: number | null): Promise<Uint8Array<ArrayBuffer>> {
-    const end = Buffer.alloc(END_BYTES);
-    end.writeUIntBE(Date.now() + CHALLENGE_MS, 0, END_BYTES);
-    const head = Buffer.concat([randomBytes(RANDOM_BYTES), end]);
-    return new Uint8Array([...head, ...(await seal(head, sessionId))]);
-  }
-
-  /** A challenge of ours that is not late; null for any other. */
-  async function readChallenge(challenge: unknown, sessionId: number | null): Promise<string | null> {
-    if (!isToken(challenge)) return null;
-    const bytes = fromBase64url(challenge);
-    const [head, sealed] = [bytes.subarray(0, -SEAL_BYTES), bytes.subarray(-SEAL_BYTES)];
-    const isLate = Buffer.from(head).readUIntBE(RANDOM_BYTES, END_BYTES) <= Date.now();
-    return !isLate && timingSafeEqual(sealed, await seal(head, sessionId)) ? challenge : null;
-  }
-
-  /** Once it has been signed. False if it was used before. */
-  const useChallenge = (challenge: string) => sql.useChallenge(db, hashToken(challenge) as Buffer);
-
-  /** The passkey that has signed, and its count. UNAUTHENTICATED if it is not known, or its signature is not good. */
-  async function findSigner(site: Site, challenge: string, assertion: Assertion) {
-    const where = { credentialId: fromBase64url(assertion.id), host: site.host };
-    const passkey = await db.models((models) =>
-      models.operatorPasskey.findUnique({ where, include: { operator: true } }),
-    );
-    if (passkey === null) throw refused('the passkey is not known');
-    const counter = await verifyUse(assertion, challenge, site, passkey).catch(() => null);
-    if (counter === null) throw refused('what it has signed is not good', toPasskey(passkey));
-    return { passkeyId: passkey.id, counter, operator: passkey.operator.name };
-  }
-
-  async function list(where: Prisma.OperatorPasskeyWhereInput): Promise<Passkey[]> {
-    const query = { where, include: { operator: true }, orderBy: { id: 'desc' }, take: 1_000 } as const;
-    return (await db.models((models) => models.operatorPasskey.findMany(query))).map(toPasskey);
-  }
-
-  /** Why a passkey whose signature is good is refused: it has been removed just now, or its count does not grow, as that of a copy. */
-  async function whyRefused(id: number): Promise<RefusedLogIn> {
-    const [passkey] = await list({ id });
-    return passkey === undefined
-      ? refused('the passkey was removed just now')
-      : refused('its count does not grow', passkey);
-  }
-
-  return {
-    /** A browser's options to make a passkey for the operator of a session, as JSON. CONFLICT. */
-    async beginAdding({ id: sessionId }: ActiveSession, site: Site | null) {
-      requireSite(site);
-      const { subject, passkeys, ...applicant } = await db.models((models) => findOperatorOf(models, sessionId));
-      if (subject !== null) throw new AppError('CONFLICT', OF_SSO);
-      if (passkeys.length >= MAX_PASSKEYS) throw new AppError('CONFLICT', TOO_MANY);
-      if (!(await sql.mayAdd(db, sessionId))) throw new AppError('CONFLICT', NOT_FRESH);
-      const { generateRegistrationOptions } = await loadWebAuthn();
-      return generateRegistrationOptions({
-        rpName: 'userdir',
-        rpID: site.host,
-        userName: applicant.name,
-        userID: new Uint8Array(handleOf(applicant)),
-        challenge: await makeChallenge(sessionId),
-        timeout: CHALLENGE_MS,
-        excludeCredentials: passkeys.map(({ credentialId }) => ({ id: toBase64url(credentialId) })),
-        authenticatorSelection: { residentKey: 'required', userVerification: 'required' },
-        supportedAlgorithmIDs: ALGORITHMS,
-      });
-    },
-
-    /** Adds the passkey that the browser of an operator's session has made. BAD_USER_INPUT; CONFLICT. */
-    async add(
-      by: Operator,
-      { id: sessionId }: ActiveSession,
-      site: Site | null,
-      { name, credential }: { readonly name: string; readonly credential: NewCredential },
-      requestId: string | null,
-    ): Promise<Passkey> {
-      requireSite(site);
-      requirePasskeyName(name);
-      if (!isWellFormed<NewCredential>({ ...credential }))
-        throw badInput('credential', credential.id, 'what the browser has answered');
-      const challenge = await readChallenge(challengeIn(credential.clientDataJSON), sessionId);
-      const verified = challenge !== null && (await verifyNew(credential, challenge, site).catch(() => null));
-      if (!verified || !(await useChallenge(challenge)))
-        throw badInput('credential', credential.id, 'a new passkey, made for this page just now');
-      return db.change(async (tx) => {
-        await sql.lockOperator(tx, sessionId);
-        const { id: operatorId, passkeys } = await findOperatorOf(tx, sessionId);
-        if (passkeys.length >= MAX_PASSKEYS) throw new AppError('CONFLICT', TOO_MANY);
-        const { publicKey, counter } = verified;
-        const data = {
-          operatorId,
-          name,
-          host: site.host,
-          credentialId: fromBase64url(verified.id),
-          publicKey,
-          counter,
-        };
-        const include = { operator: true };
-        const [added] = await tx.operatorPasskey.createManyAndReturn({ data, skipDuplicates: true, include });
-        if (added === undefined) throw new AppError('CONFLICT', 'This passkey is known already.');
-        const details = { passkey: added.id, name };
-        await tx.operatorLogEntry.create(entry(by, requestId, 'add_passkey', details));
-        return toPasskey(added);
-      });
-    },
-
-    /** A browser's options to sign in by any passkey of the site, as JSON. CONFLICT. */
-    async beginLogIn(site: Site | null) {
-      requireSite(site);
-      const { generateAuthenticationOptions } = await loadWebAuthn();
-      return generateAuthenticationOptions({
-        rpID: site.host,
-        challenge: await makeChallenge(null),
-        timeout: CHALLENGE_MS,
-        userVerification: 'required',
-      });
-    },
-
-    /** Begins a session by a passkey that has signed the challenge of this browser. UNAUTHENTICATED, always with the same message. */
-    async logIn(
-      site: Site | null,
-      token: unknown,
-      assertion: Record<keyof Assertion, unknown>,
-      caller: SessionOrigin,
-    ): Promise<BegunSession> {
-      requireSite(site);
-      const challenge = await readChallenge(token, null);
-      if (challenge === null) throw refused('the challenge is late, or of another browser');
-      if (!isWellFormed<Assertion>(assertion)) throw refused('the answer of the browser has another form');
-      const signer = await findSigner(site, challenge, assertion);
-      if (!(await useChallenge(challenge))) throw refused('the challenge was signed before');
-      await caller.admit?.(signer.operator);
-      const session = await operators.begin(signer, caller);
-      if (session) return session;
-      throw await whyRefused(signer.passkeyId);
-    },
-
-    /** The passkeys that an operator may see: their own, or for an admin of all projects all; the newest first. */
-    listPasskeys(by: Operator): Promise<Passkey[]> {
-      return list(seenBy(by));
-    },
-
-    /** The passkeys of an operator. FORBIDDEN, BAD_USER_INPUT, NOT_FOUND. */
-    async listPasskeysOf(by: Operator, name: string): Promise<Passkey[]> {
-      requirePermission(by, 'govern');
-      const operator = { name: parse(operatorName('name'), name) };
-      const isKnown = (await db.models((models) => models.operator.count({ where: operator }))) > 0;
-      if (!isKnown) throw new AppError('NOT_FOUND', `There is no operator ${show(name)}.`);
-      return list({ operator });
-    },
-
-    /** Removes a passkey, whose sessions end at once: one's own, or for an admin of all projects any. NOT_FOUND. */
-    async removePasskey(by: Operator, id: number, requestId: string | null = null): Promise<Passkey> {
-      const where = { id, ...seenBy(by) };
-      const [passkey] = await list(where);
-      await db.change(async (tx) => {
-        if (passkey === undefined || (await tx.operatorPasskey.deleteMany({ where })).count === 0) throw noPasskey(id);
-        const details = { passkey: id, name: passkey.name, operator: passkey.operator };
-        await tx.operatorLogEntry.create(entry(by, requestId, 'remove_passkey', details));
-      });
-      return passkey as Passkey;
-    },
-  };
-}
-
-const noPasskey = (id: number) => new AppError('NOT_FOUND', `There is no passkey ${id}.`);

@@ -11,7 +11,7 @@ import {
   type Secret,
 } from '../domain/projects.js';
 import { AppError, badInput, show } from '../errors.js';
-import { hashSecret } from './projects.js';
+import { hashSecret } from './credentials.js';
 import { lockProject } from './projects.sql.js';
 import {
   type AddedSecret,
