@@ -9,7 +9,13 @@ import {
   type TestResult,
 } from '../domain/webhooks.js';
 
-export type WebhookSender = ReturnType<typeof createWebhookSender>;
+/** Sends messages to endpoints, signed as Standard Webhooks asks. */
+export interface WebhookSender {
+  /** Sends one message. Never rejects. `signal` ends it early. */
+  send(target: Target, message: Message, signal?: AbortSignal): Promise<Exchange>;
+  /** Closes the connections, and ends what is under way. */
+  close(): Promise<void>;
+}
 
 /** The limit of a whole exchange: to resolve the name, to connect, to send, and to read the answer. */
 export const EXCHANGE_MS = 15_000;
@@ -46,11 +52,10 @@ export interface Exchange extends TestResult {
 export type Outcome = 'delivered' | 'refused' | 'timeout' | 'unreachable' | 'aborted';
 
 /**
- * Sends messages to endpoints, signed as Standard Webhooks asks. An endpoint is not trusted: its time and the part of its answer that is read
- * are limited, and redirects are not followed. The name is resolved once for each connection, which goes to a checked address:
+ * An endpoint is not trusted: its time and the part of its answer that is read are limited, and redirects are not followed. The name is resolved once for each connection, which goes to a checked address:
  * a name that means another address a moment later gains nothing.
  */
-export function createWebhookSender({ allowPrivate, exchangeMs = EXCHANGE_MS, resolve }: SenderOptions) {
+export function createWebhookSender({ allowPrivate, exchangeMs = EXCHANGE_MS, resolve }: SenderOptions): WebhookSender {
   const findAddresses = resolve ?? (allowPrivate ? resolveAsSystem : createResolver());
   const agent = new Agent({
     connect: {
@@ -82,8 +87,7 @@ export function createWebhookSender({ allowPrivate, exchangeMs = EXCHANGE_MS, re
   });
 
   return {
-    /** Sends one message. Never rejects. `signal` ends it early. */
-    async send({ url, secrets }: Target, message: Message, signal?: AbortSignal): Promise<Exchange> {
+    async send({ url, secrets }, message, signal) {
       const startedAt = performance.now();
       const stop = new AbortController();
       const abort = () => stop.abort(new Aborted());
@@ -130,7 +134,7 @@ export function createWebhookSender({ allowPrivate, exchangeMs = EXCHANGE_MS, re
       }
     },
 
-    close: (): Promise<void> => agent.destroy(),
+    close: () => agent.destroy(),
   };
 }
 

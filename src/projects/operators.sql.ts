@@ -12,7 +12,7 @@ import {
   SESSION_MS,
 } from '../domain/operators.js';
 
-/* Links and sessions, which end by the clock of the database; all else is in operators.ts, by models. A change writes its entry into the log in its statement. */
+/* Links and sessions, which end by the clock of the database; all else is in operator-edits.ts and operator-sessions.ts, by models. A change writes its entry into the log in its statement. */
 
 /** A person who acts beside the projects, for the log. */
 export interface LogActor {
