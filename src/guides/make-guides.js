@@ -7,7 +7,7 @@ import { parseConfig } from '../../dist/config/config.js';
 import { createContext } from '../../dist/context.js';
 import { COMMAND } from '../../dist/errors.js';
 import { createLogger } from '../../dist/telemetry/logger.js';
-import { escapeHtml, linksToFiles, renderPage } from './markdown.js';
+import { escapeHtml, linksToFiles, PROGRAMS, renderPage } from './markdown.js';
 import { referencePages } from './reference.js';
 import { partOf } from './samples.js';
 
@@ -60,11 +60,14 @@ async function openApiDocument() {
   return document;
 }
 
-/** docs/examples as a page. */
+/** The programs of docs/ as a page. */
 async function examplesPage() {
-  const files = await readdir(new URL('docs/examples/', ROOT));
-  const parts = files.sort().map(async (file) => {
-    const code = await readText(`docs/examples/${file}`);
+  const folders = PROGRAMS.map(async (folder) => {
+    const files = await readdir(new URL(`docs/${folder}/`, ROOT));
+    return files.sort().map((file) => [file, `docs/${folder}/${file}`]);
+  });
+  const parts = (await Promise.all(folders)).flat().map(async ([file, path]) => {
+    const code = await readText(path);
     const kind = file.split('.').at(-1);
     return `## ${file}\n\n\`\`\`${kind} ${file}\n${code.trim()}\n\`\`\`\n`;
   });

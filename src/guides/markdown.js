@@ -72,13 +72,16 @@ function tryLink(query, variables) {
 
 /* Links. */
 
+/** The folders of docs/ with programs, which are one page. */
+export const PROGRAMS = ['examples', 'moving'];
+
 /** Where a link of a page of docs/ leads among the guides, whose names are `titles`; null where it leaves them. */
 function addressOf(href, titles) {
   if (/^(https?:|#|\/)/.test(href)) return href;
   const [path, anchor] = href.split('#');
   const target = posix.normalize(path);
-  const example = /^examples\/(.+)$/.exec(target);
-  if (example) return `/docs/examples#${anchorOf(example[1])}`;
+  const [folder, program] = target.split('/');
+  if (program !== undefined && PROGRAMS.includes(folder)) return `/docs/examples#${anchorOf(program)}`;
   const name = target.replace(/\.md$/, '');
   if (target === '../schema.graphql') return '/schema.graphql';
   if (name === 'README' || name === '../README') return '/docs';

@@ -155,8 +155,8 @@ describe('the pages', () => {
       .replaceAll('&gt;', '>')
       .replaceAll('&quot;', '"')
       .replaceAll('&amp;', '&');
-    for (const file of ['backend.ts', 'backend.py', 'follower.mjs', 'receiver.mjs']) {
-      const code = await readFile(join(ROOT, 'docs/examples', file), 'utf8');
+    for (const file of ['examples/backend.ts', 'examples/backend.py', 'examples/receiver.mjs', 'moving/mine.mjs']) {
+      const code = await readFile(join(ROOT, 'docs', file), 'utf8');
       expect(plain).toContain(code.trim());
     }
   });
