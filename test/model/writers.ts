@@ -7,7 +7,7 @@ import type { Credentials } from '../support/command.js';
 import { ACT_NAMES, type Outcome, type Step, stepOf, VOCABULARY, type Vocabulary } from './acts.js';
 import { type Copy, compare, compareCopy, follow, requireSame } from './compare.js';
 import { emptyProject, type Project } from './model.js';
-import { makeAct, print } from './runner.js';
+import { drawnOf, makeAct, mostlyDone, print } from './runner.js';
 import type { Service } from './service.js';
 
 /**
@@ -26,6 +26,8 @@ const OF_ALL = [
   'purge removed users',
 ];
 const ACTS_OF_WRITERS = ACT_NAMES.filter((name) => !OF_ALL.includes(name));
+/** Most of those that would be refused are left out. */
+const DRAWN_FOR_AN_ACT = 4;
 /** An act takes milliseconds, and a start seconds. */
 const PATIENCE_MS = 120_000;
 
@@ -157,10 +159,12 @@ export interface Writer {
 
 /** The writers of a seed. */
 export function writersOf({ writers, acts, seed }: { writers: number; acts: number; seed: number }): Writer[] {
-  const sequences = fc.sample(fc.array(stepOf(ACTS_OF_WRITERS), { minLength: acts, maxLength: acts, size: 'max' }), {
-    numRuns: writers,
-    seed,
-  });
+  const drawn = drawnOf(stepOf(ACTS_OF_WRITERS));
+  const most = DRAWN_FOR_AN_ACT * acts;
+  const sequences = fc.sample(
+    fc.array(drawn, { minLength: most, maxLength: most, size: 'max' }).map((steps) => mostlyDone(steps, acts)),
+    { numRuns: writers, seed },
+  );
   return sequences.map((steps, writer) => {
     const { say, vocabulary } = wordsOf(writer);
     return { vocabulary, steps: steps.map(ofWriter).map((step) => ({ name: step.name, input: say(step.input) })) };
