@@ -26,7 +26,7 @@ import {
   type StateFilter,
   type StateFilterInput,
 } from './state-filters.js';
-import { LoginMethod } from './users.js';
+import { LoginMethod, type User } from './users.js';
 
 /* The rules for lists: filters, pages and cursors (spec, "GET /server/users"). */
 
@@ -41,6 +41,31 @@ export interface UserFilter {
 export interface Position {
   readonly createdAt: Date;
   readonly id: number;
+}
+
+/** A page by its number, and the exact number of users on all pages. */
+export interface UserPage {
+  readonly users: User[];
+  readonly total: number;
+}
+
+/** Users between two positions. */
+export interface UserWindow {
+  readonly users: User[];
+  /** Whether there are users on that side of the window; false unless asked for. */
+  readonly hasNewer: boolean;
+  readonly hasOlder: boolean;
+  /** The exact number of users who match; null unless asked for. */
+  readonly total: number | null;
+}
+
+/** Users between two positions by state, of those that were looked at. */
+export interface UserScan {
+  readonly users: User[];
+  /** Whether more may follow. */
+  readonly hasMore: boolean;
+  /** How far it has looked; null where it found no user until the end of the list. */
+  readonly end: Position | null;
 }
 
 export const PAGE_SIZE = { default: 10, max: 100 } as const;

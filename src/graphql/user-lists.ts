@@ -1,4 +1,3 @@
-import type { Services } from '../context.js';
 import {
   cursor,
   cursorOf,
@@ -7,6 +6,7 @@ import {
   type Position,
   readFilter,
   type UserFilter,
+  type UserScan,
 } from '../domain/filters.js';
 import { parse, readAll, readNumber } from '../domain/parse.js';
 import { ofStateFilters, PUBLIC_STATE_FILTERS, type StateFilterRow, UNCOUNTED } from '../domain/state-filters.js';
@@ -105,7 +105,7 @@ builder.objectField(userConnectionType, 'totalCount', (t) =>
 
 /** The page of a scan: what lies behind its start is only known from the arguments. */
 function scanned(
-  { users, hasMore, end }: Awaited<ReturnType<Services['users']['scanWindow']>>,
+  { users, hasMore, end }: UserScan,
   { from, after, before }: { from: 'newest' | 'oldest'; after: Position | null; before: Position | null },
 ): UserPageByCursor {
   const isForward = from === 'newest';

@@ -9,10 +9,21 @@ const FIRST_SLOTS = 2 ** 12;
 const MOST_SLOTS = 2 ** 23;
 const FULLEST = 0.75;
 
-export type FirstLines = ReturnType<typeof createFirstLines>;
-
 /** Remembers the first line of each text. It compares digests of 64 bits, because the texts are long. */
-export function createFirstLines() {
+export interface FirstLines {
+  /** An earlier line that has one of the texts of a line; null if this line is the first with each of them. */
+  earlierThan(line: number, texts: readonly string[]): EarlierLine | null;
+  /** Begins anew where `more` texts may fill it: the database alone compares lines so far apart. */
+  makeRoom(more: number): void;
+}
+
+export interface EarlierLine {
+  readonly line: number;
+  /** Which of the texts it has. */
+  readonly place: number;
+}
+
+export function createFirstLines(): FirstLines {
   let slots = FIRST_SLOTS;
   let table = new Uint32Array(WIDTH * slots);
   let entries = 0;
@@ -36,8 +47,7 @@ export function createFirstLines() {
   }
 
   return {
-    /** An earlier line that has one of the texts of a line, and the place of that one; null if this line is the first with each of them. */
-    earlierThan(line: number, texts: readonly string[]): { line: number; place: number } | null {
+    earlierThan(line, texts) {
       const digests = texts.map((text) => {
         const digest = hash('sha256', text, 'buffer');
         return [digest.readUInt32LE(0), digest.readUInt32LE(4)] as const;
@@ -54,8 +64,7 @@ export function createFirstLines() {
       return null;
     },
 
-    /** Begins anew where `more` texts may fill it: the database alone compares lines so far apart. */
-    makeRoom(more: number): void {
+    makeRoom(more) {
       if (entries + more <= FULLEST * MOST_SLOTS) return;
       table.fill(0);
       entries = 0;

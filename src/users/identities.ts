@@ -28,7 +28,31 @@ import type { Totals } from './totals.js';
 import { throwLinkingError } from './user-columns.sql.js';
 import { type Restoration, restoreUser } from './write-users.sql.js';
 
-export type Identities = ReturnType<typeof createIdentities>;
+/** The identities by which a user logs in: linked, unlinked, and moved when two users turn out to be one person. */
+export interface Identities {
+  /** The identities of a user who was read, the primary one first, then the oldest; and the metadata. */
+  detailsOf(scope: ProjectScope, userId: number): Promise<UserDetail>;
+  /**
+   * Links an identity to a user. Of one that the user has, it sets what is said of the email.
+   * NOT_FOUND; BANNED; CONFLICT where another user has it; BAD_USER_INPUT for too many identities or accounts.
+   */
+  link(scope: ProjectScope, id: bigint, profile: Profile, options?: LinkOptions): Promise<User>;
+  /** Unlinks an identity. If the primary one goes, the oldest other one takes its place. An address goes with its account. NOT_FOUND; CONFLICT for the last one. */
+  unlink(scope: ProjectScope, id: bigint, identity: Identity, options?: ChangeOptions): Promise<User>;
+  /** Unlinks an account, and an identity that logs in by its address: verification says no from then on. NOT_FOUND; CONFLICT for the last identity. */
+  unlinkAccount(scope: ProjectScope, id: bigint, address: Address, options?: ChangeOptions): Promise<User>;
+  /** Bans a user: each of their identities, also those linked later. Again, it changes the terms that are given. NOT_FOUND; CONFLICT for one who was merged. */
+  ban(scope: ProjectScope, id: bigint, terms: GivenBanTerms, options?: ChangeOptions): Promise<User>;
+  /** Lifts the ban of a user. Those of their identities stay. NOT_FOUND. */
+  unban(scope: ProjectScope, id: bigint, options?: ChangeOptions): Promise<User>;
+  /** Makes a removed user current again, until erased. NOT_FOUND; CONFLICT for a current user, one who was merged, or another with an identity or the external ID. */
+  restore(scope: ProjectScope, id: bigint, options?: ChangeOptions): Promise<User>;
+  /**
+   * Makes two users one: what the first has goes to the second, with the logins, the earlier registration and the later login. The second keeps
+   * what only one can have, and is banned if one of both was. The first is removed. NOT_FOUND; BAD_USER_INPUT for too many identities or accounts.
+   */
+  merge(scope: ProjectScope, from: bigint, into: bigint, options?: ChangeOptions): Promise<User>;
+}
 
 interface Act {
   readonly action: AuditAction;
@@ -52,8 +76,7 @@ export interface LinkOptions extends ChangeOptions {
   readonly andThen?: (tx: Queryable) => Promise<void>;
 }
 
-/** The identities by which a user logs in: linked, unlinked, and moved when two users turn out to be one person. */
-export function createIdentities(db: Database, totals: Totals) {
+export function createIdentities(db: Database, totals: Totals): Identities {
   const byUser = createBatchedRead({
     name: 'identities of users',
     read: (keys: readonly { projectId: number; userId: number }[]) => sql.findIdentities(db, keys),
@@ -135,21 +158,11 @@ export function createIdentities(db: Database, totals: Totals) {
   }
 
   return {
-    /** The identities of a user who was read, the primary one first, then the oldest; and the metadata. */
-    async detailsOf(scope: ProjectScope, userId: number): Promise<UserDetail> {
+    async detailsOf(scope, userId) {
       return byUser({ projectId: scope.projectIdFor('read', 'write'), userId });
     },
 
-    /**
-     * Links an identity to a user. Of one that the user has, it sets what is said of the email.
-     * NOT_FOUND; BANNED; CONFLICT where another user has it; BAD_USER_INPUT for too many identities or accounts.
-     */
-    async link(
-      scope: ProjectScope,
-      id: bigint,
-      profile: Profile,
-      { isPrimary = false, andThen, ...options }: LinkOptions = {},
-    ) {
+    async link(scope, id, profile, { isPrimary = false, andThen, ...options } = {}) {
       return act(
         scope,
         { action: 'link', ids: [id], asked: [profile, isPrimary], andThen },
@@ -176,8 +189,7 @@ export function createIdentities(db: Database, totals: Totals) {
       ).catch(toTaken(scope, profile));
     },
 
-    /** Unlinks an identity. If the primary one goes, the oldest other one takes its place. An address goes with its account. NOT_FOUND; CONFLICT for the last one. */
-    async unlink(scope: ProjectScope, id: bigint, identity: Identity, options: ChangeOptions = {}): Promise<User> {
+    async unlink(scope, id, identity, options = {}) {
       const asked = identityText(identity);
       return act(scope, { action: 'unlink', ids: [id], asked: [asked] }, options, async (tx, { projectId }) => {
         const rows = await own(tx, projectId, id);
@@ -188,8 +200,7 @@ export function createIdentities(db: Database, totals: Totals) {
       });
     },
 
-    /** Unlinks an account, and an identity that logs in by its address: verification says no from then on. NOT_FOUND; CONFLICT for the last identity. */
-    async unlinkAccount(scope: ProjectScope, id: bigint, { key }: Address, options: ChangeOptions = {}): Promise<User> {
+    async unlinkAccount(scope, id, { key }, options = {}) {
       const unlinking = { action: 'unlink', name: 'unlink account', ids: [id], asked: [key] } as const;
       return act(scope, unlinking, options, async (tx, { projectId }) => {
         const rows = await own(tx, projectId, id);
@@ -201,8 +212,7 @@ export function createIdentities(db: Database, totals: Totals) {
       });
     },
 
-    /** Bans a user: each of their identities, also those linked later. Again, it changes the terms that are given. NOT_FOUND; CONFLICT for one who was merged. */
-    async ban(scope: ProjectScope, id: bigint, terms: GivenBanTerms, options: ChangeOptions = {}): Promise<User> {
+    async ban(scope, id, terms, options = {}) {
       const banned = { ...banning(scope), action: 'ban', ids: [id], asked: [terms] } as const;
       return act(scope, banned, options, async (tx, actor) => {
         await insertUserBan(tx, actor, id, terms);
@@ -210,16 +220,14 @@ export function createIdentities(db: Database, totals: Totals) {
       }).catch(toMerged(scope, id));
     },
 
-    /** Lifts the ban of a user. Those of their identities stay. NOT_FOUND. */
-    async unban(scope: ProjectScope, id: bigint, options: ChangeOptions = {}): Promise<User> {
+    async unban(scope, id, options = {}) {
       return act(scope, { ...banning(scope), action: 'unban', ids: [id] }, options, async (tx, actor) => {
         await deleteUserBan(tx, actor, id);
         return null;
       });
     },
 
-    /** Makes a removed user current again, until erased. NOT_FOUND; CONFLICT for a current user, one who was merged, or another with an identity or the external ID. */
-    async restore(scope: ProjectScope, id: bigint, options: ChangeOptions = {}): Promise<User> {
+    async restore(scope, id, options = {}) {
       const restoring = { action: 'restore', ids: [id], permission: 'restore', ofRemoved: true } as const;
       return act(scope, restoring, options, async (tx, actor) => {
         const { outcome, ...taken } = await restoreUser(tx, actor, id);
@@ -228,11 +236,7 @@ export function createIdentities(db: Database, totals: Totals) {
       });
     },
 
-    /**
-     * Makes two users one: what the first has goes to the second, with the logins, the earlier registration and the later login. The second keeps
-     * what only one can have, and is banned if one of both was. The first is removed. NOT_FOUND; BAD_USER_INPUT for too many identities or accounts.
-     */
-    async merge(scope: ProjectScope, from: bigint, into: bigint, options: ChangeOptions = {}): Promise<User> {
+    async merge(scope, from, into, options = {}) {
       if (from === into) throw new AppError('BAD_USER_INPUT', 'into: a user cannot be merged into the same user.');
       const user = await act(scope, { action: 'merge', ids: [from, into] }, options, async (tx, { projectId }) => {
         const rows = await own(tx, projectId, from, into);

@@ -105,6 +105,9 @@ export interface PageKey extends CountKey {
   readonly withAccounts: boolean;
 }
 
+/** What is asked of a page, in a project and by a filter. */
+export type AskedPage = Omit<PageKey, keyof CountKey>;
+
 /** A row of a list: the values of the whole list, and one of its users, or nulls if the list is empty. */
 export type ListRow<Whole> = KeyedRow<Whole & Partial<UserRow>>;
 
@@ -189,6 +192,8 @@ export interface WindowKey extends CountKey, Bounds {
   readonly withOlder: boolean;
 }
 
+export type AskedWindow = Omit<WindowKey, keyof CountKey>;
+
 /** Users outside a window: beyond each bound of it, and how many in all. Nulls unless asked for: each row of the window repeats these values. */
 export interface Beyond {
   newer: boolean | null;
@@ -258,6 +263,9 @@ export interface ScanKey extends Omit<WindowKey, 'withTotal' | 'withNewer' | 'wi
   /** The number of users that it looks at. */
   readonly scanned: number;
 }
+
+/** Without `scanned`, it looks at SCANNED users. */
+export type AskedScan = Omit<ScanKey, keyof CountKey | 'state' | 'scanned'> & Partial<Pick<ScanKey, 'scanned'>>;
 
 /** The end of a window that has looked at so many users; nulls if the list ended before. */
 export interface Reached {

@@ -138,7 +138,7 @@ const BATCH_SIZE = 500;
 /** A search among removed users answers this many, the last removed ones. */
 const MAX_REMOVED = 100;
 
-type RemovedUser = UserDetails & { readonly removedAt: string };
+export type RemovedUser = UserDetails & { readonly removedAt: string };
 const isRemoved = (user: UserDetails): user is RemovedUser => user.removedAt !== null;
 
 /** The reads of users.ts that a search is made of. */
@@ -152,7 +152,48 @@ export interface Reads {
 }
 
 /** Finds users for people, who have an id from a log or from another system, an email, an address or an identity. */
-export function createLookups(db: Database, { byId, byEmail, byAddress, byIdentity, byExternalId, byPrefix }: Reads) {
+export interface Lookups {
+  /** Everything that is known of a user, also of a removed one; null if the project has no such user, or erased them. */
+  describeUser(scope: ProjectScope, id: bigint): Promise<UserDetails | null>;
+  /**
+   * The users whom a text means, newest first: by a user id, also of a removed user, a login email, an address, the value of an identity under
+   * any method, or an external id. With `removed`, at most 100 removed users instead of current ones. BAD_USER_INPUT.
+   */
+  searchAny(scope: ProjectScope, text: string, removed?: boolean): Promise<UserDetails[]>;
+  /** The current users whom a text means, newest first. The value of an identity would be looked up under every method. BAD_USER_INPUT, which names the text as `name`. */
+  findAny(scope: ProjectScope, name: string, text: string, wanted: Wanted): Promise<User[]>;
+  /**
+   * At most `limit` current users whose login email, identity or external id begins with a text, in alphabetical order.
+   * Emails and addresses of Ethereum begin so in any case, other values exactly. Identities of at most METHODS_BY_PREFIX login methods.
+   */
+  findPrefix(scope: ProjectScope, prefix: Prefix, wanted: WantedBeginning): Promise<Beginning<User>>;
+  /** These users with all that is known of them. */
+  searchPrefix(scope: ProjectScope, text: string): Promise<Beginning<UserDetails>>;
+  /** At most `limit` removed users who are not erased yet, by the time of their removal. BAD_USER_INPUT. */
+  listRemoved(scope: ProjectScope, page: RemovedPage): Promise<RemovedUsers>;
+  /** The user with an identity, or with `removed` at most 100 removed users who had it, newest first. */
+  searchIdentity(scope: ProjectScope, identity: Identity, removed?: boolean): Promise<UserDetails[]>;
+}
+
+export interface WantedBeginning extends Wanted {
+  readonly limit: number;
+}
+
+export interface RemovedPage extends Omit<described.RemovedPage, 'after'> {
+  /** The `next` of the page before; null for the first one. */
+  readonly after: string | null;
+}
+
+export interface RemovedUsers {
+  readonly users: RemovedUser[];
+  /** The cursor of the page after; null at the end. */
+  readonly next: string | null;
+}
+
+export function createLookups(
+  db: Database,
+  { byId, byEmail, byAddress, byIdentity, byExternalId, byPrefix }: Reads,
+): Lookups {
   async function describe(projectId: number, ids: readonly bigint[]): Promise<UserDetails[]> {
     const users: UserDetails[] = [];
     for (let start = 0; start < ids.length; start += BATCH_SIZE)
@@ -183,16 +224,11 @@ export function createLookups(db: Database, { byId, byEmail, byAddress, byIdenti
   }
 
   return {
-    /** Everything that is known of a user, also of a removed one; null if the project has no such user, or erased them. */
-    async describeUser(scope: ProjectScope, id: bigint): Promise<UserDetails | null> {
+    async describeUser(scope, id) {
       return described.describeUser(db, scope.projectIdFor('inspect'), id);
     },
 
-    /**
-     * The users whom a text means, newest first: by a user id, also of a removed user, a login email, an address, the value of an identity under
-     * any method, or an external id. With `removed`, at most 100 removed users instead of current ones. BAD_USER_INPUT.
-     */
-    async searchAny(scope: ProjectScope, text: string, removed = false): Promise<UserDetails[]> {
+    async searchAny(scope, text, removed = false) {
       const projectId = scope.projectIdFor('inspect');
       const { id, ...mark } = parseAny(text);
       const ids = await findMarked(projectId, mark, removed);
@@ -200,8 +236,7 @@ export function createLookups(db: Database, { byId, byEmail, byAddress, byIdenti
       return users.filter(({ removedAt }) => !removed || removedAt !== null);
     },
 
-    /** The current users whom a text means, newest first. The value of an identity would be looked up under every method. BAD_USER_INPUT. */
-    async findAny(scope: ProjectScope, name: string, text: string, { withAccounts }: Wanted): Promise<User[]> {
+    async findAny(scope, name, text, { withAccounts }) {
       const projectId = scope.projectIdFor('read');
       const { id, email, addressKey, externalId } = parseMarks(text);
       if (id === null && email === undefined && addressKey === undefined && externalId === undefined)
@@ -216,21 +251,12 @@ export function createLookups(db: Database, { byId, byEmail, byAddress, byIdenti
       return [...users.values()].sort(byNewest);
     },
 
-    /**
-     * At most `limit` current users whose login email, identity or external id begins with a text, in alphabetical order.
-     * Emails and addresses of Ethereum begin so in any case, other values exactly. Identities of at most METHODS_BY_PREFIX login methods.
-     */
-    async findPrefix(
-      scope: ProjectScope,
-      prefix: Prefix,
-      { limit, withAccounts }: Wanted & { readonly limit: number },
-    ): Promise<Beginning<User>> {
+    async findPrefix(scope, prefix, { limit, withAccounts }) {
       const projectId = scope.projectIdFor('read');
       return byPrefix({ projectId, ...prefix, limit, withAccounts });
     },
 
-    /** These users with all that is known of them. */
-    async searchPrefix(scope: ProjectScope, text: string): Promise<Beginning<UserDetails>> {
+    async searchPrefix(scope, text) {
       const projectId = scope.projectIdFor('inspect');
       const key = { projectId, ...parsePrefix('prefix', text), limit: MOST_BY_PREFIX, withAccounts: false };
       const { users, hasMore } = await byPrefix(key);
@@ -238,11 +264,7 @@ export function createLookups(db: Database, { byId, byEmail, byAddress, byIdenti
       return { users: await describeInOrder(projectId, ids), hasMore };
     },
 
-    /** At most `limit` removed users who are not erased yet, by the time of their removal. `next` is the cursor of the page after; null at the end. BAD_USER_INPUT. */
-    async listRemoved(
-      scope: ProjectScope,
-      { after, limit, order }: Omit<described.RemovedPage, 'after'> & { readonly after: string | null },
-    ): Promise<{ users: RemovedUser[]; next: string | null }> {
+    async listRemoved(scope, { after, limit, order }) {
       const projectId = scope.projectIdFor('inspect');
       const position = after === null ? null : parse(cursor('after', 'removed users'), after);
       const ids = await described.listRemovedIds(db, projectId, { after: position, limit: limit + 1, order });
@@ -254,8 +276,7 @@ export function createLookups(db: Database, { byId, byEmail, byAddress, byIdenti
       return { users, next };
     },
 
-    /** The user with an identity, or with `removed` at most 100 removed users who had it, newest first. */
-    async searchIdentity(scope: ProjectScope, identity: Identity, removed = false): Promise<UserDetails[]> {
+    async searchIdentity(scope, identity, removed = false) {
       const projectId = scope.projectIdFor('inspect');
       return describe(projectId, await findMarked(projectId, { identity }, removed));
     },

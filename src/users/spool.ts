@@ -10,16 +10,26 @@ import { AppError } from '../errors.js';
  * A file loses its name when it is made: it ends with the process, also by kill -9, and no other process can open it.
  */
 
-export type Spool = ReturnType<typeof createSpool>;
+/** Makes files in a directory, which need not exist. */
+export interface Spool {
+  /** A file for `work` alone, which is gone when `work` has ended. PAYLOAD_TOO_LARGE beyond `maxBytes`; UNAVAILABLE where the disk is full. */
+  withFile<Result>(work: (file: SpoolFile) => Promise<Result>, maxBytes?: number): Promise<Result>;
+  /** Hands the text that `produce` writes to `take`, which may be slow: `produce` goes on meanwhile, and has ended when this has. */
+  through<Result>(
+    produce: (write: SpoolFile['write']) => Promise<Result>,
+    take: (text: string) => Promise<void>,
+  ): Promise<Result>;
+}
 
 /** The bound of a file, where its user gives no other. */
 const MAX_SPOOLED_BYTES = 64 * 2 ** 30;
 const READ_BYTES = 65_536;
 
-/** Makes files in a directory, which need not exist. */
-export function createSpool(dir: string) {
-  /** A file for `work` alone, which is gone when `work` has ended. */
-  async function withFile<Result>(work: (file: SpoolFile) => Promise<Result>, maxBytes = MAX_SPOOLED_BYTES) {
+export function createSpool(dir: string): Spool {
+  async function withFile<Result>(
+    work: (file: SpoolFile) => Promise<Result>,
+    maxBytes = MAX_SPOOLED_BYTES,
+  ): Promise<Result> {
     await mkdir(dir, { recursive: true, mode: 0o700 }).catch(throwFull);
     const path = join(dir, `userdir-${randomUUID()}`);
     const handle = await open(path, 'wx+', 0o600).catch(throwFull);
@@ -55,8 +65,7 @@ export function createSpool(dir: string) {
   return {
     withFile,
 
-    /** Hands the text that `produce` writes to `take`, which may be slow: `produce` goes on meanwhile, and has ended when this has. */
-    through<Result>(produce: (write: SpoolFile['write']) => Promise<Result>, take: (text: string) => Promise<void>) {
+    through(produce, take) {
       return withFile(async (file) => {
         const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
         let isWhole = false;

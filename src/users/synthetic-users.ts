@@ -1,5 +1,6 @@
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import { xoroshiro128plus, xoroshiro128plusFromState } from 'pure-rand/generator/xoroshiro128plus';
+import type { RandomGenerator } from 'pure-rand/types/RandomGenerator';
 import { type ProfileInput, parseProfile, snakeCase, type UserRecord } from '../domain/identities.js';
 import type { Network } from '../domain/users.js';
 import { checksumAddress, stellarAddress } from '../domain/wallets.js';
@@ -46,20 +47,28 @@ const DAY_MS = 86_400_000;
 /** Users of one part: made in half a second, and written in one. */
 const PART_USERS = 5_000;
 
-/** The next part of `count` users, after the cursor of an earlier one; no time of theirs is after `until`. Once its users are made, it tells where the next one begins. BAD_USER_INPUT. */
-export function createPart(count: number, seed: number, after: string | null, until = new Date(LAST_DAY)) {
+/** A part of made-up users. */
+export interface Part {
+  /** How many of all are made at its end. */
+  readonly done: number;
+  /** Makes its users, once. */
+  users(): Generator<UserRecord, void>;
+  /** The cursor of the next part, once these users are made; null after the last. */
+  next(): string | null;
+}
+
+/** The next part of `count` users, after the cursor of an earlier one; no time of theirs is after `until`. BAD_USER_INPUT. */
+export function createPart(count: number, seed: number, after: string | null, until = new Date(LAST_DAY)): Part {
   const shift = until.getTime() - LAST_DAY;
   const start = after === null ? beginningOf(seed) : readCursor(after);
   const done = Math.max(start.done, Math.min(count, start.done + PART_USERS));
   let next: string | null = null;
   return {
-    /** How many of all are made at its end. */
     done,
-    *users(): Generator<UserRecord, void> {
+    *users() {
       const { state } = yield* moved(usersBetween(start, done, seed), shift);
       if (done < count) next = [done, ...state].join('.');
     },
-    /** The cursor of the next part; null after the last. */
     next: () => next,
   };
 }
@@ -92,16 +101,26 @@ function readCursor(text: string): Place {
   return { done, state };
 }
 
-type Random = ReturnType<typeof createRandom>;
+/** What is random in a user: the same values for the same state of the generator. */
+interface Random {
+  /** A whole number, both ends included. */
+  int(from: number, to: number): number;
+  /** True in so many of a hundred cases. */
+  chance(percent: number): boolean;
+  pick<Item>(items: readonly Item[]): Item;
+  bytes(size: number): Buffer;
+  /** A whole number from `from` to before `to`, which may be further apart than those of `int`: an instant. */
+  between(from: number, to: number): number;
+}
 
-function createRandom(generator: ReturnType<typeof xoroshiro128plus>) {
+function createRandom(generator: RandomGenerator): Random {
   const int = (from: number, to: number) => uniformInt(generator, from, to);
   return {
     int,
-    chance: (percent: number) => int(1, 100) <= percent,
+    chance: (percent) => int(1, 100) <= percent,
     pick: <Item>(items: readonly Item[]) => items[int(0, items.length - 1)] as Item,
-    bytes: (size: number) => Buffer.from(Array.from({ length: size }, () => int(0, 255))),
-    between: (from: number, to: number) => from + Math.floor((int(0, 1_000_000) / 1_000_000) * (to - from)),
+    bytes: (size) => Buffer.from(Array.from({ length: size }, () => int(0, 255))),
+    between: (from, to) => from + Math.floor((int(0, 1_000_000) / 1_000_000) * (to - from)),
   };
 }
 

@@ -8,7 +8,21 @@ import { compareTallies, repairTallies, type TallyDifference } from './check-tal
 import * as sql from './sign-ups.sql.js';
 import { cutCrowdedDays, foldTallies, MAX_FOLDED, type Total } from './totals.sql.js';
 
-export type Totals = ReturnType<typeof createTotals>;
+/** Keeps exact totals cheap: statements add up the tallies and the pending deltas, and folds keep the deltas few. */
+export interface Totals {
+  /** Starts a fold if the statement of a total had many pending deltas to add up. To be called by every reader of a total. */
+  scheduleFold(projectId: number, total: Pick<Total, 'pending'>): void;
+  /** To be called when a user is added or removed: else the first reader after many would have to add up all of them. */
+  countChange(projectId: number): void;
+  /** Folds the committed deltas of a project, after a fold in the background. */
+  fold(scope: ProjectScope): Promise<void>;
+  /** Counts the project's users and returns where its tallies differ. */
+  check(scope: ProjectScope): Promise<TallyDifference[]>;
+  /** Counts the project's users, corrects its tallies and returns where they differed. */
+  repair(scope: ProjectScope): Promise<TallyDifference[]>;
+  /** Waits for the folds in the background. */
+  flush(): Promise<void>;
+}
 
 /** With more pending deltas than this, a fold pays off for the next reader. */
 const MAX_PENDING = 64;
@@ -17,8 +31,7 @@ const MAX_UNREAD = 1_000;
 /** A fold leaves dead rows, which slow down every reader. After this many they are vacuumed. */
 const MAX_FOLDED_UNVACUUMED = 5_000;
 
-/** Keeps exact totals cheap: statements add up the tallies and the pending deltas, and folds keep the deltas few. */
-export function createTotals(db: Database, onFailure: OnFailure) {
+export function createTotals(db: Database, onFailure: OnFailure): Totals {
   const inBackground = createBackground(onFailure);
   const folding = new Map<number, Promise<void>>();
   /** By project: how many users this process has added or removed since a fold. */
@@ -53,37 +66,34 @@ export function createTotals(db: Database, onFailure: OnFailure) {
   }
 
   return {
-    /** Starts a fold if the statement of a total had many pending deltas to add up. To be called by every reader of a total. */
-    scheduleFold(projectId: number, { pending }: Pick<Total, 'pending'>): void {
+    scheduleFold(projectId, { pending }) {
       if (pending > MAX_PENDING) foldInBackground(projectId);
     },
 
-    /** To be called when a user is added or removed: else the first reader after many would have to add up all of them. */
-    countChange(projectId: number): void {
+    countChange(projectId) {
       const count = (unread.get(projectId) ?? 0) + 1;
       unread.set(projectId, count);
       if (count >= MAX_UNREAD) foldInBackground(projectId);
     },
 
-    async fold(scope: ProjectScope): Promise<void> {
+    async fold(scope) {
       const projectId = scope.projectIdFor('operate');
       await folding.get(projectId);
       await fold(projectId);
     },
 
-    /** Counts the project's users and returns where its tallies differ. */
-    check(scope: ProjectScope): Promise<TallyDifference[]> {
+    check(scope) {
       const projectId = scope.projectIdFor('operate');
       // To count takes as long as it takes: a transaction has no time limit, behind a pooler either.
       return db.transaction('READ COMMITTED', (tx) => compareTallies(tx, projectId));
     },
 
-    repair(scope: ProjectScope): Promise<TallyDifference[]> {
+    repair(scope) {
       const projectId = scope.projectIdFor('operate');
       return db.transaction('READ COMMITTED', (tx) => repairTallies(tx, projectId));
     },
 
-    async flush(): Promise<void> {
+    async flush() {
       await Promise.all(folding.values());
     },
   };
@@ -92,7 +102,19 @@ export function createTotals(db: Database, onFailure: OnFailure) {
 const LOGIN_METHODS = Object.values(LoginMethod);
 
 /** Numbers of users from the tallies: exact, and as fast for ten million users as for ten. */
-export function createStatistics(db: Database, totals: Totals) {
+export interface Statistics {
+  /** The current users by login method: always every method, in the same order. */
+  totalsByMethod(scope: ProjectScope): Promise<MethodTotal[]>;
+  /** Current users by the day or the whole month of their creation, from the day `from` through `to`, also zeros. BAD_USER_INPUT for more than 400. */
+  signUps(scope: ProjectScope, from: string, to: string, by: 'day' | 'month'): Promise<SignUps[]>;
+}
+
+export interface MethodTotal {
+  readonly loginMethod: LoginMethod;
+  readonly total: number;
+}
+
+export function createStatistics(db: Database, totals: Totals): Statistics {
   const signUps = createBatchedRead({
     name: 'sign-ups',
     read: (keys: readonly sql.SignUpsKey[]) => sql.countSignUps(db.replicaReads, keys),
@@ -107,8 +129,7 @@ export function createStatistics(db: Database, totals: Totals) {
   });
 
   return {
-    /** The current users by login method: always every method, in the same order. */
-    async totalsByMethod(scope: ProjectScope): Promise<{ loginMethod: LoginMethod; total: number }[]> {
+    async totalsByMethod(scope) {
       const projectId = scope.projectIdFor('read');
       const rows = await byMethod({ projectId });
       totals.scheduleFold(projectId, { pending: rows.reduce((sum, { pending }) => sum + pending, 0) });
@@ -116,8 +137,7 @@ export function createStatistics(db: Database, totals: Totals) {
       return LOGIN_METHODS.map((loginMethod) => ({ loginMethod, total: usersOf(loginMethod) }));
     },
 
-    /** Current users by the day or the whole month of their creation, from the day `from` through `to`, also zeros. BAD_USER_INPUT for more than 400. */
-    async signUps(scope: ProjectScope, from: string, to: string, by: 'day' | 'month'): Promise<SignUps[]> {
+    async signUps(scope, from, to, by) {
       const projectId = scope.projectIdFor('read');
       const starts = startsOf(readDay('from', from), readDay('to', to), by);
       const [first, last] = [starts[0], starts.at(-1)];

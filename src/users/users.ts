@@ -3,7 +3,7 @@ import { createBatchedWrite } from '../db/batched-write.js';
 import type { Database } from '../db/database.js';
 import { isUniqueViolation } from '../db/failures.js';
 import type { KeyedRead, Queryable } from '../db/statements.js';
-import type { UserFilter } from '../domain/filters.js';
+import type { UserFilter, UserPage, UserScan, UserWindow } from '../domain/filters.js';
 import { externalIdTaken, type Identity, identityBanned, identityTaken } from '../domain/identities.js';
 import { patchMetadata } from '../domain/metadata.js';
 import { LARGEST_ID } from '../domain/parse.js';
@@ -19,19 +19,87 @@ import { findEarlier, isKeyTaken } from '../projects/idempotency.sql.js';
 import { findUsersByExternalId, findUsersById, findUsersByIdentity } from './find-users.sql.js';
 import * as lists from './list-users.sql.js';
 import { findRegistered } from './logins.sql.js';
-import { createLookups, createPrefixSearch, createSearch, type Wanted } from './searches.js';
+import { createLookups, createPrefixSearch, createSearch, type Lookups, type Wanted } from './searches.js';
 import type { Totals } from './totals.js';
 import type { Total } from './totals.sql.js';
 import { findAccountsByUser, toAccounts, toUser, type UserRow, usersOf } from './user-columns.sql.js';
 import * as writes from './write-users.sql.js';
 
-export type Users = ReturnType<typeof createUsers>;
+/** The current users of a project, which are those who were not removed. Users come with their accounts unless not wanted. */
+export interface Users extends UserReads, UserLists, UserEdits, Lookups {}
+
+/** Some users, by what tells one from the others. Reads for many callers share statements. */
+export interface UserReads {
+  /** One user; null if there is none. */
+  findUser(scope: ProjectScope, id: bigint, wanted?: Wanted): Promise<User | null>;
+  /** The user, or NOT_FOUND (spec, "GET /server/users/{user_id}"). */
+  getUser(scope: ProjectScope, id: bigint): Promise<User>;
+  /** The user who logs in by an identity, primary or linked; null if there is none. */
+  findIdentity(scope: ProjectScope, identity: Identity, wanted?: Wanted): Promise<User | null>;
+  /** The user with an ID in the system of the caller; null if there is none. */
+  findByExternalId(scope: ProjectScope, externalId: string, wanted?: Wanted): Promise<User | null>;
+  /** Every user with this folded login email, newest first (spec, "GET /server/users/search"). BAD_USER_INPUT if they are too many. */
+  searchByEmail(scope: ProjectScope, email: string, wanted?: Wanted): Promise<User[]>;
+  /** The users with each of some folded emails, as `searchByEmail`. BAD_USER_INPUT if they are too many together. */
+  searchByEmails(scope: ProjectScope, folded: readonly string[], wanted: Wanted): Promise<User[][]>;
+  /** Every user with this address among their accounts, as `searchByEmail`. */
+  searchByAddress(scope: ProjectScope, address: Address, wanted?: Wanted): Promise<User[]>;
+}
+
+/** Users in order, newest first, and their numbers. */
+export interface UserLists {
+  /** A page and the exact total, in one snapshot (spec, "GET /server/users"). */
+  listPage(scope: ProjectScope, filter: UserFilter, page: lists.AskedPage): Promise<UserPage>;
+  /** The users between two positions, all in one snapshot. */
+  listWindow(scope: ProjectScope, filter: UserFilter, window: lists.AskedWindow): Promise<UserWindow>;
+  /** Users between two positions by state. It looks at a limited number, so it may return fewer than the limit. */
+  scanWindow(
+    scope: ProjectScope,
+    filter: UserFilter,
+    state: StateFilter | null,
+    window: lists.AskedScan,
+  ): Promise<UserScan>;
+  /** The exact number of matching users (spec, "GET /server/users/count"). */
+  countUsers(scope: ProjectScope, filter: UserFilter): Promise<number>;
+  /** The number of users that `purgeRemoved` would erase. */
+  countRemoved(scope: ProjectScope, olderThanMs: number): Promise<number>;
+}
+
+/** Changes of users. `requestId` is null for the command. UNAVAILABLE for what has not begun at `until`, by `performance.now()`. */
+export interface UserEdits {
+  /** Removes the user from the project, once or by retries with its key; else NOT_FOUND. */
+  removeUser(
+    scope: ProjectScope,
+    id: bigint,
+    requestId: string | null,
+    key?: string | null,
+    until?: number,
+  ): Promise<void>;
+  /**
+   * Changes the login email, the external ID or the metadata of a user, who is returned without accounts. A retry with the same key changes
+   * nothing. BAD_USER_INPUT to take the email from a user who logs in by it, and for metadata that a patch makes too long; NOT_FOUND; BANNED;
+   * CONFLICT if another user has what is given.
+   */
+  updateUser(
+    scope: ProjectScope,
+    id: bigint,
+    changes: UserChanges,
+    requestId: string | null,
+    key?: string | null,
+    until?: number,
+  ): Promise<User>;
+  /** Erases a bounded number of users removed more than `olderThanMs` ago, and expired keys, for ever. */
+  purgeRemoved(scope: ProjectScope, olderThanMs: number, requestId?: string | null): Promise<Purge>;
+}
+
+export interface Purge {
+  /** The number of users that were erased. */
+  readonly users: number;
+  /** False if there may be more. */
+  readonly isDone: boolean;
+}
 
 const PURGE_BATCH = 5_000;
-
-type Page = Omit<lists.PageKey, keyof lists.CountKey>;
-type Window = Omit<lists.WindowKey, keyof lists.CountKey>;
-type Scan = Omit<lists.ScanKey, keyof lists.CountKey | 'state' | 'scanned'> & { readonly scanned?: number };
 
 /** REST shows all of a user. */
 const EVERYTHING: Wanted = { withAccounts: true };
@@ -54,8 +122,7 @@ async function writeRemovals(db: Queryable, removals: readonly writes.Removal[],
   return outcomes;
 }
 
-/** The current users of a project, which are those who were not removed. Users come with their accounts unless not wanted. */
-export function createUsers(db: Database, totals: Totals) {
+export function createUsers(db: Database, totals: Totals): Users {
   const readUser = <Key extends Wanted & { readonly projectId: number }>(name: string, read: KeyedRead<Key, UserRow>) =>
     createBatchedRead({
       name,
@@ -154,30 +221,27 @@ export function createUsers(db: Database, totals: Totals) {
       byPrefix: createPrefixSearch(db),
     }),
 
-    async findIdentity(scope: ProjectScope, identity: Identity, { withAccounts } = EVERYTHING): Promise<User | null> {
+    async findIdentity(scope, identity, { withAccounts } = EVERYTHING) {
       return findByIdentity(scope.projectIdFor('read'), identity, withAccounts);
     },
 
-    async findByExternalId(scope: ProjectScope, externalId: string, { withAccounts } = EVERYTHING) {
+    async findByExternalId(scope, externalId, { withAccounts } = EVERYTHING) {
       return byExternalId({ projectId: scope.projectIdFor('read'), externalId, withAccounts });
     },
 
-    /** The user, or NOT_FOUND (spec, "GET /server/users/{user_id}"). */
-    async getUser(scope: ProjectScope, id: bigint): Promise<User> {
+    async getUser(scope, id) {
       const user = await findUser(scope, id);
       if (user === null) throw noUser(id);
       return user;
     },
 
-    /** A page and the exact total, in one snapshot (spec, "GET /server/users"). */
-    async listPage(scope: ProjectScope, filter: UserFilter, page: Page) {
+    async listPage(scope, filter, page) {
       const projectId = scope.projectIdFor('read');
       const { users, whole } = await pages({ projectId, filter, ...page });
       return { users, total: readTotal(projectId, whole) };
     },
 
-    /** The users between two positions and, on demand (else false and null), whether there are more on either side, and the exact total; all in one snapshot. */
-    async listWindow(scope: ProjectScope, filter: UserFilter, window: Window) {
+    async listWindow(scope, filter, window) {
       const projectId = scope.projectIdFor('read');
       const { users, whole } = await windows({ projectId, filter, ...window });
       const { newer, older, total, pending } = whole;
@@ -191,8 +255,7 @@ export function createUsers(db: Database, totals: Totals) {
       };
     },
 
-    /** Users between two positions by state, and whether more may follow. It looks at a limited number, so it may return fewer than the limit. */
-    async scanWindow(scope: ProjectScope, filter: UserFilter, state: StateFilter | null, window: Scan) {
+    async scanWindow(scope, filter, state, window) {
       const projectId = scope.projectIdFor('read');
       const { users: rows, whole } = await scans({ projectId, filter, state, scanned: lists.SCANNED, ...window });
       const users = nearestOf(rows, window);
@@ -204,36 +267,25 @@ export function createUsers(db: Database, totals: Totals) {
       return { users, hasMore: isFull, end: last ? { createdAt: new Date(last.createdAt), id: last.id } : null };
     },
 
-    /** The exact number of matching users (spec, "GET /server/users/count"). */
-    async countUsers(scope: ProjectScope, filter: UserFilter): Promise<number> {
+    async countUsers(scope, filter) {
       const projectId = scope.projectIdFor('read');
       return readTotal(projectId, await counts({ projectId, filter }));
     },
 
-    /** Every user with this folded login email, newest first (spec, "GET /server/users/search"). BAD_USER_INPUT if they are too many. */
-    async searchByEmail(scope: ProjectScope, email: string, { withAccounts } = EVERYTHING): Promise<User[]> {
+    async searchByEmail(scope, email, { withAccounts } = EVERYTHING) {
       return emails.find({ projectId: scope.projectIdFor('read'), value: email, withAccounts });
     },
 
-    /** The users with each of some folded emails, as `searchByEmail`. BAD_USER_INPUT if they are too many together. */
-    async searchByEmails(scope: ProjectScope, folded: readonly string[], { withAccounts }: Wanted): Promise<User[][]> {
+    async searchByEmails(scope, folded, { withAccounts }) {
       const projectId = scope.projectIdFor('read');
       return emails.findEach(folded.map((value) => ({ projectId, value, withAccounts })));
     },
 
-    /** Every user with this address among their accounts, as `searchByEmail`. */
-    async searchByAddress(scope: ProjectScope, address: Address, { withAccounts } = EVERYTHING): Promise<User[]> {
+    async searchByAddress(scope, address, { withAccounts } = EVERYTHING) {
       return addresses.find({ projectId: scope.projectIdFor('read'), value: address.key, withAccounts });
     },
 
-    /** Removes the user from the project, once or by retries with its key; else NOT_FOUND. `requestId` is null for the command. */
-    async removeUser(
-      scope: ProjectScope,
-      id: bigint,
-      requestId: string | null,
-      key: string | null = null,
-      until = Number.POSITIVE_INFINITY,
-    ) {
+    async removeUser(scope, id, requestId, key = null, until = Number.POSITIVE_INFINITY) {
       const actor = scope.actorFor('write', requestId, 'remove');
       if (id > LARGEST_ID) throw noUser(id);
       const retry = key === null ? null : retryOf(key, ['remove', String(id)]);
@@ -243,19 +295,7 @@ export function createUsers(db: Database, totals: Totals) {
       else totals.countChange(actor.projectId);
     },
 
-    /**
-     * Changes the login email, the external ID or the metadata of a user, who is returned without accounts. A retry with the same key changes
-     * nothing. BAD_USER_INPUT to take the email from a user who logs in by it, and for metadata that a patch makes too long; NOT_FOUND; BANNED;
-     * CONFLICT if another user has what is given.
-     */
-    async updateUser(
-      scope: ProjectScope,
-      id: bigint,
-      changes: UserChanges,
-      requestId: string | null,
-      key: string | null = null,
-      until = Number.POSITIVE_INFINITY,
-    ): Promise<User> {
+    async updateUser(scope, id, changes, requestId, key = null, until = Number.POSITIVE_INFINITY) {
       const actor = scope.actorFor('write', requestId, 'edit');
       if (id > LARGEST_ID) throw noUser(id);
       const retry = key === null ? null : retryOf(key, ['update', String(id), changes]);
@@ -279,13 +319,11 @@ export function createUsers(db: Database, totals: Totals) {
       throw refusalOf(row, id);
     },
 
-    /** The number of users that `purgeRemoved` would erase. */
-    countRemoved(scope: ProjectScope, olderThanMs: number): Promise<number> {
+    countRemoved(scope, olderThanMs) {
       return writes.countRemoved(db, scope.projectIdFor('operate'), olderThanMs);
     },
 
-    /** Erases a bounded number of users removed more than `olderThanMs` ago, and expired keys, for ever. There may be more unless it is done. */
-    async purgeRemoved(scope: ProjectScope, olderThanMs: number, requestId: string | null = null) {
+    async purgeRemoved(scope, olderThanMs, requestId = null) {
       const actor = scope.actorFor('operate', requestId);
       await deleteOldKeys(db, actor.projectId);
       const users = await writes.purgeRemoved(db, actor, olderThanMs, PURGE_BATCH);
@@ -327,7 +365,7 @@ function toList<Whole>(rows: lists.ListRow<Whole>[]): { users: User[]; whole: li
 }
 
 /** The users of a window, which may have one more. */
-function nearestOf(users: User[], { from, limit }: Pick<Window, 'from' | 'limit'>): User[] {
+function nearestOf(users: User[], { from, limit }: Pick<lists.AskedWindow, 'from' | 'limit'>): User[] {
   return from === 'newest' ? users.slice(0, limit) : users.slice(-limit);
 }
 
@@ -335,7 +373,13 @@ function listWeight({ limit, withAccounts }: { limit: number; withAccounts: bool
   return limit * userWeight(withAccounts);
 }
 
-export function createAccounts(db: Database) {
+/** Accounts for users who were read without them. */
+export interface Accounts {
+  /** The accounts of a user, oldest first; none for a user of another project. */
+  listAccounts(scope: ProjectScope, userId: number): Promise<Account[]>;
+}
+
+export function createAccounts(db: Database): Accounts {
   const byUser = createBatchedRead({
     name: 'accounts by user',
     read: (keys: readonly { projectId: number; userId: number }[]) => findAccountsByUser(db, keys),
@@ -343,8 +387,7 @@ export function createAccounts(db: Database) {
     weigh: () => userWeight(true),
   });
   return {
-    /** The accounts of a user who was read without them, oldest first; none for a user of another project. */
-    async listAccounts(scope: ProjectScope, userId: number): Promise<Account[]> {
+    async listAccounts(scope, userId) {
       // The user came from a read, or from a write that returns the user.
       return byUser({ projectId: scope.projectIdFor('read', 'write'), userId });
     },

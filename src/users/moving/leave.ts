@@ -3,10 +3,27 @@ import type { BanState, ExportedUser } from '../../domain/users.js';
 import { type Drop, leaverOf } from './leaver.js';
 import { TARGETS } from './targets.js';
 
-export type Leave = ReturnType<typeof createLeave>;
-
 /** Writes users as a system reads them, a batch at a time: it keeps nothing but counts. */
-export function createLeave(name: ExportTarget) {
+export interface Leave {
+  /** The beginning of the file. */
+  readonly head: string;
+  /** The records of users, each with its ban. */
+  write(users: readonly ExportedUser[], bans: ReadonlyMap<number, BanState>): string;
+  /** The end of the file. `bans` are those of the project; null where not all its users have left. */
+  end(bans: number | null): string;
+  report(): LeaveReport;
+}
+
+export interface LeaveReport {
+  /** The people who have left. */
+  readonly users: number;
+  /** Those of them who are blocked. */
+  readonly bans: number;
+  /** What was not kept, with how often. */
+  readonly not_kept: Readonly<Record<string, number>>;
+}
+
+export function createLeave(name: ExportTarget): Leave {
   const { head, tail, toRecord, ...holds } = TARGETS[name];
   const left = { users: 0, bans: 0 };
   const notKept: Record<string, number> = {};
@@ -16,8 +33,7 @@ export function createLeave(name: ExportTarget) {
 
   return {
     head,
-    /** The records of users, each with its ban. */
-    write(users: readonly ExportedUser[], bans: ReadonlyMap<number, BanState>): string {
+    write(users, bans) {
       let text = '';
       for (const user of users) {
         const person = leaverOf(user, bans.get(user.id) ?? null, { name, ...holds }, drop);
@@ -32,12 +48,10 @@ export function createLeave(name: ExportTarget) {
       }
       return text;
     },
-    /** The end of the file. `bans` are those of the project; null where not all its users have left. */
-    end(bans: number | null): string {
+    end(bans) {
       drop('bans of other identities', bans === null ? 0 : bans - left.bans);
       return tail(left.users);
     },
-    /** The people who have left, those of them who are blocked, and what was not kept with how often. */
     report: () => ({ ...left, not_kept: notKept }),
   };
 }

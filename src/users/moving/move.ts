@@ -59,7 +59,7 @@ export function moveOf({ from, zone, map, dates, ...given }: GivenMove): Move {
 }
 
 /** Reads lines of this service in another form than NDJSON. */
-export const ownMove = () => createMove({ system: own });
+export const ownMove = (): Move => createMove({ system: own });
 
 const SAMPLE = 10;
 /** The names of fields of a file may be any. */
@@ -67,9 +67,23 @@ const MAX_KINDS = 100;
 /** The text of records of another file, which stay in memory. */
 const MAX_JOINED_LENGTH = 2 ** 28;
 
-export type Move = ReturnType<typeof createMove>;
+/** Reads the lines of an import from the files of another system. */
+export interface Move {
+  /** The name of the system. */
+  readonly system: string;
+  /** Of the input that was read last. */
+  summary(): MoveSummary;
+  /** The lines of the input, as many at a time as a piece of it completes. BAD_USER_INPUT where it is another kind of file. */
+  read(input: AsyncIterable<Buffer>): AsyncGenerator<SourceLine[]>;
+}
 
-export function createMove({ system, sizes = [], trustUnverified = false, dates = null, zone = 'UTC' }: MoveOptions) {
+export function createMove({
+  system,
+  sizes = [],
+  trustUnverified = false,
+  dates = null,
+  zone = 'UTC',
+}: MoveOptions): Move {
   const summary: MoveSummary = newSummary();
   const count = (counts: Record<string, number>) => (what: string) => {
     const name = Object.hasOwn(counts, what) || Object.keys(counts).length < MAX_KINDS ? what : 'other fields';
@@ -189,11 +203,9 @@ export function createMove({ system, sizes = [], trustUnverified = false, dates 
 
   return {
     system: system.name,
-    /** Of the input that was read last. */
     summary: () => summary,
 
-    /** The lines of the input, as many at a time as a piece of it completes. BAD_USER_INPUT where it is another kind of file. */
-    async *read(input: AsyncIterable<Buffer>): AsyncGenerator<SourceLine[]> {
+    async *read(input) {
       Object.assign(summary, newSummary());
       const joined = await readJoined(input);
       for (let place = 0; place < Math.max(1, sizes.length); place += 1) {
