@@ -40,8 +40,6 @@ interface TenantQueue {
   readonly queue: QueuedRequest[];
 }
 
-export type Admission = ReturnType<typeof createAdmission>;
-
 /**
  * Decides which requests start when more work arrives than the process can do: at most `maxInFlight` units of work are in flight.
  * A request that does not fit waits in the queue of its project, or is refused at once if that is full. The next one to start is of the project with
@@ -49,13 +47,36 @@ export type Admission = ReturnType<typeof createAdmission>;
  * It may have more in flight, if it was alone or if one request is larger, and the excess delays only its own requests.
  * Once a turn of the event loop (turns.ts) has taken long, each project starts at most one request in it.
  */
+export interface Admission {
+  /** Starts the request now or later. Returns false where there is no room in the queue. */
+  submit(request: QueuedRequest): boolean;
+  /** Adds units to a request in flight that turns out to cost more. It goes on; others wait longer. */
+  addWeight(request: QueuedRequest, units: number): void;
+  /** Ends a request, whether it has started or not. A second call does nothing. */
+  release(request: QueuedRequest): void;
+  /** The most units that one piece of work may weigh to be sure that it can start: what may be in flight, and may wait. */
+  readonly budget: number;
+  readonly isAlone: Activity['isAlone'];
+  readonly load: Load;
+  /** Resolves when nothing is in flight and nothing is queued. */
+  idle(): Promise<void>;
+}
+
+/** What there is to do, at this moment. */
+export interface Load {
+  /** Units of work. */
+  readonly inFlight: number;
+  readonly queued: number;
+  /** The requests that were refused since the start. */
+  readonly refused: number;
+}
+
 export function createAdmission(
   { maxInFlight, maxInFlightPerProject, maxQueued }: AdmissionOptions,
   { isSliceOver, setAlone }: EventLoop = { isSliceOver: () => false, setAlone: () => undefined },
-) {
+): Admission {
   /** Every project with work in flight or queued. */
   const tenants = new Map<string, TenantQueue>();
-  /** Units in flight, units queued, and the number of refused requests since the start. */
   const load = { inFlight: 0, queued: 0, refused: 0 };
   const activity = createActivity();
   let whenIdle: (() => void)[] = [];
@@ -153,7 +174,6 @@ export function createAdmission(
     startQueued();
   }
 
-  /** Ends a request, whether it has started or not. A second call does nothing. */
   function release(request: QueuedRequest): void {
     const { state } = request;
     request.state = 'done';
@@ -174,8 +194,7 @@ export function createAdmission(
   }
 
   return {
-    /** Starts the request now or later. Returns false where there is no room in the queue. */
-    submit(request: QueuedRequest): boolean {
+    submit(request) {
       const { project, weight } = request;
       if (project !== UNAUTHENTICATED) {
         activity.record(project);
@@ -198,18 +217,15 @@ export function createAdmission(
       release(request);
       return false;
     },
-    /** Adds units to a request in flight that turns out to cost more. It goes on; others wait longer. */
-    addWeight(request: QueuedRequest, units: number): void {
+    addWeight(request, units) {
       if (request.state !== 'inFlight') return;
       request.weight += units;
       addInFlight(tenants.get(request.project) as TenantQueue, units);
     },
     release,
-    /** The most that one piece of work may weigh to be sure that it can start: what may be in flight, and may wait. */
     budget: Math.min(maxInFlight, maxQueued),
     isAlone: activity.isAlone,
-    load: load as Readonly<typeof load>,
-    /** Resolves when nothing is in flight and nothing is queued. */
+    load,
     idle: () => (tenants.size === 0 ? Promise.resolve() : new Promise<void>((resolve) => whenIdle.push(resolve))),
   };
 }
@@ -218,12 +234,19 @@ export function createAdmission(
 const ACTIVE_MS = 1_000;
 
 /** The projects that sent a request recently. Keeps two time windows, and drops the older one as a whole. */
-function createActivity() {
+interface Activity {
+  /** A project sends a request. */
+  record(project: string): void;
+  /** True unless another project is active, or was a moment ago. */
+  isAlone(project: string): boolean;
+}
+
+function createActivity(): Activity {
   let current = new Set<string>();
   let previous = new Set<string>();
   let since = performance.now();
   return {
-    record(project: string): void {
+    record(project) {
       const now = performance.now();
       if (now - since > ACTIVE_MS) {
         previous = now - since > 2 * ACTIVE_MS ? new Set() : current;
@@ -232,9 +255,7 @@ function createActivity() {
       }
       current.add(project);
     },
-    /** True unless another project is active, or was a moment ago. */
-    isAlone: (project: string) =>
-      current.size + previous.size === Number(current.has(project)) + Number(previous.has(project)),
+    isAlone: (project) => current.size + previous.size === Number(current.has(project)) + Number(previous.has(project)),
   };
 }
 
@@ -245,8 +266,14 @@ export type RunWithAdmission = <Result>(
   weight?: number,
 ) => Promise<Result>;
 
-/** Makes every authenticated request wait for admission until it is answered. `runWithAdmission` does so for other work. */
-export function admitRequests(app: FastifyInstance, admission: Admission, unread: UnreadBytes) {
+/** What makes every authenticated request wait for admission until it is answered. */
+export interface AdmittedRequests {
+  readonly hooks: Hooks;
+  /** Does so for other work. */
+  readonly runWithAdmission: RunWithAdmission;
+}
+
+export function admitRequests(app: FastifyInstance, admission: Admission, unread: UnreadBytes): AdmittedRequests {
   const refuse = createRefusals();
 
   app.decorateRequest('addWeight', function addWeight(units) {

@@ -42,12 +42,19 @@ const READ_MS = 1_000;
 const QUIET_MS = 20;
 const LOOKS = 25;
 
+/** How the server closes. */
+export interface OrderlyClose {
+  readonly hooks: Hooks;
+  /** True while the server drains or closes. */
+  isClosing(): boolean;
+}
+
 /**
  * Lets the server close in order. While it drains it accepts connections, but each that it had before ends with its next answer.
  * When it closes, it stops listening, and each connection ends with its next answer, or when it was silent for long.
- * Work that is still open after the longest request, such as an upload, is broken off. `isClosing` returns whether the server drains or closes.
+ * Work that is still open after the longest request, such as an upload, is broken off.
  */
-export function closeInOrder(app: FastifyInstance, requestTimeoutMs: number) {
+export function closeInOrder(app: FastifyInstance, requestTimeoutMs: number): OrderlyClose {
   const connections = new Set<Socket>();
   let accepted = 0;
   /** The connections from before the server drains; null until then. */
@@ -144,15 +151,23 @@ const SMALL_ANSWER = 65_536;
 const MAX_UNREAD_BYTES = 4 * LARGEST_ANSWER_BYTES;
 
 /** Counts for each holder, and for all together. */
-export function createCounts() {
+export interface Counts {
+  /** What a holder has. */
+  of(holder: string): number;
+  /** What all have together. */
+  all(): number;
+  /** Adds until the returned function is called. */
+  add(holder: string, amount: number): () => void;
+}
+
+export function createCounts(): Counts {
   const counts = new Map<string, number>();
   let all = 0;
   const of = (holder: string) => counts.get(holder) ?? 0;
   return {
     of,
     all: () => all,
-    /** Adds until the returned function is called. */
-    add(holder: string, amount: number): () => void {
+    add(holder, amount) {
       counts.set(holder, of(holder) + amount);
       all += amount;
       return () => {
@@ -165,16 +180,20 @@ export function createCounts() {
   };
 }
 
-export type UnreadBytes = ReturnType<typeof createUnreadBytes>;
-
 /** Counts, by project, what waits in memory until its clients read it: answers, and pieces of what goes on (lifetime.ts). */
-export function createUnreadBytes() {
+export interface UnreadBytes extends Pick<Counts, 'add'> {
+  /** True if the project leaves too much unread. */
+  isFull(project: string): boolean;
+  /** Counts an answer until it is read. The characters of a text are taken for its bytes. */
+  addAnswer(project: string, payload: unknown, reply: FastifyReply): void;
+}
+
+export function createUnreadBytes(): UnreadBytes {
   const { of, add } = createCounts();
   return {
     add,
-    isFull: (project: string) => of(project) > MAX_UNREAD_BYTES,
-    /** Counts an answer until it is read. The characters of a text are taken for its bytes. */
-    addAnswer(project: string, payload: unknown, { raw, request }: FastifyReply): void {
+    isFull: (project) => of(project) > MAX_UNREAD_BYTES,
+    addAnswer(project, payload, { raw, request }) {
       if (typeof payload !== 'string' && !Buffer.isBuffer(payload)) return;
       if (request.socket.destroyed) return;
       if (payload.length < SMALL_ANSWER && currentAnswer(request.socket) === raw) return;
@@ -294,18 +313,25 @@ export function limitRequestTime(app: FastifyInstance, { timeoutMs, unreadMs }: 
 export const NO_SLOT = -1;
 
 /** The open requests, in slots that are used again. A Map that V8 has rehashed would keep every request alive until the next full collection. */
-function createOpenRequests() {
+interface OpenRequests {
+  add(reply: FastifyReply): void;
+  remove(request: FastifyRequest): void;
+  /** Those that came before an instant by `performance.now()`. */
+  arrivedBefore(instant: number): FastifyReply[];
+}
+
+function createOpenRequests(): OpenRequests {
   const replies: (FastifyReply | null)[] = [];
   const arrivals: number[] = [];
   const free: number[] = [];
   return {
-    add(reply: FastifyReply): void {
+    add(reply) {
       const slot = free.pop() ?? replies.length;
       replies[slot] = reply;
       arrivals[slot] = performance.now();
       reply.request.timeoutSlot = slot;
     },
-    remove(request: FastifyRequest): void {
+    remove(request) {
       const { timeoutSlot: slot = NO_SLOT } = request;
       // A request that Fastify has refused before its hooks was never added.
       if (slot === NO_SLOT) return;
@@ -313,7 +339,7 @@ function createOpenRequests() {
       free.push(slot);
       request.timeoutSlot = NO_SLOT;
     },
-    arrivedBefore(instant: number): FastifyReply[] {
+    arrivedBefore(instant) {
       return replies.filter(
         (reply, slot): reply is FastifyReply => reply !== null && (arrivals[slot] as number) < instant,
       );

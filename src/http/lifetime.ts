@@ -49,18 +49,25 @@ export interface Lifetime<Permit> {
   write(piece: string | Buffer): Promise<void>;
 }
 
-export type Places = ReturnType<typeof createPlaces>;
-
 /** Places for what may be open at once. */
-export function createPlaces(
-  { perHolder, inAll }: { readonly perHolder: number; readonly inAll: number },
-  refusal: (isOwn: boolean) => AppError,
-) {
+export interface Places {
+  /** The number of those that are taken. */
+  count(): number;
+  /** Takes one; throws where there is none. Returns what gives it back. */
+  take(holder: string): () => void;
+}
+
+export interface PlaceLimits {
+  readonly perHolder: number;
+  readonly inAll: number;
+}
+
+/** `refusal` makes the error where there is no place: no more of the holder's own, or of all. */
+export function createPlaces({ perHolder, inAll }: PlaceLimits, refusal: (isOwn: boolean) => AppError): Places {
   const taken = createCounts();
   return {
     count: taken.all,
-    /** Takes one; throws where there is none. Returns what gives it back. */
-    take(holder: string): () => void {
+    take(holder) {
       const isOwn = taken.of(holder) >= perHolder;
       if (isOwn || taken.all() >= inAll) throw refusal(isOwn);
       return taken.add(holder, 1);
@@ -75,9 +82,22 @@ interface Open {
   end(reason: AppError): void;
 }
 
-export type Lifetimes = ReturnType<typeof createLifetimes>;
+/** All that is open in this process. */
+export interface Lifetimes {
+  /** Begins work, unless the client has gone, and returns its body. A failure breaks it off, so no part is taken for all. Throws for too many. */
+  begin<Permit>(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    terms: Terms<Permit>,
+    work: (lifetime: Lifetime<Permit>) => Promise<void>,
+  ): Readable;
+}
 
-export function createLifetimes(app: FastifyInstance, runWithAdmission: RunWithAdmission, unread: UnreadBytes) {
+export function createLifetimes(
+  app: FastifyInstance,
+  runWithAdmission: RunWithAdmission,
+  unread: UnreadBytes,
+): Lifetimes {
   const open = new Set<Open>();
   let isClosing = false;
   let checking = false;
@@ -119,7 +139,6 @@ export function createLifetimes(app: FastifyInstance, runWithAdmission: RunWithA
   });
   app.addHook('onClose', async () => clearInterval(timer));
 
-  /** Begins work, unless the client has gone, and returns its body. A failure breaks it off, so no part is taken for all. Throws for too many. */
   function begin<Permit>(
     request: FastifyRequest,
     reply: FastifyReply,
@@ -171,7 +190,15 @@ export function createLifetimes(app: FastifyInstance, runWithAdmission: RunWithA
 }
 
 /** A body that is written by pieces, each when the client has room for it. Waiting pieces count as unread. */
-function createBody({ raw }: FastifyReply, tenant: string, signal: AbortSignal, unread: UnreadBytes) {
+interface Body extends Pick<Lifetime<unknown>, 'write'> {
+  readonly stream: Readable;
+  /** Ends it as a whole. */
+  end(): void;
+  /** Ends it so that no part is taken for all. */
+  breakOff(error: Error): void;
+}
+
+function createBody({ raw }: FastifyReply, tenant: string, signal: AbortSignal, unread: UnreadBytes): Body {
   const waiting: (() => void)[] = [];
   const wake = () => {
     for (const resolve of waiting.splice(0)) resolve();
@@ -181,8 +208,8 @@ function createBody({ raw }: FastifyReply, tenant: string, signal: AbortSignal, 
   return {
     stream,
     end: () => void stream.push(null),
-    breakOff: (error: Error) => void stream.destroy(error),
-    async write(piece: string | Buffer): Promise<void> {
+    breakOff: (error) => void stream.destroy(error),
+    async write(piece) {
       if (stream.destroyed) throw signal.reason ?? new Error('The client has gone.');
       const taken = new Promise<void>((resolve) => waiting.push(resolve));
       stream.push(piece);
@@ -217,7 +244,15 @@ export interface OpenStream extends Lifetime<ProjectScope> {
 /** Makes the texts of a stream. */
 export type Events = (stream: OpenStream) => AsyncGenerator<string, void>;
 
-export type Streams = ReturnType<typeof createStreams>;
+/** The open streams of this process. */
+export interface Streams {
+  /** The number of open ones, without those that `follow` has put in other places. */
+  count(): number;
+  /** Streams the texts of `events`: each is made when the client has read most of those before it. Throws where too many are open. */
+  follow(request: FastifyRequest, reply: FastifyReply, terms: Terms<ProjectScope>, events: Events): FastifyReply;
+  /** The same for a project, by its credentials. RATE_LIMITED where too many are open. */
+  send(request: FastifyRequest, reply: FastifyReply, permission: Permission, events: Events): FastifyReply;
+}
 
 export function createStreams(
   app: FastifyInstance,
@@ -225,7 +260,7 @@ export function createStreams(
   lifetimes: Lifetimes,
   heartbeatMs: number,
   limits: StreamLimits = LIMITS,
-) {
+): Streams {
   const places = createPlaces({ perHolder: limits.perProject, inAll: limits.inAll }, () => tooMany(limits));
   const beats = new Set<() => void>();
   const timer = setInterval(() => {
@@ -235,8 +270,7 @@ export function createStreams(
 
   return {
     count: places.count,
-    /** Streams the texts of `events`: each is made when the client has read most of those before it. */
-    follow(request: FastifyRequest, reply: FastifyReply, terms: Terms<ProjectScope>, events: Events): FastifyReply {
+    follow(request, reply, terms, events) {
       const stream = lifetimes.begin(request, reply, terms, (open) => writeAll(events, open, beats));
       return reply
         .headers({
@@ -248,8 +282,7 @@ export function createStreams(
         })
         .send(stream);
     },
-    /** The same for a project, by its credentials. RATE_LIMITED where too many are open. */
-    send(request: FastifyRequest, reply: FastifyReply, permission: Permission, events: Events): FastifyReply {
+    send(request, reply, permission, events) {
       const { appId } = request.scope;
       // Null only without credentials, and then there is no scope.
       const credentials = readCredentials(request.headers) as NonNullable<ReturnType<typeof readCredentials>>;
