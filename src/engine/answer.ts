@@ -49,8 +49,15 @@ function answerRefused(accept: string, prepared: PreparedRequest, terms: ErrorTe
   return { status, headers, body: JSON.stringify({ errors }), failure: prepared.failure };
 }
 
-/** Answers prepared requests. `terms` are for errors that belong to no resolver. */
-export function createAnswerer(schema: GraphQLSchema, terms: ErrorTerms) {
+/** Answers prepared requests. */
+export interface Answerer {
+  /** `body` has the nulls of a request that found no database. */
+  answer(request: HttpRequest, prepared: PreparedRequest, context: EngineContext, body: string | null): Promise<Answer>;
+  dispose(): Promise<void>;
+}
+
+/** `terms` are for errors that belong to no resolver. */
+export function createAnswerer(schema: GraphQLSchema, terms: ErrorTerms): Answerer {
   const yoga = createYoga<ServerContext, EngineContext>({
     schema,
     context: ({ context }) => context,
@@ -82,13 +89,7 @@ export function createAnswerer(schema: GraphQLSchema, terms: ErrorTerms) {
   }
 
   return {
-    /** `body` has the nulls of a request that found no database. */
-    async answer(
-      request: HttpRequest,
-      prepared: PreparedRequest,
-      context: EngineContext,
-      body: string | null,
-    ): Promise<Answer> {
+    async answer(request, prepared, context, body) {
       if (body !== null) {
         const headers = { 'content-type': `${request.accept}; charset=utf-8`, ...RETRY_SOON };
         return refuse({ status: 503, headers, body, failure: prepared.failure });

@@ -3,6 +3,7 @@ import {
   type ASTVisitor,
   type DocumentNode,
   GraphQLError,
+  type GraphQLSchema,
   getOperationAST,
   type OperationDefinitionNode,
   parse,
@@ -13,10 +14,10 @@ import {
 import { LRUCache } from 'lru-cache';
 import { redact } from '../errors.js';
 import { type CompiledSize, compile, type Run } from './compiled.js';
-import { introspectionLimit, type LimitedSchema, operationCost } from './cost.js';
+import { type Cost, introspectionLimit, type LimitedSchema, operationCost } from './cost.js';
 import { blameArgument, nameKeys } from './errors.js';
 import { beyond, dropTokens, findExceededLimit, fragmentsOf, type Limits, MAX_ERRORS, rootFieldsOf } from './limits.js';
-import { variablesReader } from './nodes.js';
+import { type ReadVariables, variablesReader } from './nodes.js';
 
 /** A document after parsing and validation. `tree` is null where it is not valid. */
 export interface ReadDocument {
@@ -33,7 +34,26 @@ export interface ReadDocument {
   readonly compiled: CompiledSize;
 }
 
-export type KnownOperation = Readonly<ReturnType<typeof knownOperation>>;
+/** An operation of a valid document, with what is computed once for all its executions. */
+export interface KnownOperation {
+  readonly node: OperationDefinitionNode;
+  /** The schema that executes it: the shown one, if it asks what that is. GraphQL.js tells of the schema that executes an operation. */
+  readonly schema: GraphQLSchema;
+  /** Null where it has none, or one that could be a secret or an address. */
+  readonly loggedName: string | null;
+  readonly cost: Cost;
+  /** The most that it may cost. */
+  readonly costLimit: number;
+  /** The cost of its largest event; null if it is no subscription. */
+  readonly largestCost: Cost | null;
+  readonly readVariables: ReadVariables;
+  /** The compiled operation, once it has been executed often enough. Introspection without variables has one answer, which is kept. */
+  readonly run: Run | null;
+  /** Counts an execution without an error. Returns true where it has just set `run`. */
+  countExecution(body: string): boolean;
+  /** Compiles it before it has been executed. */
+  compile(): void;
+}
 
 /** An operation is compiled after this many executions without an error. Most operations never come again. */
 const COMPILED_AFTER = 3;
@@ -115,8 +135,12 @@ function knownOperations(on: LimitedSchema, tree: DocumentNode, compiled: Compil
   };
 }
 
-/** An operation of a valid document, with what is computed once for all its executions. */
-function knownOperation(on: LimitedSchema, tree: DocumentNode, node: OperationDefinitionNode, compiled: CompiledSize) {
+function knownOperation(
+  on: LimitedSchema,
+  tree: DocumentNode,
+  node: OperationDefinitionNode,
+  compiled: CompiledSize,
+): KnownOperation {
   const { schema } = on;
   let executions = 0;
   const roots = rootFieldsOf(node, fragmentsOf(tree)).map(({ name }) => name.value);
@@ -124,19 +148,13 @@ function knownOperation(on: LimitedSchema, tree: DocumentNode, node: OperationDe
   const isConstant = isIntrospection && !node.variableDefinitions?.length;
   const operation = {
     node,
-    /** The schema that executes it: the shown one, if it asks what that is. GraphQL.js tells of the schema that executes an operation. */
     schema: roots.includes('__schema') || roots.includes('__type') ? on.shown : schema,
-    /** Null where it has none, or one that could be a secret or an address. */
     loggedName: loggedNameOf(node),
     cost: operationCost(on, tree, node),
-    /** The most that it may cost. */
     costLimit: isIntrospection ? introspectionLimit(on) : on.limits.cost,
-    /** The cost of its largest event. */
     largestCost: node.operation === 'subscription' ? operationCost(on, tree, node, true) : null,
     readVariables: variablesReader(schema, node.variableDefinitions ?? []),
-    /** The compiled operation, once it has been executed often enough. Introspection without variables has one answer, which is kept. */
     run: null as Run | null,
-    /** Counts an execution without an error. Returns true where it has just set `run`. */
     countExecution(body: string): boolean {
       executions += 1;
       if (operation.run !== null) return false;
@@ -146,7 +164,6 @@ function knownOperation(on: LimitedSchema, tree: DocumentNode, node: OperationDe
       } else if (executions === COMPILED_AFTER) operation.run = compile(schema, tree, node, compiled);
       return operation.run !== null;
     },
-    /** Compiles it before it has been executed. */
     compile(): void {
       operation.run ??= compile(schema, tree, node, compiled);
     },
@@ -189,7 +206,20 @@ const MAX_SEEN_OF_PROJECT = 200;
  * A cache of valid documents, from the second time that a project sends them: one that never comes again would only cost memory and collections.
  * A project that sends many evicts its own documents and not those of other projects.
  */
-export function createDocumentCache(on: LimitedSchema) {
+export interface DocumentCache {
+  /** The document; null if it is not cached. */
+  find(text: string): ReadDocument | null;
+  /** Caches a valid document for the project that has sent it, unless it is the first time or there is no room. */
+  add(document: ReadDocument, project: string): void;
+  /** The cached document, or else one that is read now, and cached if it has come before. */
+  findOrRead(text: string, project: string): ReadDocument;
+  /** Reads, compiles and caches a document before it is sent. Returns false once the project's memory is full. */
+  warm(text: string, project: string): boolean;
+  /** Updates the size of a document that has grown. */
+  updateSize(document: ReadDocument): void;
+}
+
+export function createDocumentCache(on: LimitedSchema): DocumentCache {
   const projects = new Map<string, { bytes: number; readonly texts: Set<string> }>();
   const bytesOf = (project: string) => projects.get(project)?.bytes ?? 0;
   const documents = new LRUCache<string, Entry>({
@@ -252,21 +282,19 @@ export function createDocumentCache(on: LimitedSchema) {
   }
 
   return {
-    find(text: string): ReadDocument | null {
+    find(text) {
       const entry = documents.get(text);
       if (entry === undefined) return null;
       entry.usedAt = performance.now();
       return entry.document;
     },
 
-    /** Caches a valid document for the project that has sent it, unless it is the first time or there is no room. */
-    add(document: ReadDocument, project: string): void {
+    add(document, project) {
       if (document.errors.length > 0 || !see(document.text, project) || documents.has(document.text)) return;
       if (makeRoom(sizeOf(document), project)) add(document, project);
     },
 
-    /** The cached document, or else one that is read now, and cached if it has come before. */
-    findOrRead(text: string, project: string): ReadDocument {
+    findOrRead(text, project) {
       const cached = this.find(text);
       if (cached !== null) return cached;
       const document = readDocument(on, text);
@@ -274,8 +302,7 @@ export function createDocumentCache(on: LimitedSchema) {
       return document;
     },
 
-    /** Reads, compiles and caches a document before it is sent. Returns false once the project's memory is full. */
-    warm(text: string, project: string): boolean {
+    warm(text, project) {
       if (documents.has(text)) return true;
       const document = readDocument(on, text);
       for (const operation of document.operations()) operation.compile();
@@ -284,8 +311,7 @@ export function createDocumentCache(on: LimitedSchema) {
       return hasRoom;
     },
 
-    /** Updates the size of a document that has grown. */
-    updateSize({ text }: ReadDocument): void {
+    updateSize({ text }) {
       const entry = documents.peek(text);
       if (entry === undefined) return;
       documents.delete(text);
@@ -293,8 +319,6 @@ export function createDocumentCache(on: LimitedSchema) {
     },
   };
 }
-
-export type DocumentCache = ReturnType<typeof createDocumentCache>;
 
 function hashOf(text: string): string {
   return createHash('sha1').update(text).digest('base64');

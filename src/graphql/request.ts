@@ -39,7 +39,14 @@ declare module 'fastify' {
  * Reads the documents of requests and weighs them. A document that is not cached is read when admission starts its request, because that may
  * take longer than executing it. The request then goes on without waiting again, because a syntax tree takes much memory.
  */
-export function createRequestReader(documents: DocumentCache, persisted: PersistedQueries) {
+export interface RequestReader {
+  /** The weight of executing a request or, if its document is not in the cache, of reading it. */
+  weigh(request: FastifyRequest): number;
+  /** Reads a document that was not in the cache, and adds the weight of executing it. */
+  read(request: FastifyRequest): Promise<void> | undefined;
+}
+
+export function createRequestReader(documents: DocumentCache, persisted: PersistedQueries): RequestReader {
   function prepare(request: FastifyRequest, document: ReadDocument): number {
     const parameters = request.graphqlParameters as Parameters;
     const prepared = prepareRequest(document, parameters);
@@ -52,15 +59,13 @@ export function createRequestReader(documents: DocumentCache, persisted: Persist
   }
 
   return {
-    /** The weight of executing a request or, if its document is not in the cache, of reading it. */
-    weigh(request: FastifyRequest): number {
+    weigh(request) {
       const { query } = request.graphqlParameters as Parameters;
       const document = documents.find(query);
       return document === null ? weightOfReading(query) : prepare(request, document);
     },
 
-    /** Reads a document that was not in the cache, and adds the weight of executing it. */
-    read(request: FastifyRequest): Promise<void> | undefined {
+    read(request) {
       if (request.graphql !== null) return undefined;
       const { query } = request.graphqlParameters as Parameters;
       // Another request may have read it while this one waited.
@@ -142,13 +147,19 @@ const PERSISTED_BYTES_OF_PROJECT = 256 * 1_024;
 const PERSISTED_PROJECTS = 200;
 
 /** Automatic persisted queries by their hash, with memory for each project, so that none pushes out another's. A client whose query is gone sends it again. */
-export function createPersistedQueries() {
+export interface PersistedQueries {
+  /** The text; undefined if it is not kept. */
+  find(appId: string, hash: string): string | undefined;
+  /** Keeps a query whose hash is right and which is valid. */
+  add(appId: string, hash: string, text: string): void;
+}
+
+export function createPersistedQueries(): PersistedQueries {
   const projects = new LRUCache<string, LRUCache<string, string>>({ max: PERSISTED_PROJECTS });
   return {
-    find: (appId: string, hash: string): string | undefined => projects.get(appId)?.get(hash),
+    find: (appId, hash) => projects.get(appId)?.get(hash),
 
-    /** Keeps a query whose hash is right and which is valid. */
-    add(appId: string, hash: string, text: string): void {
+    add(appId, hash, text) {
       let ofProject = projects.get(appId);
       if (ofProject === undefined) {
         const maxSize = PERSISTED_BYTES_OF_PROJECT;
@@ -160,16 +171,16 @@ export function createPersistedQueries() {
   };
 }
 
-export type PersistedQueries = ReturnType<typeof createPersistedQueries>;
-
 /** The documents that all projects may name, by id. */
 export type DocumentSet = ReadonlyMap<string, string>;
 
 const documentIdOf = (text: string) => createHash('sha256').update(text).digest('hex');
 
-/** Returns a function that finds the text of a project's document. It throws DOCUMENT_NOT_FOUND and PERSISTED_QUERY_NOT_FOUND. */
-export function createTextFinder(shared: DocumentSet, persisted: PersistedQueries) {
-  return (appId: string, { query, documentId, hash }: GivenDocument): string => {
+/** Finds the text of a project's document. DOCUMENT_NOT_FOUND; PERSISTED_QUERY_NOT_FOUND; BAD_USER_INPUT for a query with another hash. */
+export type FindText = (appId: string, given: GivenDocument) => string;
+
+export function createTextFinder(shared: DocumentSet, persisted: PersistedQueries): FindText {
+  return (appId, { query, documentId, hash }) => {
     if (documentId !== undefined) return shared.get(documentId) ?? refuseUnknown();
     if (query === undefined) {
       const asked = hash as string;
