@@ -2,7 +2,7 @@ import type pg from 'pg';
 import { closeAll } from '../closers.js';
 import type { DatabaseConfig } from '../config/config.js';
 import { connectionOptions, isDirect, keepConnection, keepsStatements, sharesSessions } from './connection.js';
-import { createEmbeddedEngine, type EmbeddedEngine, EmbeddedStream } from './embedded.js';
+import { createEmbeddedEngine, EmbeddedStream, type EngineUsage } from './embedded.js';
 import { fromPrisma, Pool, toUnavailable } from './failures.js';
 import { Prisma, PrismaClient } from './generated/prisma/client.js';
 import { createTimeLimit } from './prepared-statement.js';
@@ -54,7 +54,7 @@ export interface Database extends Queryable {
   /** Keeps a session outside the pool for `work`, and begins again when it breaks or `work` fails. Does nothing on the embedded engine. */
   keepSession(work: (session: Session) => Promise<void>): void;
   /** Null on PostgreSQL, which has statistics of its own. */
-  engineUsage(): ReturnType<EmbeddedEngine['usage']> | null;
+  engineUsage(): EngineUsage | null;
   /** Tells the files of the embedded database from a copy of them; empty on PostgreSQL. */
   identifyFiles(): Promise<string>;
   /** Throws if the database does not answer, or if its settings would make our answers wrong. */

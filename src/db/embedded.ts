@@ -6,13 +6,32 @@ import type { FromWorker, ToWorker } from './embedded-worker.js';
 
 const NOT_OPEN = 'The embedded database is not open.';
 
-export type EmbeddedEngine = ReturnType<typeof createEmbeddedEngine>;
-
 /**
  * The embedded PostgreSQL (PGlite) of one data directory, which the caller has locked. It runs in a worker thread, has one session,
  * never vacuums by itself, and does not fsync: a killed process loses nothing; a power cut may lose data.
  */
-export function createEmbeddedEngine(dataDir: string) {
+export interface EmbeddedEngine {
+  /** Opens the database, and creates it first if there is none. */
+  start(): Promise<void>;
+  /** Opens a connection, which speaks PostgreSQL's protocol. It replaces the one before. */
+  openPort(): Promise<MessagePort>;
+  /** Ends the engine in order. */
+  close(): Promise<void>;
+  /** Stops the engine at once, as if the process was killed: a clean close would write over files of another process that may have the lock. */
+  abandon(): void;
+  /** Tells the files of the database from a copy of them. */
+  identifyFiles(): Promise<string>;
+  usage(): EngineUsage;
+}
+
+export interface EngineUsage {
+  /** The time for which the engine's thread has been busy. */
+  readonly busySeconds: number;
+  /** How often the engine was started. */
+  readonly starts: number;
+}
+
+export function createEmbeddedEngine(dataDir: string): EmbeddedEngine {
   const databaseDir = join(dataDir, 'pgdata');
   let worker: Promise<Worker> | null = null;
   /** The current thread, also while it starts. */
@@ -55,36 +74,32 @@ export function createEmbeddedEngine(dataDir: string) {
   }
 
   return {
-    /** Opens the database, and creates it first if there is none. */
-    async start(): Promise<void> {
+    async start() {
       worker = startCounted();
       await worker;
     },
-    /** Opens a connection, which speaks PostgreSQL's protocol. It replaces the one before. */
-    async openPort(): Promise<MessagePort> {
+    async openPort() {
       const engine = await findWorker();
       const { port1: near, port2: far } = new MessageChannel();
       engine.postMessage({ open: far } satisfies ToWorker, [far]);
       return near;
     },
-    async close(): Promise<void> {
+    async close() {
       const last = worker;
       worker = null;
       // A worker that failed to start needs no closing.
       await last?.then(closeWorker, () => undefined);
     },
-    /** Stops the engine at once, as if the process was killed: a clean close would write over files of another process that may have the lock. */
-    abandon(): void {
+    abandon() {
       abandoned = true;
       worker = null;
       running?.terminate();
     },
-    /** Differs where they were copied or restored: a file that PostgreSQL writes and never replaces is another one then. */
-    async identifyFiles(): Promise<string> {
+    async identifyFiles() {
+      // A file that PostgreSQL writes and never replaces is another one where they were copied or restored.
       const { ino, birthtimeNs } = await stat(join(databaseDir, 'global', 'pg_control'), { bigint: true });
       return `${ino}/${birthtimeNs}`;
     },
-    /** The time for which the engine's thread has been busy, and the number of its starts. */
     usage: () => ({ busySeconds: (busyBeforeMs + busyMs()) / 1_000, starts }),
   };
 }

@@ -49,15 +49,20 @@ export function fewAtATime<Key extends { readonly projectId: number }, Result>(
   };
 }
 
-type Turns = ReturnType<typeof createTurns>;
-
 /** Runs work at most `most` times at once, in the order in which it comes. */
-export function createTurns(most: number) {
+export interface Turns {
+  /** The number of those that run at this moment. */
+  running(): number;
+  /** Runs work in its turn. */
+  run<Result>(work: () => Promise<Result>): Promise<Result>;
+}
+
+export function createTurns(most: number): Turns {
   const waiting: (() => void)[] = [];
   let running = 0;
   return {
     running: () => running,
-    async run<Result>(work: () => Promise<Result>): Promise<Result> {
+    async run(work) {
       if (running < most) running += 1;
       // The work that ends hands its place over.
       else await new Promise<void>((resolve) => waiting.push(resolve));

@@ -56,10 +56,30 @@ const WRITTEN = Prisma.sql`SELECT (pg_current_wal_flush_lsn() - '0/0'::pg_lsn)::
 const REPLAYED = Prisma.sql`
   SELECT pg_is_in_recovery() AS "isStandby", (pg_last_wal_replay_lsn() - '0/0'::pg_lsn)::float8 AS position`;
 
-export type Replica = ReturnType<typeof createReplica>;
-
 /** Reads on a standby while it answers and is not too far behind, and otherwise on the primary. */
-export function createReplica(options: ReplicaOptions) {
+export interface Replica extends ReplicaReads {
+  /** Begins to watch the standby. Otherwise the first read does. */
+  start(): void;
+  /** Every read that begins now has all commits older than this. */
+  readonly maxAgeMs: number;
+  /** Answers a question about the standby itself, by one row, on a connection of its own. */
+  ask(text: string): Promise<Record<string, string>>;
+  usage(): ReplicaUsage;
+  close(): Promise<void>;
+}
+
+export interface ReplicaUsage {
+  /** True while reads go to the standby. */
+  readonly isUsed: boolean;
+  /** For how long it was not known to have everything. */
+  readonly lagSeconds: number;
+  /** The number of reads that each server has answered. */
+  readonly reads: { readonly replica: number; readonly primary: number };
+  /** Reads that failed on the standby, and then were made on the primary. */
+  readonly failures: number;
+}
+
+export function createReplica(options: ReplicaOptions): Replica {
   const { connection, poolSize, maxLagMs, primary, keepSession, onStatement, onReplica = () => undefined } = options;
   const meter = createLagMeter(2 * maxLagMs);
   const statementsOn = createStatements(onStatement && ((sql) => onStatement(sql, 'replica')));
@@ -85,9 +105,7 @@ export function createReplica(options: ReplicaOptions) {
   const asOne = { ...connection, connectionTimeoutMillis: CONNECT_LIMIT_MS };
   const { onOneConnection, inTransaction } = createTransactions(pool, statementsOn, { prepare: requireFresh });
 
-  /** The number of reads that each server has answered. */
   const reads = { replica: 0, primary: 0 };
-  /** Reads that failed on the standby, and then were made on the primary. */
   let failures = 0;
   let state: 'unknown' | 'used' | 'left' = 'unknown';
   let goodChecks = 0;
@@ -100,7 +118,6 @@ export function createReplica(options: ReplicaOptions) {
     begun = resolve;
   });
 
-  /** Begins to watch the standby. Otherwise the first read does. */
   function start(): void {
     // A request that starts it must not trace what goes on after it.
     if (stop === undefined) runInTrace(null, startWatching);
@@ -195,11 +212,9 @@ export function createReplica(options: ReplicaOptions) {
 
   return {
     start,
-    /** Every read that begins now has all commits older than this. */
     maxAgeMs: maxLagMs + CHECK_MS,
 
-    /** Answers a question about the standby itself, on a connection of its own. */
-    async ask(text: string): Promise<Record<string, string>> {
+    async ask(text) {
       const question = { text, query_timeout: ASK_LIMIT_MS } as pg.QueryConfig;
       return withConnection(asOne, async (client) => (await client.query(question)).rows[0]);
     },
@@ -220,8 +235,7 @@ export function createReplica(options: ReplicaOptions) {
       return primary.query(statement);
     },
 
-    /** A failure once `work` has begun is one of the transaction: rows that were handed on cannot be read again elsewhere. */
-    async transaction<Result>(isolation: Isolation, work: (tx: Queryable) => Promise<Result>): Promise<Result> {
+    async transaction(isolation, work) {
       start();
       await beginning;
       let isBegun = false;
@@ -233,6 +247,7 @@ export function createReplica(options: ReplicaOptions) {
             return work(tx);
           });
         } catch (error) {
+          // Rows that were handed on cannot be read again elsewhere.
           if (isBegun) throw error;
           failures += 1;
         }
@@ -243,7 +258,6 @@ export function createReplica(options: ReplicaOptions) {
 
     usage: () => ({
       isUsed: state === 'used',
-      /** For how long it was not known to have everything. */
       lagSeconds: (performance.now() - knownAt) / 1_000,
       reads: { ...reads },
       failures,
@@ -267,26 +281,32 @@ class Behind extends Error {
  * Measures how old the answers of a standby are, by the clock of this process alone. A standby that has replayed the log up to a position
  * has everything that was committed before the primary was asked for it. So an idle primary makes no standby old, as the time of the last
  * replayed commit would, and a standby that has lost its place in the log grows old, however healthy it looks.
- * `keptMs` is the largest age that can be told.
  */
-export function createLagMeter(keptMs: number) {
+export interface LagMeter {
+  /** The primary, asked at `at`, had written its log up to `position`. */
+  record(position: number, at: number): void;
+  /** The age of the oldest log that a standby has not replayed, which has replayed up to `replayed`: in milliseconds, Infinity where it is not known. */
+  ageOf(replayed: number, now: number): number;
+  /** True if the primary, asked after `since`, has not written what a standby had replayed by then: it does not follow this primary. */
+  isAhead(replayed: number, since: number): boolean;
+}
+
+/** `keptMs` is the largest age that can be told. */
+export function createLagMeter(keptMs: number): LagMeter {
   let positions: { readonly position: number; readonly at: number }[] = [];
   return {
-    /** The primary, asked at `at`, had written its log up to `position`. */
-    record(position: number, at: number): void {
+    record(position, at) {
       const last = positions.at(-1);
       // Another server has become the primary, and the end of the old log is lost.
       if (last !== undefined && position < last.position) positions = [];
       while (positions[0] !== undefined && positions[0].at < at - keptMs) positions.shift();
       positions.push({ position, at });
     },
-    /** The age of the oldest log that a standby has not replayed, which has replayed up to `replayed`. Infinite where it is not known. */
-    ageOf(replayed: number, now: number): number {
+    ageOf(replayed, now) {
       const reached = positions.findLast(({ position }) => position <= replayed);
       return reached === undefined ? Number.POSITIVE_INFINITY : now - reached.at;
     },
-    /** True if the primary, asked after `since`, has not written what a standby had replayed by then: it does not follow this primary. */
-    isAhead(replayed: number, since: number): boolean {
+    isAhead(replayed, since) {
       const last = positions.at(-1);
       return last !== undefined && last.at > since && last.position < replayed;
     },

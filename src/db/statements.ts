@@ -51,8 +51,10 @@ export function rowsOf<Row>(tx: Queryable | ModelTransaction, statement: Prisma.
 export type Connection = Pool | pg.PoolClient | pg.Client;
 
 /** The one way by which a statement reaches a connection: tests count it, and traces have a span for it. */
-export function createStatements(onStatement: ((sql: string) => void) | undefined) {
-  return (connection: Connection, limit: TimeLimit | null, mayBegin?: () => boolean): Queryable => ({
+export type StatementsOn = (connection: Connection, limit: TimeLimit | null, mayBegin?: () => boolean) => Queryable;
+
+export function createStatements(onStatement: ((sql: string) => void) | undefined): StatementsOn {
+  return (connection, limit, mayBegin) => ({
     query<Row>(query: Prisma.Sql | Statement) {
       const statement = 'name' in query ? query : namedStatement(query);
       onStatement?.(statement.text);
@@ -128,11 +130,26 @@ interface TransactionOptions {
 }
 
 /** Work on one connection of a pool, in a transaction, and again after a conflict. */
+export interface Transactions {
+  /** Runs `work` on one connection. After a failure the connection is closed, because its state is unknown. */
+  onOneConnection<Result>(work: (connection: pg.PoolClient) => Promise<Result>): Promise<Result>;
+  /** Runs `work` in a transaction. Without a `limit` its statements may take long, in this transaction only: a pooler may lend the session on. */
+  inTransaction<Result>(
+    isolation: Isolation,
+    limit: TimeLimit | null,
+    work: (tx: Queryable) => Promise<Result>,
+  ): Promise<Result>;
+  /** Runs `work` again after a deadlock or a serialization failure, which has undone all of it. UNAVAILABLE while the database is away. */
+  withRetries<Result>(work: () => Promise<Result>): Promise<Result>;
+  /** The same statements, each again after such a failure. */
+  retried(statements: Queryable): Queryable;
+}
+
 export function createTransactions(
   pool: Pool,
-  statementsOn: ReturnType<typeof createStatements>,
+  statementsOn: StatementsOn,
   { prepare, onFailure }: TransactionOptions = {},
-) {
+): Transactions {
   /** Connections that stood idle beside one that no longer answers are suspect too. */
   function dropIdleConnections(): void {
     for (let idle = pool.idleCount; idle > 0; idle -= 1) {
@@ -143,7 +160,6 @@ export function createTransactions(
     }
   }
 
-  /** Runs `work` on one connection. After a failure the connection is closed, because its state is unknown. */
   async function onOneConnection<Result>(work: (connection: pg.PoolClient) => Promise<Result>): Promise<Result> {
     const connection = await pool.connect();
     try {
@@ -157,7 +173,6 @@ export function createTransactions(
     }
   }
 
-  /** Runs `work` in a transaction. Without a `limit` its statements may take long, in this transaction only: a pooler may lend the session on. */
   async function inTransaction<Result>(
     isolation: Isolation,
     limit: TimeLimit | null,
@@ -184,7 +199,6 @@ export function createTransactions(
     throw isFull(undoneBy) ? toUnavailable(undoneBy) : undoneBy;
   }
 
-  /** Runs `work` again after a deadlock or a serialization failure, which has undone all of it. UNAVAILABLE while the database is away. */
   async function withRetries<Result>(work: () => Promise<Result>): Promise<Result> {
     for (let tries = 1; ; tries += 1) {
       try {
@@ -200,8 +214,7 @@ export function createTransactions(
     }
   }
 
-  /** The same statements, each again after such a failure. */
-  const retried = (statements: Queryable): Queryable => ({
+  const retried: Transactions['retried'] = (statements) => ({
     query: (statement) => withRetries(() => statements.query(statement)),
   });
 
