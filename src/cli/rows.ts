@@ -82,10 +82,18 @@ export class ReportedFailure extends Error {
   readonly exitCode = 1;
 }
 
-export type CommandContext = ReturnType<typeof createCommandContext>;
-
 /** What a command is given when it is added to the program. */
-export function createCommandContext(env: Environment) {
+export interface CommandContext {
+  readonly env: Environment;
+  /** Adds a command that asks more than one document, or for a stream. */
+  act<Variables, Result>(parent: Command, row: Act<Variables, Result>): void;
+  /** Adds a command that asks one document. */
+  row<Data, Variables, Result = ResultOf<Data>>(parent: Command, row: Row<Data, Variables, Result>): void;
+  /** Adds a command that lists rows. */
+  rows<Data, Variables, Listed = NodeOf<Data>>(parent: Command, list: List<Data, Variables, Listed>): void;
+}
+
+export function createCommandContext(env: Environment): CommandContext {
   function act<Variables, Result>(parent: Command, row: Act<Variables, Result>): void {
     addCommand(parent, row).action(async (...given: Given) => {
       const command: Command = given.at(-1);

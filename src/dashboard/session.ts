@@ -39,7 +39,61 @@ type LogIn = (caller: SessionOrigin) => Promise<BegunSession>;
 /** A page says by this header that it asks by itself. Otherwise an open page would keep the session from becoming idle. */
 const BY_PAGE = 'userdir-by-page';
 
-export type Sessions = ReturnType<typeof createSessions>;
+/** Who sends the requests of the dashboard: begins sessions, finds their operators, and counts what is refused. */
+export interface Sessions {
+  readonly limits: SessionLimits;
+  cookieOf(request: FastifyRequest): SessionCookie;
+  /** The queue of a request: that of commands or of its operator or, where none is known, that of strangers. */
+  queueOf(request: FastifyRequest): string;
+  /** Whether a request, which was let in, is of a command. */
+  isCommand(request: FastifyRequest): boolean;
+  /** Does the work of a request in the turn of its queue: so many units, by default 1. UNAVAILABLE if the queue is full. */
+  run<Result>(request: FastifyRequest, work: () => Promise<Result>, weight?: number): Promise<Result>;
+  /**
+   * Who sends a request that has just come. What cannot be a cookie of ours is refused at once. One that is not known waits with those of
+   * all strangers, for a statement that they share. UNAUTHENTICATED; RATE_LIMITED beyond the failures that an address may have.
+   */
+  identify(request: FastifyRequest, question?: SessionQuestion): Promise<Asker>;
+  /** Who sends a request, by what is known now, also as a transaction sees it, or UNAUTHENTICATED. */
+  require(request: FastifyRequest, question?: SessionQuestion): Promise<Asker>;
+  /** Gives the browser a session that has begun. */
+  begin(request: FastifyRequest, reply: FastifyReply, session: BegunSession): void;
+  /** Begins a session by what a page of ours has sent. An attempt that is refused is counted. */
+  enter(request: FastifyRequest, reply: FastifyReply, logIn: LogIn): Promise<FastifyReply>;
+  /** Tells the browser to forget the session. */
+  forget(request: FastifyRequest, reply: FastifyReply): void;
+  /** The client with which a session would begin. */
+  callerOf(request: FastifyRequest): SessionOrigin;
+  /** Counts and records an attempt that failed. RATE_LIMITED: beyond the limit it is not recorded, so that the log cannot be filled. */
+  countRefusal(request: FastifyRequest, details?: RefusedLogIn['details']): Promise<void>;
+  /** POST /dashboard/session: the token of a link becomes a session. */
+  logIn(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply>;
+}
+
+/** What is recorded for ever, by the name of the operator: in a minute one can add so much to what others read, and no more. RATE_LIMITED. */
+export interface SessionLimits {
+  /** Counts a change or a transfer of a session. A command has no limit. */
+  change(asker: Asker): Promise<void>;
+  /** Counts a request of a session that was refused. */
+  refusal(asker: Asker): Promise<void>;
+  /** Counts a session that an operator begins by themselves. */
+  signIn(operator: string): Promise<void>;
+}
+
+/**
+ * The cookie of a session. A browser keeps one with the prefix __Host- only if it is Secure, and for this very host. Over plain
+ * HTTP on a loopback address not every browser keeps a Secure one, so there it has another name, with the port: cookies do not
+ * tell ports apart. Where browsers come by HTTPS, a proxy may pass their requests on as local ones.
+ */
+export interface SessionCookie {
+  readonly name: string;
+  readonly attributes: {
+    readonly path: '/';
+    readonly httpOnly: true;
+    readonly secure: boolean;
+    readonly sameSite: 'strict';
+  };
+}
 
 /** The queue of an operator, and that of commands. No App ID looks like them. */
 const tenantOf = ({ operatorId }: Pick<ActiveSession, 'operatorId'>) => `operator ${operatorId}`;
@@ -54,10 +108,9 @@ export interface SessionsOptions {
   readonly door: Door | null;
 }
 
-export function createSessions({ operators, publicUrl, runWithAdmission, door }: SessionsOptions) {
+export function createSessions({ operators, publicUrl, runWithAdmission, door }: SessionsOptions): Sessions {
   const countAttempt = createFailureLimit(MAX_FAILURES.ofAddress, 'from this address', 'attempts to sign in');
   const countInAll = createFailureLimit(MAX_FAILURES.inAll, 'from all addresses', 'attempts to sign in');
-  /** What is recorded for ever, by the name of the operator: in a minute one can add so much to what others read, and no more. */
   const limits = {
     change: ofSessions(createFailureLimit(300, 'of this operator', 'changes and transfers')),
     refusal: ofSessions(createFailureLimit(20, 'of this operator', 'requests that were refused')),
@@ -68,12 +121,7 @@ export function createSessions({ operators, publicUrl, runWithAdmission, door }:
   const tenants = new LRUCache<string, string>({ max: MAX_KNOWN });
   const searches = new Map<string, Promise<void>>();
 
-  /**
-   * The cookie of a session. A browser keeps one with the prefix __Host- only if it is Secure, and for this very host. Over plain
-   * HTTP on a loopback address not every browser keeps a Secure one, so there it has another name, with the port: cookies do not
-   * tell ports apart. Where browsers come by HTTPS, a proxy may pass their requests on as local ones.
-   */
-  function cookieOf({ protocol, headers, socket }: FastifyRequest) {
+  function cookieOf({ protocol, headers, socket }: FastifyRequest): SessionCookie {
     const isSecure = publicUrl?.startsWith('https:') || protocol !== 'http' || !LOOPBACK.test(hostnameOf(headers.host));
     const name = isSecure ? '__Host-userdir-dashboard' : `userdir-dashboard-${socket.localPort}`;
     return { name, attributes: { path: '/', httpOnly: true, secure: isSecure, sameSite: 'strict' } as const };
@@ -82,7 +130,6 @@ export function createSessions({ operators, publicUrl, runWithAdmission, door }:
   const tokenOf = (request: FastifyRequest) => request.cookies[cookieOf(request).name];
   const keyOf = (request: FastifyRequest) => operators.keyOf(tokenOf(request));
 
-  /** The queue of a request: that of commands or of its operator or, where none is known, that of strangers. */
   function queueOf(request: FastifyRequest): string {
     if (door?.isAsked(request) && door.operatorOf(request) !== null) return COMMANDS;
     return tenants.get(keyOf(request) ?? '') ?? UNAUTHENTICATED;
@@ -92,10 +139,6 @@ export function createSessions({ operators, publicUrl, runWithAdmission, door }:
     return runWithAdmission(queueOf(request), work, weight);
   }
 
-  /**
-   * Who sends a request that has just come. What cannot be a cookie of ours is refused at once. One that is not known waits with those of
-   * all strangers, for a statement that they share. UNAUTHENTICATED; RATE_LIMITED beyond the failures that an address may have.
-   */
   async function identify(request: FastifyRequest, question?: SessionQuestion): Promise<Asker> {
     const isCommand = door?.isAsked(request) === true;
     const key = isCommand ? null : keyOf(request);
@@ -125,7 +168,6 @@ export function createSessions({ operators, publicUrl, runWithAdmission, door }:
     return search;
   }
 
-  /** Who sends a request, by what is known now, also as a transaction sees it, or UNAUTHENTICATED. */
   async function require(request: FastifyRequest, question?: SessionQuestion): Promise<Asker> {
     if (door?.isAsked(request)) return askerByToken(door, request);
     const isUse = request.headers[BY_PAGE] === undefined;
@@ -139,7 +181,6 @@ export function createSessions({ operators, publicUrl, runWithAdmission, door }:
     reply.setCookie(name, token, { ...attributes, maxAge: SESSION_MS / 1_000 });
   }
 
-  /** Tells the browser to forget the session. */
   function forget(request: FastifyRequest, reply: FastifyReply): void {
     const { name, attributes } = cookieOf(request);
     reply.clearCookie(name, attributes);
@@ -151,14 +192,12 @@ export function createSessions({ operators, publicUrl, runWithAdmission, door }:
     admit: limits.signIn,
   });
 
-  /** Counts and records an attempt that failed. RATE_LIMITED: beyond the limit it is not recorded, so that the log cannot be filled. */
   async function countRefusal(request: FastifyRequest, details?: RefusedLogIn['details']): Promise<void> {
     await countAttempt(clientNetwork(request));
     await countInAll('');
     await operators.recordRefusedLogIn(request.id, details);
   }
 
-  /** Begins a session by what a page of ours has sent. An attempt that is refused is counted. */
   async function enter(request: FastifyRequest, reply: FastifyReply, logIn: LogIn): Promise<FastifyReply> {
     try {
       begin(request, reply, await logIn(callerOf(request)));
@@ -174,8 +213,7 @@ export function createSessions({ operators, publicUrl, runWithAdmission, door }:
     limits,
     cookieOf,
     queueOf,
-    /** Whether a request, which was let in, is of a command. */
-    isCommand: (request: FastifyRequest) => door?.isAsked(request) === true,
+    isCommand: (request) => door?.isAsked(request) === true,
     run,
     identify,
     require,
@@ -185,8 +223,7 @@ export function createSessions({ operators, publicUrl, runWithAdmission, door }:
     callerOf,
     countRefusal,
 
-    /** POST /dashboard/session: the token of a link becomes a session. */
-    logIn(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    logIn(request, reply) {
       const { token } = (request.body ?? {}) as { token?: unknown };
       return enter(request, reply, (caller) => operators.logIn(token, caller));
     },

@@ -15,8 +15,6 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from './logger.js';
 import type { Step, TraceSpan } from './request-trace.js';
 
-export type Tracing = ReturnType<typeof createTracing>;
-
 /** The limit of sending. The end of the process waits for the last time. */
 const EXPORT_MS = 1_000;
 const WARNING_EVERY_MS = 60_000;
@@ -25,7 +23,14 @@ const WARNING_EVERY_MS = 60_000;
  * Sends the traces of requests to an OpenTelemetry collector; loaded only where traces are wanted, because it takes time and memory.
  * It reads its own variables, such as those for sampling. Spans have only the values of a request that stand here, which are not personal data.
  */
-export function createTracing(endpoint: string, headers: string, version: string, log: Logger) {
+export interface Tracing {
+  /** Starts the trace of a request, or continues the caller's. It ends with the answer. Null where it is not sampled. */
+  begin(request: FastifyRequest, reply: FastifyReply): TraceSpan | null;
+  /** Sends the spans that have not been sent yet. */
+  close(): Promise<void>;
+}
+
+export function createTracing(endpoint: string, headers: string, version: string, log: Logger): Tracing {
   const resource = resourceFromAttributes({ 'service.name': 'userdir', 'service.version': version });
   const provider = new BasicTracerProvider({
     resource: defaultResource()
@@ -59,8 +64,7 @@ export function createTracing(endpoint: string, headers: string, version: string
   });
 
   return {
-    /** Starts the trace of a request, or continues the caller's. It ends with the answer. Null where it is not sampled. */
-    begin(request: FastifyRequest, reply: FastifyReply): TraceSpan | null {
+    begin(request, reply) {
       const { method, id } = request;
       const route = request.routeOptions.url ?? 'none';
       const attributes = { 'http.request.method': method, 'http.route': route, 'userdir.request_id': id };
@@ -74,7 +78,6 @@ export function createTracing(endpoint: string, headers: string, version: string
       });
       return toTraceSpan(span);
     },
-    /** Sends the spans that have not been sent yet. */
     close: () => provider.shutdown().catch(warn),
   };
 }
