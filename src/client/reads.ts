@@ -62,10 +62,35 @@ const MOST_TEXT = 64_000;
 /** So many users never cost too much, however many accounts they have. */
 const FEW_USERS = 10;
 
-export type UserReader = Pick<ReturnType<typeof createReads>, 'readPages' | 'getMany'>;
+export type UserReader = Pick<Reads, 'readPages' | 'getMany'>;
 
-export function createReads(ask: Ask) {
-  async function* readPages({ filter, after, ...call }: ListOptions, isCounted: boolean) {
+export interface Reads {
+  /** Users by pages; with the exact total, where it `isCounted`. */
+  readPages(options: ListOptions, isCounted: boolean): AsyncGenerator<ListedUsers, void>;
+  /** Any number of users in the order of `ids`, with null for each whom the project does not have. */
+  getMany(ids: readonly Id[], call?: CallOptions): Promise<(User | null)[]>;
+  /** As `getMany`, by their IDs in your own system. */
+  getManyByExternalId(externalIds: readonly string[], call?: CallOptions): Promise<(User | null)[]>;
+  /** As `getMany`, by one identity of each. */
+  getManyByIdentity(identities: readonly IdentityInput[], call?: CallOptions): Promise<(User | null)[]>;
+  /** For each email all users who have it, newest first. */
+  getManyByEmail(emails: readonly string[], call?: CallOptions): Promise<(readonly User[])[]>;
+  /** The bans in force, newest first. */
+  listBans(options?: BanListOptions): AsyncGenerator<Ban, void>;
+  /** All users, or those of a filter. */
+  list(options?: ListOptions): UserList;
+  /** A verdict for each wallet, in their order. Wallets are taken as they are needed, so any number takes the same memory. */
+  verifyMany(
+    wallets: Iterable<WalletQuestion> | AsyncIterable<WalletQuestion>,
+    call?: CallOptions,
+  ): AsyncGenerator<WalletVerdict, void>;
+}
+
+export function createReads(ask: Ask): Reads {
+  async function* readPages(
+    { filter, after, ...call }: ListOptions,
+    isCounted: boolean,
+  ): AsyncGenerator<ListedUsers, void> {
     for (let [cursor, first]: [string | null, number] = [after ?? null, MOST_USERS]; ; ) {
       const given: Operations['users']['given'] = { filter, after: cursor, first };
       const page: Page | null = await ask(isCounted ? 'users' : 'uncountedUsers', given, call).catch(
@@ -100,20 +125,14 @@ export function createReads(ask: Ask) {
   return {
     readPages,
 
-    /** Any number of users in the order of `ids`, with null for each whom the project does not have. */
-    getMany: (ids: readonly Id[], call?: CallOptions): Promise<(User | null)[]> =>
-      lookUp('usersByIds', ids, (some) => ({ ids: some }), call),
-    /** As `getMany`, by their IDs in your own system. */
-    getManyByExternalId: (externalIds: readonly string[], call?: CallOptions): Promise<(User | null)[]> =>
+    getMany: (ids, call) => lookUp('usersByIds', ids, (some) => ({ ids: some }), call),
+    getManyByExternalId: (externalIds, call) =>
       lookUp('usersByExternalIds', externalIds, (some) => ({ externalIds: some }), call),
-    /** As `getMany`, by one identity of each. */
-    getManyByIdentity: (identities: readonly IdentityInput[], call?: CallOptions): Promise<(User | null)[]> =>
+    getManyByIdentity: (identities, call) =>
       lookUp('usersByIdentities', identities, (some) => ({ identities: some }), call),
-    /** For each email all users who have it, newest first. */
-    getManyByEmail: (emails: readonly string[], call?: CallOptions): Promise<(readonly User[])[]> =>
-      lookUp('usersByEmails', emails, (some) => ({ emails: some }), call),
+    getManyByEmail: (emails, call) => lookUp('usersByEmails', emails, (some) => ({ emails: some }), call),
 
-    async *listBans(options: BanListOptions = {}): AsyncGenerator<Ban, void> {
+    async *listBans(options = {}) {
       requireKnown(options, BAN_LIST_OPTIONS);
       const { after, ...call } = options;
       for (let cursor: string | null | undefined = after; ; ) {
@@ -125,7 +144,7 @@ export function createReads(ask: Ask) {
       }
     },
 
-    list(options: ListOptions = {}): UserList {
+    list(options = {}) {
       requireKnown(options, LIST_OPTIONS);
       return {
         pages: () => readPages(options, isCounted(options.filter)),
@@ -135,11 +154,7 @@ export function createReads(ask: Ask) {
       };
     },
 
-    /** A verdict for each wallet, in their order. Wallets are taken as they are needed, so any number takes the same memory. */
-    async *verifyMany(
-      wallets: Iterable<WalletQuestion> | AsyncIterable<WalletQuestion>,
-      call?: CallOptions,
-    ): AsyncGenerator<WalletVerdict, void> {
+    async *verifyMany(wallets, call) {
       let inputs: { address: string; userId?: Id }[] = [];
       let length = 0;
       for await (const { address, ...owner } of wallets) {

@@ -42,15 +42,23 @@ const WRITE_OPTIONS: Names<WriteOptions> = { ...CALL_OPTIONS, idempotencyKey: tr
 
 /** Parsed JSON, of which nothing is known. */
 type Json = Partial<Record<string, unknown>> | null | undefined;
-export type Ask = ReturnType<typeof createTransport>;
+
+/**
+ * Executes an operation: each attempt within its time, and another one where that is safe and may help.
+ * What writes is sent again only with its idempotency key. What is patient is sent until it succeeds or is refused.
+ */
+export type Ask = <Name extends keyof Operations>(
+  name: Name,
+  given: Operations[Name]['given'],
+  options?: CallOptions,
+) => Promise<Operations[Name]['answer']>;
 
 /** The service answers at most 8 MiB. */
 const MOST_LENGTH = 16 * 2 ** 20;
 /** Only what is patient waits longer for a retry. */
 const MOST_WAIT_SECONDS = 60;
 
-/** Returns a function that executes an operation: each attempt within its time, and another one where that is safe and may help. */
-export function createTransport(options: ClientOptions) {
+export function createTransport(options: ClientOptions): Ask {
   requireKnown(options, CLIENT_OPTIONS);
   const { fetch = globalThis.fetch, timeoutMs = 15_000, retries = 6 } = options;
   const { url, credentials } = readOptions(options);
@@ -84,7 +92,6 @@ export function createTransport(options: ClientOptions) {
     }
   }
 
-  /** What writes is sent again only with its idempotency key. What is patient is sent until it succeeds or is refused. */
   return async function ask<Name extends keyof Operations>(
     name: Name,
     given: Operations[Name]['given'],
