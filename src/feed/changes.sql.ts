@@ -240,12 +240,11 @@ export async function pruneChanges(db: Queryable, projectId: number, olderThanMs
 /** The occasion of asking a database where it runs: an operator only looks, something opens it, or it was restored. */
 export type Recognition = 'look' | 'command' | 'server' | 'restored';
 
-/** Tells if the database is the same, a restored one or a promoted standby. Unless only looked at, ids then go on far beyond (see the migration). */
-export function recogniseDatabase(
-  db: Queryable,
-  files: string,
-  asked: Recognition,
-): Promise<'same' | 'restored' | 'promoted'> {
+/** What a database is, compared with the one that was used last: a promoted one was a standby. */
+export type Recognised = 'same' | 'restored' | 'promoted';
+
+/** Tells which database it is. Unless only looked at, ids of a restored or promoted one then go on far beyond (see the migration). */
+export function recogniseDatabase(db: Queryable, files: string, asked: Recognition): Promise<Recognised> {
   return readValue(db, Prisma.sql`SELECT recognise_database(${files}::text, ${asked}::text)`);
 }
 

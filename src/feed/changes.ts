@@ -59,12 +59,16 @@ export interface Changes {
   /** Calls back after each publication. Changes are published without a delay as long as there is a listener. Returns what ends it. */
   listen(listener: () => void): () => void;
   /** Tells whether the database is where it ran, or was restored. It is asked before the database is used. */
-  recognise(asked: sql.Recognition): ReturnType<typeof sql.recogniseDatabase>;
-  findRestore(): ReturnType<typeof sql.findRestore>;
-  findRevived(): ReturnType<typeof sql.findRevived>;
+  recognise(asked: sql.Recognition): Promise<sql.Recognised>;
+  /** When the database was restored last, in ISO 8601; null if it never was. */
+  findRestore(): Promise<string | null>;
+  /** What the last restore may have brought back. */
+  findRevived(): Promise<sql.Revived>;
   readonly lagSeconds: ChangePublisher['lagSeconds'];
-  findOldestWriter(): ReturnType<typeof sql.findOldestWriter>;
-  findLeader(): ReturnType<typeof sql.findLeader>;
+  /** The transaction that holds up the feed for longest; null if none does. */
+  findOldestWriter(): Promise<sql.OpenTransaction | null>;
+  /** The session that publishes; null if none does. */
+  findLeader(): Promise<sql.Leader | null>;
   readonly prune: ChangePublisher['prune'];
   readonly close: ChangePublisher['close'];
 }
