@@ -19,6 +19,16 @@ test('the fields of an object stand one a line: no literal is spread to pack the
   expect(sources.filter(({ text }) => text.includes('...{')).map(({ path }) => path)).toEqual([]);
 });
 
+test('the type of a service is an interface that is written, not what its maker happens to return', () => {
+  const derived = sources.filter(({ text }) => text.includes('ReturnType<typeof create'));
+  expect(derived.map(({ path }) => path).sort()).toEqual([
+    // Its functions have the types of the generated operations: an interface would only repeat them.
+    'client/client.ts',
+    // It puts the services together: the list of them is there once.
+    'context.ts',
+  ]);
+});
+
 test('the source map in docs/changing.md names exactly the existing files', () => {
   const page = readFileSync(join(ROOT, 'docs/changing.md'), 'utf8');
   const map = /```tree\nsrc\/\n(.*?)```/s.exec(page)?.[1] ?? '';
