@@ -463,6 +463,8 @@ function keepBan(project: Project, { authMethod, authValue }: IdentityName, ban:
 function freeIdentity(project: Project, user: User, identity: Identity): void {
   if (identity === primaryOf(user)) ownDates(user);
   user.identities = user.identities.filter((each) => each !== identity);
+  // The next one may log in by a wallet, which is that of the user from then on.
+  user.wallet = walletOf(user);
   if (user.ban !== null) keepBan(project, identity, user.ban);
 }
 
