@@ -22,13 +22,30 @@ import {
   replaceSecret,
 } from './secrets.sql.js';
 
-type SecretToAdd = Omit<AddedSecret, 'secretHash'>;
-type SecretToRotate = Pick<ReplacingSecret, 'overlapMs'> & Partial<Pick<ReplacingSecret, 'label'>>;
+export type SecretToAdd = Omit<AddedSecret, 'secretHash'>;
+export type SecretToRotate = Pick<ReplacingSecret, 'overlapMs'> & Partial<Pick<ReplacingSecret, 'label'>>;
 
 const LABEL = /^(?=\S)[^\p{C}\p{Zl}\p{Zp}]{1,64}(?<=\S)$/u;
 
-/** The secrets of a project. Live ones of a label are one and its predecessors, with equal scopes. `onEnded` hears that secrets have ended. */
-export function createSecrets(db: Database, randomBytes: (size: number) => Buffer, onEnded: () => void) {
+/** The secrets of a project. Live ones of a label are one and its predecessors, with equal scopes. */
+export interface Secrets {
+  /** All secrets of the project, live or not. */
+  listSecrets(scope: ProjectScope): Promise<Secret[]>;
+  /** One secret, live or not. NOT_FOUND. */
+  getSecret(scope: ProjectScope, id: number): Promise<Secret>;
+  /** Adds a secret that ends `expiresInMs` from now (null: never). BAD_USER_INPUT; CONFLICT if a secret of this label is live. */
+  addSecret(scope: ProjectScope, secret: SecretToAdd, requestId?: string | null): Promise<NewSecret>;
+  /**
+   * Replaces the live secret of a label by one with its scopes and end. NOT_FOUND if the label never had a secret.
+   * The old one ends `overlapMs` from now, or earlier if it was to, and those before it when they were to (0: all end at once).
+   */
+  rotateSecret(scope: ProjectScope, secret: SecretToRotate, requestId?: string | null): Promise<Rotation>;
+  /** Ends a secret at once and returns its label. Idempotent. NOT_FOUND. */
+  revokeSecret(scope: ProjectScope, id: number, requestId?: string | null): Promise<string>;
+}
+
+/** `onEnded` hears that secrets have ended. */
+export function createSecrets(db: Database, randomBytes: (size: number) => Buffer, onEnded: () => void): Secrets {
   /** One change at a time in a project: of two rotations the later one replaces the secret of the earlier one. */
   function exclusively<Result>(projectId: number, change: (tx: Queryable) => Promise<Result>): Promise<Result> {
     return db.transaction('READ COMMITTED', async (tx) => {
@@ -38,23 +55,17 @@ export function createSecrets(db: Database, randomBytes: (size: number) => Buffe
   }
 
   return {
-    listSecrets(scope: ProjectScope): Promise<Secret[]> {
+    listSecrets(scope) {
       return listSecrets(db, scope.projectIdFor('inspect'));
     },
 
-    /** One secret, live or not. NOT_FOUND. */
-    async getSecret(scope: ProjectScope, id: number): Promise<Secret> {
+    async getSecret(scope, id) {
       const secret = (await listSecrets(db, scope.projectIdFor('inspect'))).find((other) => other.id === id);
       if (secret === undefined) throw new AppError('NOT_FOUND', `The project has no secret ${id}.`);
       return secret;
     },
 
-    /** Adds a secret that ends `expiresInMs` from now (null: never). BAD_USER_INPUT; CONFLICT if a secret of this label is live. */
-    async addSecret(
-      scope: ProjectScope,
-      { label, scopes, expiresInMs }: SecretToAdd,
-      requestId: string | null = null,
-    ): Promise<NewSecret> {
+    async addSecret(scope, { label, scopes, expiresInMs }, requestId = null) {
       const actor = scope.actorFor('operate', requestId);
       requireLabel(label);
       const appSecret = makeSecret(randomBytes);
@@ -69,15 +80,7 @@ export function createSecrets(db: Database, randomBytes: (size: number) => Buffe
       return { ...added, appSecret };
     },
 
-    /**
-     * Replaces the live secret of a label by one with its scopes and end. NOT_FOUND if the label never had a secret.
-     * The old one ends `overlapMs` from now, or earlier if it was to, and those before it when they were to (0: all end at once).
-     */
-    async rotateSecret(
-      scope: ProjectScope,
-      { label = MAIN_LABEL, overlapMs }: SecretToRotate,
-      requestId: string | null = null,
-    ): Promise<Rotation> {
+    async rotateSecret(scope, { label = MAIN_LABEL, overlapMs }, requestId = null) {
       const actor = scope.actorFor('operate', requestId);
       const appSecret = makeSecret(randomBytes);
       const rotation = await exclusively(actor.projectId, (tx) =>
@@ -88,8 +91,7 @@ export function createSecrets(db: Database, randomBytes: (size: number) => Buffe
       return { ...rotation, appSecret };
     },
 
-    /** Ends a secret at once and returns its label. Idempotent. NOT_FOUND. */
-    async revokeSecret(scope: ProjectScope, id: number, requestId: string | null = null): Promise<string> {
+    async revokeSecret(scope, id, requestId = null) {
       const label = await endSecret(db, scope.actorFor('operate', requestId), id);
       if (label === undefined) throw new AppError('NOT_FOUND', `The project has no secret ${id}.`);
       onEnded();

@@ -26,8 +26,45 @@ export interface BanPage extends Partial<Pick<BanPageKey, 'order'>> {
   readonly search?: string | null;
 }
 
+/** A page of bans as it was read. */
+export interface ListedBanPage {
+  readonly bans: OwnedBan[];
+  /** The next page's cursor; null on the last page. */
+  readonly next: string | null;
+}
+
+/** The next bans for a project's backends. */
+export interface BanWindow {
+  readonly bans: ListedBan[];
+  readonly hasMore: boolean;
+}
+
 /** Bans: who has one can neither log in nor register (logins.sql.ts). Those of users are written where identities are (identities.ts). */
-export function createBans(db: Database) {
+export interface Bans {
+  /** Bans an identity from logging in and registering, also after its user is removed. Absent terms of a banned one stay. Null where it is lifted by now. */
+  ban(
+    scope: ProjectScope,
+    identity: Identity,
+    terms?: GivenBanTerms,
+    options?: ChangeOptions,
+  ): Promise<(Ban & { readonly changed: boolean }) | null>;
+  /** The ban of a user or else, of those of their identities, the one that ends last; null where none is banned. */
+  banOfUser(scope: ProjectScope, userId: number): Promise<Ban | null>;
+  /** A page of bans. `search` selects those whose value contains a text in any case. BAD_USER_INPUT. */
+  listBans(scope: ProjectScope, page: BanPage): Promise<ListedBanPage>;
+  /** A page of bans for the project's backends, newest first, and whether there are more. */
+  readBans(scope: ProjectScope, page: Pick<BanWindowKey, 'after' | 'limit'>): Promise<BanWindow>;
+  /** The ban that holds for an identity, its own before that of a user; null where it is not banned. */
+  banOfIdentity(scope: ProjectScope, identity: Identity): Promise<Ban | null>;
+  /** Lifts the ban of an identity; that of its user stays. Idempotent. */
+  unbanIdentity(
+    scope: ProjectScope,
+    identity: Identity,
+    options?: ChangeOptions,
+  ): Promise<Identity & { readonly changed: boolean }>;
+}
+
+export function createBans(db: Database): Bans {
   const banOf = createBatchedRead({
     name: 'bans of users',
     read: (keys: readonly BannedKey[]) => findBanned(db, keys),
@@ -43,13 +80,7 @@ export function createBans(db: Database) {
   });
 
   return {
-    /** Bans an identity from logging in and registering, also after its user is removed. Absent terms of a banned one stay. Null where it is lifted by now. */
-    async ban(
-      scope: ProjectScope,
-      identity: Identity,
-      terms: GivenBanTerms = {},
-      { requestId = null, key = null }: ChangeOptions = {},
-    ): Promise<(Ban & { readonly changed: boolean }) | null> {
+    async ban(scope, identity, terms = {}, { requestId = null, key = null } = {}) {
       const actor = scope.actorFor('write', requestId, 'ban');
       const retry = retryOf(key, ['ban identity', identityText(identity), terms]);
       const changed = await changeOnce(db.requestTransaction, actor.projectId, retry, (tx: Queryable) =>
@@ -59,16 +90,11 @@ export function createBans(db: Database) {
       return ban === undefined || ban.isOfUser ? null : { ...ban, changed };
     },
 
-    /** The ban of a user or else, of those of their identities, the one that ends last; null where none is banned. */
-    async banOfUser(scope: ProjectScope, userId: number): Promise<Ban | null> {
+    async banOfUser(scope, userId) {
       return banOf({ projectId: scope.projectIdFor('read', 'write'), userId });
     },
 
-    /** A page of bans. `search` selects those whose value contains a text in any case. `next` is the next page's cursor or null. BAD_USER_INPUT. */
-    async listBans(
-      scope: ProjectScope,
-      { after = null, limit, order = 'newest first', search = null }: BanPage,
-    ): Promise<{ bans: OwnedBan[]; next: string | null }> {
+    async listBans(scope, { after = null, limit, order = 'newest first', search = null }) {
       const projectId = scope.projectIdFor('inspect');
       const position = after === null ? null : parse(cursor('after', 'bans'), after);
       const part = search === null || search.trim() === '' ? null : parsePrefix('search', search);
@@ -80,23 +106,17 @@ export function createBans(db: Database) {
       return { bans, next: hasNext ? cursorOf(last) : null };
     },
 
-    /** A page of bans for the project's backends, newest first, and whether there are more. */
-    async readBans(
-      scope: ProjectScope,
-      { after, limit }: Pick<BanWindowKey, 'after' | 'limit'>,
-    ): Promise<{ bans: ListedBan[]; hasMore: boolean }> {
+    async readBans(scope, { after, limit }) {
       const bans = await banWindows({ projectId: scope.projectIdFor('read'), after, limit });
       return { bans: bans.slice(0, limit), hasMore: bans.length > limit };
     },
 
-    /** The ban that holds for an identity, its own before that of a user; null where it is not banned. */
-    async banOfIdentity(scope: ProjectScope, identity: Identity): Promise<Ban | null> {
+    async banOfIdentity(scope, identity) {
       const [ban] = await findBans(db, scope.projectIdFor('read', 'write'), identity);
       return ban ?? null;
     },
 
-    /** Lifts the ban of an identity; that of its user stays. Idempotent. */
-    async unbanIdentity(scope: ProjectScope, identity: Identity, { requestId = null, key = null }: ChangeOptions = {}) {
+    async unbanIdentity(scope, identity, { requestId = null, key = null } = {}) {
       const actor = scope.actorFor('write', requestId, 'ban');
       const retry = retryOf(key, ['unban identity', identityText(identity)]);
       const isLifted = await changeOnce(db.requestTransaction, actor.projectId, retry, (tx: Queryable) =>

@@ -14,7 +14,14 @@ const AT_ONCE = 100;
  * Deletes the bans that have ended, which records their ends in the feed. No statement waits for it: each looks at the end of a ban itself.
  * All processes do it, and none deletes another's. Each project has transactions of its own: one whose users are locked, as by an import, waits for the next time.
  */
-export function createEndedBans(db: Database, onFailure: OnFailure) {
+export interface EndedBans {
+  /** Called once, when a server has opened its database. */
+  start(): void;
+  /** Stops, and waits for the transaction that is under way. */
+  close(): Promise<void>;
+}
+
+export function createEndedBans(db: Database, onFailure: OnFailure): EndedBans {
   const inBackground = createBackground(onFailure);
   const intervalMs = db.engineUsage() === null ? INTERVAL_MS : EMBEDDED_INTERVAL_MS;
   const stopped = new AbortController();
@@ -40,11 +47,10 @@ export function createEndedBans(db: Database, onFailure: OnFailure) {
   }
 
   return {
-    /** Called once, when a server has opened its database. */
-    start(): void {
+    start() {
       running = run();
     },
-    async close(): Promise<void> {
+    async close() {
       stopped.abort();
       await running;
     },
