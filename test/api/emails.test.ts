@@ -216,6 +216,16 @@ const acts = fc.array(
   { minLength: 1, maxLength: 12 },
 );
 
+test('a merge brings what was said of the other person, before the emails of their identities', async () => {
+  const from = await login({ authMethod: 'google', authValue: 'said-g', email: 'first@example.com' });
+  await link(from.id, { authMethod: 'github', authValue: 'said-h' });
+  await login({ authMethod: 'github', authValue: 'said-h', email: 'last@example.com' });
+  const into = await login({ authMethod: 'passkey', authValue: 'said-p' });
+  const merge = `mutation ($from: ID!, $into: ID!) { mergeUsers(from: $from, into: $into) { user { ${USER} } } }`;
+  const merged = await act(merge, { from: from.id, into: into.id });
+  expect(merged).toMatchObject({ id: into.id, email: 'last@example.com' });
+});
+
 test('after any acts, an export gives the same after an import, and who is found by an email shows one', async () => {
   await fc.assert(
     fc.asyncProperty(acts, async (all) => {
