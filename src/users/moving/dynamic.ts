@@ -1,56 +1,70 @@
-import { idOf, isSame, type Login, type SourceRecord, type System } from './person.js';
-import { isEmpty, objectOf, objectsOf, textOf, textsOf, truthOf, wordsOf } from './values.js';
-
-const HELD = /embedded|smartContract|custodial/i;
+import type { Declaration } from './declaration.js';
+import { isSame } from './person.js';
+import { type Fields, isEmpty, textOf, textsOf, truthOf, wordsOf } from './values.js';
 
 /** Dynamic: users of the API, with their verified credentials. */
-export const dynamic: System = {
+export const dynamic: Declaration = {
   name: 'dynamic',
   title: 'Dynamic',
   idFields: ['id'],
   lists: ['users'],
-  fields: wordsOf(`id email username verifiedCredentials createdAt firstVisit lastVisit metadata projectEnvironmentId
-    newUser scope sessionId`),
-  toPerson(record) {
-    const credentials = objectsOf(record['verifiedCredentials']);
-    const isHeld = ({ wallet_provider }: SourceRecord) => HELD.test(textOf(wallet_provider));
-    const canLogIn = (login: SourceRecord) => truthOf(login['signInEnabled']) !== false && !isHeld(login);
-    const held = credentials.filter((login) => login['format'] === 'blockchain' && !canLogIn(login));
-    const logins = credentials.filter(canLogIn).map(loginOf);
-    const others = credentials.filter(
-      (login) => !held.includes(login) && (!canLogIn(login) || loginOf(login).by === ''),
-    );
-    return {
-      id: idOf(record, dynamic.idFields),
-      logins: [...logins, { by: 'username', value: record['username'] }],
-      accounts: held.map(({ address }) => address),
-      // People may write it into their profile.
-      email: { address: record['email'], verified: null },
-      createdAt: record['createdAt'] ?? record['firstVisit'],
-      lastLogin: record['lastVisit'],
-      metadata: objectOf(record['metadata']),
+  otherFields: wordsOf('projectEnvironmentId newUser scope sessionId'),
+  logins: [
+    {
+      each: 'verifiedCredentials',
+      if: canLogIn,
+      methodIn: 'oauth_provider',
+      value: 'oauth_account_id',
+      email: ({ oauth_emails: emails }) => textsOf(emails)[0],
+      createdAt: 'verifiedAt',
+      lastLogin: 'lastSelectedAt',
+      kindIn: 'format',
+      kinds: {
+        email: { method: 'email', value: 'email', verified: true },
+        phoneNumber: { method: 'phone', value: phoneOf, verified: true },
+        blockchain: { method: 'wallet', value: 'address' },
+        externalUser: { method: 'external', value: 'public_identifier' },
+      },
+    },
+    { method: 'username', value: 'username' },
+  ],
+  // People may write it into their profile.
+  email: { address: 'email' },
+  accounts: [{ each: 'verifiedCredentials', if: isHeldWallet, address: 'address' }],
+  createdAt: ['createdAt', 'firstVisit'],
+  lastLogin: 'lastVisit',
+  metadataIn: 'metadata',
+  notKept: [
+    {
+      what: ({ format }) => NOUNS[textOf(format)] ?? 'linked accounts without login',
+      each: 'verifiedCredentials',
       // The email of the record is kept with it.
-      notKept: others
-        .filter(({ email }) => !isSame(email, record['email']) || isEmpty(email))
-        .map(({ format }) => NOUNS[textOf(format)] ?? OTHERS),
-    };
-  },
+      if: (credential, { email }) =>
+        isWithoutLogin(credential) && (isEmpty(credential['email']) || !isSame(credential['email'], email)),
+    },
+  ],
 };
 
 /** The ID of a passkey is not in its credential. */
 const NOUNS: Readonly<Record<string, string>> = { passkey: 'passkeys', totp: 'second factors' };
-const OTHERS = 'linked accounts without login';
 
-function loginOf(credential: SourceRecord): Login {
-  const { format, verifiedAt: createdAt, lastSelectedAt: lastLogin, public_identifier } = credential;
-  const times = { createdAt, lastLogin };
-  if (format === 'email') return { by: 'email', value: credential['email'], verified: true, ...times };
-  if (format === 'phoneNumber') {
-    const number = `+${textOf(credential['phoneCountryCode'])}${textOf(credential['phoneNumber'])}`;
-    return { by: 'phone', value: number.replace('++', '+'), verified: true, ...times };
-  }
-  if (format === 'blockchain') return { by: 'wallet', value: credential['address'], ...times };
-  if (format === 'externalUser') return { by: 'external', value: public_identifier, ...times };
-  const { oauth_provider, oauth_account_id: value, oauth_emails } = credential;
-  return { by: textOf(oauth_provider), value, email: textsOf(oauth_emails)[0], ...times };
+/** The providers of wallets that Dynamic or another service holds for the person. */
+const HELD = /embedded|smartContract|custodial/i;
+
+function canLogIn({ signInEnabled, wallet_provider: provider }: Fields): boolean {
+  return truthOf(signInEnabled) !== false && !HELD.test(textOf(provider));
+}
+
+function isHeldWallet(credential: Fields): boolean {
+  return credential['format'] === 'blockchain' && !canLogIn(credential);
+}
+
+function isWithoutLogin(credential: Fields): boolean {
+  if (!canLogIn(credential)) return credential['format'] !== 'blockchain';
+  const isOfProvider = !['email', 'phoneNumber', 'blockchain', 'externalUser'].includes(textOf(credential['format']));
+  return isOfProvider && textOf(credential['oauth_provider']) === '';
+}
+
+function phoneOf({ phoneCountryCode: country, phoneNumber: number }: Fields): string {
+  return `+${textOf(country)}${textOf(number)}`.replace('++', '+');
 }

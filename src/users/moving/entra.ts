@@ -1,5 +1,5 @@
-import { idOf, type Login, type System } from './person.js';
-import { isEmpty, objectOf, objectsOf, textOf, truthOf, wordsOf } from './values.js';
+import type { Declaration } from './declaration.js';
+import { type Fields, isEmpty, objectsOf, textOf, truthOf, wordsOf } from './values.js';
 
 const FIELDS =
   wordsOf(`id mail userPrincipalName identities accountEnabled createdDateTime signInActivity deletedDateTime
@@ -7,44 +7,64 @@ const FIELDS =
 const EXTENSION = /^extension_[0-9a-f]{32}_/;
 
 /** Microsoft Entra, also External ID and B2C: users of Microsoft Graph, and the CSV of the portal. */
-export const entra: System = {
+export const entra: Declaration = {
   name: 'entra',
   title: 'Microsoft Entra',
   idFields: ['id'],
   lists: ['value'],
+  otherFields: [...FIELDS, ...FIELDS.map((field) => field.toLowerCase()), '@odata*', 'extension_*'],
   // Titles of CSV have become lower-case.
-  fields: [...FIELDS, ...FIELDS.map((field) => field.toLowerCase()), '@odata*', 'extension_*'],
-  toPerson(record) {
-    const get = (field: string) => record[field] ?? record[field.toLowerCase()];
-    if (!isEmpty(get('deletedDateTime'))) return 'deleted users';
-    if (truthOf(get('isResourceAccount')) === true) return 'resource accounts';
-    const activity = objectOf(get('signInActivity'));
-    const identities = objectsOf(get('identities'));
-    const logins = identities.flatMap(({ signInType, issuer, issuerAssignedId: value }): Login[] => {
-      const type = textOf(signInType);
-      if (type.startsWith('emailAddress')) return [{ by: 'email', value }];
-      if (type.startsWith('phoneNumber')) return [{ by: 'phone', value }];
-      if (type === 'userName') return [{ by: 'username', value }];
-      return type === 'federated' ? [{ by: textOf(issuer), value }] : [];
-    });
-    const id = idOf(record, entra.idFields);
-    const hasPrincipal =
-      identities.length === 0 || identities.some(({ signInType }) => signInType === 'userPrincipalName');
-    const isOwn = logins.length === 0 && hasPrincipal;
-    const extensions = Object.entries(record).filter(([field]) => EXTENSION.test(field));
-    const unnamed = identities.filter(
-      ({ signInType, issuerAssignedId }) => signInType === 'federated' && isEmpty(issuerAssignedId),
-    );
-    return {
-      id,
-      // Tokens name a person of the directory by the same ID, as the `oid`.
-      logins: isOwn ? [{ by: entra.name, value: id }] : logins,
-      email: { address: get('mail') ?? (isOwn ? get('userPrincipalName') : null), verified: null },
-      createdAt: get('createdDateTime'),
-      lastLogin: activity['lastSuccessfulSignInDateTime'] ?? activity['lastSignInDateTime'],
-      blocked: truthOf(get('accountEnabled')) === false,
-      metadata: Object.fromEntries(extensions.map(([field, value]) => [field.replace(EXTENSION, ''), value])),
-      notKept: unnamed.map(({ issuer }) => `logins by ${textOf(issuer)} without an ID`),
-    };
+  reshape: (record) => ({
+    ...record,
+    ...Object.fromEntries(FIELDS.map((field) => [field, record[field] ?? record[field.toLowerCase()]])),
+  }),
+  refuse(user) {
+    if (!isEmpty(user['deletedDateTime'])) return 'deleted users';
+    return truthOf(user['isResourceAccount']) === true ? 'resource accounts' : null;
   },
+  logins: [
+    {
+      each: 'identities',
+      kindIn: kindOf,
+      kinds: {
+        emailAddress: { method: 'email', value: 'issuerAssignedId' },
+        phoneNumber: { method: 'phone', value: 'issuerAssignedId' },
+        userName: { method: 'username', value: 'issuerAssignedId' },
+        federated: { methodIn: 'issuer', value: 'issuerAssignedId' },
+      },
+    },
+    // Tokens name a person of the directory by the same ID, as the `oid`.
+    { if: isOfDirectory, method: 'entra', value: 'id' },
+  ],
+  // The principal name of any other person is none by which they have mail.
+  email: { address: (user) => user['mail'] ?? (isOfDirectory(user) ? user['userPrincipalName'] : null) },
+  createdAt: 'createdDateTime',
+  lastLogin: ['signInActivity.lastSuccessfulSignInDateTime', 'signInActivity.lastSignInDateTime'],
+  blocked: { unless: 'accountEnabled' },
+  metadataIn: (user) =>
+    Object.fromEntries(
+      Object.entries(user)
+        .filter(([field]) => EXTENSION.test(field))
+        .map(([field, value]) => [field.replace(EXTENSION, ''), value]),
+    ),
+  notKept: [
+    {
+      what: ({ issuer }) => `logins by ${textOf(issuer)} without an ID`,
+      each: 'identities',
+      if: ({ signInType, issuerAssignedId: id }) => signInType === 'federated' && isEmpty(id),
+    },
+  ],
 };
+
+/** The kind of an identity, whose type may say more of it, such as `emailAddress.1`. */
+function kindOf({ signInType }: Fields): string {
+  return textOf(signInType).replace(/^(emailAddress|phoneNumber).*/s, '$1');
+}
+
+/** True for a person who logs in by the account in the directory, and by nothing else. */
+function isOfDirectory({ identities: list }: Fields): boolean {
+  const identities = objectsOf(list);
+  const hasPrincipal = identities.some(({ signInType }) => signInType === 'userPrincipalName');
+  const others = ['emailAddress', 'phoneNumber', 'userName', 'federated'];
+  return (identities.length === 0 || hasPrincipal) && !identities.some((identity) => others.includes(kindOf(identity)));
+}

@@ -1,51 +1,54 @@
-import { idOf, type Login, repeated, type System } from './person.js';
-import { objectOf, objectsOf, textOf, truthOf, wordsOf } from './values.js';
+import type { Declaration } from './declaration.js';
+import { type Fields, objectsOf, textOf, wordsOf } from './values.js';
 
 /** FusionAuth: users of the search, with links of identity providers as a second file or a list. */
-export const fusionauth: System = {
+export const fusionauth: Declaration = {
   name: 'fusionauth',
   title: 'FusionAuth',
   idFields: ['id'],
   lists: ['users', 'identityProviderLinks'],
   joined: { fields: ['identityProviderId', 'userId'], key: 'userId', as: 'identityProviderLinks' },
-  fields: wordsOf(`id email username uniqueUsername phoneNumber verified identities identityProviderLinks active data
-    insertInstant lastLoginInstant twoFactor password salt encryptionScheme factor usernameStatus tenantId connectorId
-    passwordChangeRequired passwordLastUpdateInstant verifiedInstant`),
-  toPerson(record) {
-    const isVerified = truthOf(record['verified']) ?? false;
-    const listed = objectsOf(record['identities']).map(
-      ({ type, value, verified, insertInstant, lastLoginInstant }): Login => ({
-        // The type is a text, or an object with a name.
-        by: textOf(objectOf(type)['name'] ?? type),
-        value,
-        verified: truthOf(verified),
-        createdAt: insertInstant,
-        lastLogin: lastLoginInstant,
-      }),
-    );
-    const links = objectsOf(record['identityProviderLinks']).map((link): Login => {
-      const type = textOf(link['identityProviderType']);
-      const name = textOf(link['identityProviderName']);
-      const by = /^(OpenIDConnect|SAML|ExternalJWT)/i.test(type) ? name : type || name;
-      const { identityProviderUserId: value, insertInstant: createdAt, lastLoginInstant: lastLogin } = link;
-      return { by, value, createdAt, lastLogin };
-    });
-    const own = [
-      { by: 'email', value: record['email'], verified: isVerified },
-      { by: 'username', value: record['username'] },
-    ];
-    return {
-      id: idOf(record, fusionauth.idFields),
-      logins: [...(listed.length > 0 ? listed : own), ...links],
-      email: { address: record['email'], verified: isVerified },
-      createdAt: record['insertInstant'],
-      lastLogin: record['lastLoginInstant'],
-      blocked: truthOf(record['active']) === false,
-      metadata: objectOf(record['data']),
-      notKept: [
-        ...repeated('passwords', textOf(record['password']) !== ''),
-        ...repeated('second factors', objectsOf(objectOf(record['twoFactor'])['methods']).length),
-      ],
-    };
-  },
+  otherFields: wordsOf(`uniqueUsername phoneNumber password salt encryptionScheme factor usernameStatus tenantId
+    connectorId passwordChangeRequired passwordLastUpdateInstant verifiedInstant`),
+  logins: [
+    {
+      each: 'identities',
+      // The type is a text, or an object with a name.
+      methodIn: ['type.name', 'type'],
+      value: 'value',
+      verified: 'verified',
+      createdAt: 'insertInstant',
+      lastLogin: 'lastLoginInstant',
+    },
+    { if: hasNoIdentities, method: 'email', value: 'email', verified: 'verified', verifiedIfUnsaid: false },
+    { if: hasNoIdentities, method: 'username', value: 'username' },
+    {
+      each: 'identityProviderLinks',
+      methodIn: providerOf,
+      value: 'identityProviderUserId',
+      createdAt: 'insertInstant',
+      lastLogin: 'lastLoginInstant',
+    },
+  ],
+  email: { address: 'email', verified: 'verified', verifiedIfUnsaid: false },
+  createdAt: 'insertInstant',
+  lastLogin: 'lastLoginInstant',
+  blocked: { unless: 'active' },
+  metadataIn: 'data',
+  notKept: [
+    { what: 'passwords', if: ({ password }) => textOf(password) !== '' },
+    { what: 'second factors', each: 'twoFactor.methods' },
+  ],
 };
+
+/** Older releases list no identities: the user has an email, a user name, or both. */
+function hasNoIdentities({ identities }: Fields): boolean {
+  return objectsOf(identities).length === 0;
+}
+
+/** Providers of the standards have a name of their own; of the others, the type is the name. */
+function providerOf({ identityProviderType, identityProviderName }: Fields): string {
+  const type = textOf(identityProviderType);
+  const name = textOf(identityProviderName);
+  return /^(OpenIDConnect|SAML|ExternalJWT)/i.test(type) ? name : type || name;
+}

@@ -1,50 +1,66 @@
-import { idOf, type Login, repeated, type System } from './person.js';
-import { objectOf, objectsOf, textOf, truthOf, wordsOf } from './values.js';
+import type { Declaration } from './declaration.js';
+import { type Fields, objectOf, objectsOf, textOf, truthOf, wordsOf } from './values.js';
 
 /** Keycloak: the export of a realm, and users of the Admin API. */
-export const keycloak: System = {
+export const keycloak: Declaration = {
   name: 'keycloak',
   title: 'Keycloak',
   idFields: ['id'],
   lists: ['users'],
-  fields: wordsOf(`id username email emailVerified enabled createdTimestamp attributes credentials federatedIdentities
-    serviceAccountClientId totp notBefore disableableCredentialTypes access`),
-  toPerson(record) {
-    if (textOf(record['serviceAccountClientId']) !== '') return 'service accounts';
-    const credentials = objectsOf(record['credentials']);
-    const typed = (...types: string[]) => credentials.filter(({ type }) => types.includes(textOf(type)));
-    const identities = objectsOf(record['federatedIdentities']);
-    // The Admin API lists no credentials.
-    const hasPassword = identities.length === 0 || typed('password').length > 0;
-    const email = { address: record['email'], verified: truthOf(record['emailVerified']) ?? false };
-    // Extensions for text messages keep the number so.
-    const { phoneNumber, phoneNumberVerified, ...attributes } = objectOf(record['attributes']);
-    const phone = { phoneNumber: singleOf(phoneNumber), isVerified: truthOf(singleOf(phoneNumberVerified)) };
-    const passkeys = typed('webauthn-passwordless').map(({ credentialData, createdDate }): Login => {
-      return { by: 'passkey', value: objectOf(credentialData)['credentialId'], createdAt: createdDate };
-    });
-    const others = Object.entries(attributes).map(([name, value]) => [name, singleOf(value)]);
-    return {
-      id: idOf(record, keycloak.idFields),
-      logins: [
-        ...(hasPassword ? [{ by: 'email', value: email.address, verified: email.verified }] : []),
-        ...identities.map(({ identityProvider, userId }) => ({ by: textOf(identityProvider), value: userId })),
-        ...passkeys,
-        ...(phone.isVerified === null ? [] : [{ by: 'phone', value: phone.phoneNumber, verified: phone.isVerified }]),
-        { by: 'username', value: record['username'] },
-      ],
-      email,
-      createdAt: record['createdTimestamp'],
-      blocked: truthOf(record['enabled']) === false,
-      metadata: { ...Object.fromEntries(others), ...(phone.isVerified === null && { phoneNumber: phone.phoneNumber }) },
-      notKept: [
-        ...repeated('passwords', typed('password').length),
-        ...repeated('second factors', typed('otp', 'webauthn', 'recovery-authn-codes').length),
-        ...repeated('second factors', truthOf(record['totp']) === true && typed('otp').length === 0),
-      ],
-    };
+  otherFields: wordsOf('attributes serviceAccountClientId totp notBefore disableableCredentialTypes access'),
+  refuse: ({ serviceAccountClientId: client }) => (textOf(client) === '' ? null : 'service accounts'),
+  logins: [
+    { if: hasPassword, method: 'email', value: 'email', verified: 'emailVerified', verifiedIfUnsaid: false },
+    { each: 'federatedIdentities', methodIn: 'identityProvider', value: 'userId' },
+    {
+      each: 'credentials',
+      if: isOf('webauthn-passwordless'),
+      method: 'passkey',
+      value: 'credentialData.credentialId',
+      createdAt: 'createdDate',
+    },
+    {
+      if: (user) => isPhoneVerified(user) !== null,
+      method: 'phone',
+      value: (user) => attributesOf(user)['phoneNumber'],
+      verified: isPhoneVerified,
+    },
+    { method: 'username', value: 'username' },
+  ],
+  email: { address: 'email', verified: 'emailVerified', verifiedIfUnsaid: false },
+  createdAt: 'createdTimestamp',
+  blocked: { unless: 'enabled' },
+  metadataIn(user) {
+    const { phoneNumber, phoneNumberVerified: _, ...others } = attributesOf(user);
+    return isPhoneVerified(user) === null ? { ...others, phoneNumber } : others;
   },
+  notKept: [
+    { what: 'passwords', each: 'credentials', if: isOf('password') },
+    { what: 'second factors', each: 'credentials', if: isOf('otp', 'webauthn', 'recovery-authn-codes') },
+    {
+      what: 'second factors',
+      if: ({ totp, credentials }) => truthOf(totp) === true && !objectsOf(credentials).some(isOf('otp')),
+    },
+  ],
 };
 
+function isOf(...types: string[]): (credential: Fields) => boolean {
+  return ({ type }) => types.includes(textOf(type));
+}
+
+/** The Admin API lists no credentials. */
+function hasPassword({ credentials, federatedIdentities: identities }: Fields): boolean {
+  return objectsOf(identities).length === 0 || objectsOf(credentials).some(isOf('password'));
+}
+
 /** An attribute is a list, also where it has one value. */
-const singleOf = (value: unknown) => (Array.isArray(value) && value.length === 1 ? value[0] : value);
+function attributesOf({ attributes }: Fields): Fields {
+  const entries = Object.entries(objectOf(attributes));
+  const singleOf = (value: unknown) => (Array.isArray(value) && value.length === 1 ? value[0] : value);
+  return Object.fromEntries(entries.map(([name, value]) => [name, singleOf(value)]));
+}
+
+/** Extensions for text messages keep the number, and whether it is verified, as attributes. */
+function isPhoneVerified(user: Fields): boolean | null {
+  return truthOf(attributesOf(user)['phoneNumberVerified']);
+}

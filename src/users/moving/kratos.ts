@@ -1,59 +1,101 @@
-import { idOf, isSame, type Login, repeated, type System } from './person.js';
-import { objectOf, objectsOf, textsOf, truthOf, wordsOf } from './values.js';
+import type { Declaration } from './declaration.js';
+import { isSame } from './person.js';
+import { type Fields, objectOf, objectsOf, textOf, textsOf, truthOf, wordsOf } from './values.js';
 
 /** Ory Kratos: identities of the Admin API, with their credentials where these were asked for. */
-export const kratos: System = {
+export const kratos: Declaration = {
   name: 'kratos',
   title: 'Ory Kratos',
   idFields: ['id'],
-  fields:
-    wordsOf(`id credentials external_id metadata_admin metadata_public state traits verifiable_addresses created_at
-    recovery_addresses schema_id schema_url`),
-  toPerson(record) {
-    const { email, username, ...traits } = objectOf(record['traits']);
-    const credentials = objectOf(record['credentials']);
-    const credential = (type: string) => objectOf(credentials[type]);
-    const keysOf = (type: string) => objectsOf(objectOf(credential(type)['config'])['credentials']);
-    const named = (type: string) => textsOf(credential(type)['identifiers'], /\n/);
-    const isVerified = (value: unknown) =>
-      objectsOf(record['verifiable_addresses']).some(
-        (address) => isSame(address['value'], value) && truthOf(address['verified']),
-      );
-    const contactOf = (value: string): Login => {
-      const by = value.includes('@') ? 'email' : value.startsWith('+') ? 'phone' : 'username';
-      return { by, value, verified: by === 'username' ? null : isVerified(value) };
-    };
-    const [first, ...further] = [email].flat();
-    const passkeys = [...keysOf('passkey'), ...keysOf('webauthn').filter((key) => truthOf(key['is_passwordless']))];
-    return {
-      id: idOf(record, kratos.idFields),
-      logins: [
-        ...['password', 'code'].flatMap(named).map(contactOf),
-        ...['oidc', 'saml'].flatMap(named).map(ofProvider),
-        ...passkeys.map(({ id, added_at }) => ({ by: 'passkey', value: id, createdAt: added_at })),
-        { by: 'username', value: username },
-      ],
-      email: { address: first, verified: isVerified(first) },
-      createdAt: record['created_at'],
-      blocked: record['state'] === 'inactive',
-      metadata: {
-        ...objectOf(record['metadata_public']),
-        metadata_admin: objectOf(record['metadata_admin']),
-        traits: { ...traits, ...(further.length > 0 && { email }) },
-        external_id: record['external_id'],
-      },
-      notKept: [
-        ...repeated('passwords', 'password' in credentials),
-        ...repeated('passkeys', 'passkey' in credentials && keysOf('passkey').length === 0),
-        ...repeated('second factors', ['totp', 'lookup_secret'].filter((type) => type in credentials).length),
-        ...repeated('second factors', keysOf('webauthn').filter((key) => !truthOf(key['is_passwordless'])).length),
-      ],
-    };
-  },
+  otherFields: wordsOf(`credentials metadata_admin state traits verifiable_addresses recovery_addresses schema_id
+    schema_url`),
+  logins: [
+    {
+      each: (user) => identifiersOf(user, 'password', 'code').map((identifier) => ({ identifier })),
+      methodIn: contactOf,
+      value: 'identifier',
+      verified: isContactVerified,
+    },
+    {
+      each: (user) => identifiersOf(user, 'oidc', 'saml').map(ofProvider),
+      methodIn: 'provider',
+      value: 'id',
+    },
+    { each: 'credentials.passkey.config.credentials', method: 'passkey', value: 'id', createdAt: 'added_at' },
+    {
+      each: 'credentials.webauthn.config.credentials',
+      if: 'is_passwordless',
+      method: 'passkey',
+      value: 'id',
+      createdAt: 'added_at',
+    },
+    { method: 'username', value: 'traits.username' },
+  ],
+  email: { address: emailOf, verified: (user) => isVerified(emailOf(user), user) },
+  createdAt: 'created_at',
+  blocked: { if: ({ state }) => state === 'inactive' },
+  metadataIn: 'metadata_public',
+  metadataObjects: { metadata_admin: 'metadata_admin' },
+  metadata: { traits: traitsOf, external_id: 'external_id' },
+  notKept: [
+    { what: 'passwords', if: has('password') },
+    { what: 'passkeys', if: hasUnknownPasskeys },
+    { what: 'second factors', if: has('totp') },
+    { what: 'second factors', if: has('lookup_secret') },
+    {
+      what: 'second factors',
+      each: 'credentials.webauthn.config.credentials',
+      if: ({ is_passwordless: isPasswordless }) => truthOf(isPasswordless) !== true,
+    },
+  ],
 };
 
+/** The texts by which a person logs in with credentials of some types. */
+function identifiersOf({ credentials }: Fields, ...types: string[]): string[] {
+  return types.flatMap((type) => textsOf(objectOf(objectOf(credentials)[type])['identifiers'], /\n/));
+}
+
 /** An identifier such as `google:1048…`. */
-function ofProvider(identifier: string): Login {
-  const [, by = '', value = ''] = /^([^:]+):(.+)$/.exec(identifier) ?? [];
-  return { by, value };
+function ofProvider(identifier: string): Fields {
+  const [, provider, id] = /^([^:]+):(.+)$/.exec(identifier) ?? [];
+  return { provider, id };
+}
+
+function contactOf({ identifier }: Fields): string {
+  const text = textOf(identifier);
+  return text.includes('@') ? 'email' : text.startsWith('+') ? 'phone' : 'username';
+}
+
+function isContactVerified(contact: Fields, user: Fields): boolean | null {
+  return contactOf(contact) === 'username' ? null : isVerified(contact['identifier'], user);
+}
+
+function isVerified(value: unknown, { verifiable_addresses: addresses }: Fields): boolean {
+  return objectsOf(addresses).some((address) => isSame(address['value'], value) && truthOf(address['verified']));
+}
+
+/** The trait `email` may be a list. */
+function emailsOf({ traits }: Fields): unknown[] {
+  return [objectOf(traits)['email']].flat();
+}
+
+function emailOf(user: Fields): unknown {
+  return emailsOf(user)[0];
+}
+
+/** The traits that are kept in no other way. */
+function traitsOf(user: Fields): Fields {
+  const { email, username: _, ...traits } = objectOf(user['traits']);
+  return emailsOf(user).length > 1 ? { ...traits, email } : traits;
+}
+
+function has(type: string): (user: Fields) => boolean {
+  return ({ credentials }) => type in objectOf(credentials);
+}
+
+/** True where the credentials of passkeys were not asked for. */
+function hasUnknownPasskeys({ credentials }: Fields): boolean {
+  const { passkey } = objectOf(credentials);
+  const keys = objectsOf(objectOf(objectOf(passkey)['config'])['credentials']);
+  return 'passkey' in objectOf(credentials) && keys.length === 0;
 }

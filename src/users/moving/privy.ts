@@ -1,55 +1,57 @@
-import { idOf, type Login, repeated, type System } from './person.js';
-import { isEmpty, objectOf, objectsOf, textOf, truthOf, wordsOf } from './values.js';
-
-/** Where the ID of a login stands. That of every other type is `subject`. */
-const ID_FIELDS: Readonly<Record<string, string>> = {
-  email: 'address',
-  wallet: 'address',
-  phone: 'number',
-  farcaster: 'fid',
-  telegram: 'telegram_user_id',
-  custom_auth: 'custom_user_id',
-  passkey: 'credential_id',
-};
+import type { Declaration } from './declaration.js';
+import { type Fields, objectsOf, textOf } from './values.js';
 
 /** Privy: users of the API. */
-export const privy: System = {
+export const privy: Declaration = {
   name: 'privy',
   title: 'Privy',
   idFields: ['id'],
   needs: ['linked_accounts'],
   lists: ['data', 'users'],
-  fields: wordsOf('id created_at linked_accounts is_guest custom_metadata mfa_methods has_accepted_terms'),
-  toPerson(record) {
-    const linked = objectsOf(record['linked_accounts']);
-    const isHeld = ({ type, connector_type }: (typeof linked)[number]) =>
-      type === 'smart_wallet' || (type === 'wallet' && connector_type === 'embedded');
-    const others = linked.filter(({ type }) => type === 'cross_app' || type === 'authorization_key');
-    const logins = linked.filter((account) => !isHeld(account) && !others.includes(account));
-    return {
-      id: idOf(record, privy.idFields),
-      logins: logins.map((account): Login => {
-        const type = textOf(account['type']);
-        return {
-          by: type.replace(/^custom:/, ''),
-          value: account[ID_FIELDS[type] ?? 'subject'] ?? account['phoneNumber'],
-          email: account['email'],
-          ...((type === 'email' || type === 'phone') && { verified: !isEmpty(account['verified_at']) }),
-          createdAt: account['first_verified_at'] ?? account['verified_at'],
-          lastLogin: account['latest_verified_at'],
-        };
-      }),
-      accounts: linked.filter(isHeld).map(({ address }) => address),
-      createdAt: record['created_at'],
-      // The last use of anything of the person: Privy does not list logins.
-      lastLogin: Math.max(...linked.map(({ latest_verified_at }) => Number(latest_verified_at ?? 0)), 0) || null,
-      metadata: objectOf(record['custom_metadata']),
-      isGuest: truthOf(record['is_guest']) === true,
-      notKept: [
-        ...repeated('accounts in other apps and authorization keys', others.length),
-        ...repeated('second factors', objectsOf(record['mfa_methods']).length),
-        ...repeated('accepted terms', truthOf(record['has_accepted_terms']) === true),
-      ],
-    };
-  },
+  logins: [
+    {
+      each: 'linked_accounts',
+      if: (account) => !isHeld(account) && !isOther(account),
+      methodIn: ({ type }) => textOf(type).replace(/^custom:/, ''),
+      value: ['subject', 'phoneNumber'],
+      email: 'email',
+      createdAt: ['first_verified_at', 'verified_at'],
+      lastLogin: 'latest_verified_at',
+      kindIn: 'type',
+      kinds: {
+        email: { value: 'address', verifiedAt: 'verified_at' },
+        phone: { value: ['number', 'phoneNumber'], verifiedAt: 'verified_at' },
+        wallet: { value: 'address' },
+        passkey: { value: 'credential_id' },
+        farcaster: { value: 'fid' },
+        telegram: { value: 'telegram_user_id' },
+        custom_auth: { value: 'custom_user_id' },
+      },
+    },
+  ],
+  accounts: [{ each: 'linked_accounts', if: isHeld, address: 'address' }],
+  createdAt: 'created_at',
+  lastLogin: lastUseOf,
+  isGuest: 'is_guest',
+  metadataIn: 'custom_metadata',
+  notKept: [
+    { what: 'accounts in other apps and authorization keys', each: 'linked_accounts', if: isOther },
+    { what: 'second factors', each: 'mfa_methods' },
+    { what: 'accepted terms', if: 'has_accepted_terms' },
+  ],
 };
+
+/** True for a wallet that Privy holds for the person. */
+function isHeld({ type, connector_type: connector }: Fields): boolean {
+  return type === 'smart_wallet' || (type === 'wallet' && connector === 'embedded');
+}
+
+function isOther({ type }: Fields): boolean {
+  return type === 'cross_app' || type === 'authorization_key';
+}
+
+/** The last use of anything of the person: Privy does not list logins. */
+function lastUseOf({ linked_accounts: accounts }: Fields): number | null {
+  const uses = objectsOf(accounts).map(({ latest_verified_at: used }) => Number(used ?? 0));
+  return Math.max(...uses, 0) || null;
+}

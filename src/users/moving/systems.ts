@@ -2,6 +2,8 @@ import { badInput } from '../../errors.js';
 import { auth0 } from './auth0.js';
 import { clerk } from './clerk.js';
 import { cognito } from './cognito.js';
+import type { Declaration } from './declaration.js';
+import { declaredSystem } from './declared-system.js';
 import { dynamic } from './dynamic.js';
 import { entra } from './entra.js';
 import { firebase } from './firebase.js';
@@ -17,11 +19,27 @@ import { supabase } from './supabase.js';
 import { thirdweb } from './thirdweb.js';
 import { workos } from './workos.js';
 
-/** The systems whose exports are imported, by their names, beside any table (csv.ts). */
-export const SYSTEMS: readonly System[] = [
-  ...[auth0, clerk, cognito, dynamic, entra, firebase, fusionauth, keycloak],
-  ...[kratos, okta, privy, scim, stytch, supabase, thirdweb, workos],
+/** The systems whose exports are imported, in the order of their names, beside any table (csv.ts). */
+const DECLARATIONS: readonly Declaration[] = [
+  auth0,
+  clerk,
+  cognito,
+  dynamic,
+  entra,
+  firebase,
+  fusionauth,
+  keycloak,
+  kratos,
+  okta,
+  privy,
+  scim,
+  stytch,
+  supabase,
+  thirdweb,
+  workos,
 ];
+
+export const SYSTEMS: readonly System[] = DECLARATIONS.map(declaredSystem);
 
 /** BAD_USER_INPUT for an unknown name. */
 export function systemNamed(name: string): System {
