@@ -1,6 +1,5 @@
 import type { Command } from 'commander';
-import { graphql } from '../dashboard/documents.js';
-import { AppError, type ErrorCode } from '../errors.js';
+import { api, graphql, inProject } from '../dashboard/documents.js';
 import { identityOptions, option, pageOptions, projectOption, userIdArgument } from './arguments.js';
 import type { CommandContext } from './rows.js';
 import { tellState } from './terminal.js';
@@ -16,14 +15,15 @@ function whomOf(command: Command, userId: string | undefined, { method, value }:
   const isUser = userId !== undefined;
   if (isUser === (method !== undefined) || (method === undefined) !== (value === undefined))
     command.error('error: give either USER_ID, or --method and --value');
-  return { ids: isUser ? [userId] : [], isUser, method: method ?? '', value: value ?? '' };
+  return { id: userId ?? '', isUser, method: method ?? '', value: value ?? '' };
 }
 
-/** The user whose ban has changed. */
-function resultOf(results: readonly (Record<'id', string> & Record<'code' | 'message', string | null>)[] = []) {
-  const [{ id, code, message } = { id: '', code: 'NOT_FOUND', message: '' }] = results;
-  if (code !== null) throw new AppError(code as ErrorCode, message ?? '');
-  return { user_id: id };
+/** The answer of a user whose ban has changed, with what still holds. */
+interface OfUser {
+  readonly user: {
+    readonly user_id: string;
+    readonly ban?: { readonly auth_method: string; readonly auth_value: string } | null;
+  };
 }
 
 /** Adds the commands for the bans of a project. */
@@ -50,20 +50,23 @@ export function addBanCommands(user: Command, { row, rows }: CommandContext): vo
       untilLifted: until === '',
       ...whomOf(command, userId, identity),
     }),
-    document: graphql(`mutation Ban(
-      $project: ID!, $ids: [ID!]!, $isUser: Boolean!, $method: String = "", $value: String = "", $reason: String, $until: String, $untilLifted: Boolean
-    ) {
-      banUsers(appId: $project, ids: $ids, reason: $reason, expiresAt: $until, untilLifted: $untilLifted) @include(if: $isUser) { id code message }
-      banIdentity(
-        appId: $project, authMethod: $method, authValue: $value, reason: $reason, expiresAt: $until, untilLifted: $untilLifted
-      ) @skip(if: $isUser) {
-        auth_method: authMethod auth_value: authValue banned ban { reason expires_at: expiresAt } changed
-      }
-    }`),
-    pick(answer) {
-      if (answer === undefined || 'length' in answer) return { ...resultOf(answer), banned: true };
-      const { ban, changed, ...identity } = answer;
-      return { ...identity, reason: ban?.reason ?? null, expires_at: ban?.expires_at ?? null, changed };
+    document: inProject(
+      api(`mutation Ban(
+        $id: ID!, $isUser: Boolean!, $method: String!, $value: String!, $reason: String, $until: String, $untilLifted: Boolean
+      ) {
+        banUser(id: $id, reason: $reason, expiresAt: $until, untilLifted: $untilLifted) @include(if: $isUser) {
+          user { user_id: id }
+        }
+        banIdentity(
+          identity: { authMethod: $method, authValue: $value }, reason: $reason, expiresAt: $until, untilLifted: $untilLifted
+        ) @skip(if: $isUser) { ban { reason expires_at: expiresAt } changed }
+      }`),
+    ),
+    pick(answer, { method, value }) {
+      if (answer === undefined || 'user' in answer) return { user_id: (answer as OfUser).user.user_id, banned: true };
+      const { ban, changed } = answer;
+      const terms = { reason: ban?.reason ?? null, expires_at: ban?.expires_at ?? null };
+      return { auth_method: method, auth_value: value, banned: true, ...terms, changed };
     },
     print(banned) {
       if ('user_id' in banned) return `User ${banned.user_id} is banned.`;
@@ -78,17 +81,19 @@ export function addBanCommands(user: Command, { row, rows }: CommandContext): vo
     examples: ['user unban --project app_1 42', 'user unban --project app_1 --method email --value eve@example.com'],
     takes: whom,
     variables: (userId, { project, ...identity }, command) => ({ project, ...whomOf(command, userId, identity) }),
-    document:
-      graphql(`mutation Unban($project: ID!, $ids: [ID!]!, $isUser: Boolean!, $method: String = "", $value: String = "") {
-      unbanUsers(appId: $project, ids: $ids) @include(if: $isUser) { id code message ban { auth_method: authMethod auth_value: authValue } }
-      unbanIdentity(appId: $project, authMethod: $method, authValue: $value) @skip(if: $isUser) {
-        auth_method: authMethod auth_value: authValue banned changed
-      }
-    }`),
-    pick(answer) {
-      if (answer !== undefined && !('length' in answer)) return answer;
-      const still = answer?.[0]?.ban ?? null;
-      return { ...resultOf(answer), banned: still !== null, ...(still && { still_banned: still }) };
+    document: inProject(
+      api(`mutation Unban($id: ID!, $isUser: Boolean!, $method: String!, $value: String!) {
+        unbanUser(id: $id) @include(if: $isUser) {
+          user { user_id: id ban { auth_method: authMethod auth_value: authValue } }
+        }
+        unbanIdentity(identity: { authMethod: $method, authValue: $value }) @skip(if: $isUser) { ban { isOfUser } changed }
+      }`),
+    ),
+    pick(answer, { method, value }) {
+      if (answer !== undefined && 'changed' in answer)
+        return { auth_method: method, auth_value: value, banned: answer.ban !== null, changed: answer.changed };
+      const { user_id, ban = null } = (answer as OfUser).user;
+      return { user_id, banned: ban !== null, ...(ban && { still_banned: ban }) };
     },
     print(lifted) {
       if ('user_id' in lifted) {

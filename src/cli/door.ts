@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Config, commandFileIn, dashboardUrlOf } from '../config/config.js';
 import { readPrivateFile } from '../config/private-files.js';
 import type { OpenOptions, Services } from '../context.js';
-import type { Document } from '../dashboard/documents.js';
+import { type Document, sentOf } from '../dashboard/documents.js';
 import type { CommandFile } from '../dashboard/door.js';
 import { withAdvice } from '../db/connection-failures.js';
 import type { Database } from '../db/database.js';
@@ -17,7 +17,7 @@ import { AppError, type ErrorCode } from '../errors.js';
 import { writeNotice } from './terminal.js';
 
 /*
- * The operators' schema for a command: in its own process or, while a server holds the embedded database, in that server. A server says in a
+ * The schemas for a command: in its own process or, while a server holds the embedded database, in that server. A server says in a
  * file of the data directory where it is, and by which token it knows the commands of its system user.
  */
 
@@ -25,7 +25,7 @@ import { writeNotice } from './terminal.js';
 export type Result<Data> = Data extends { readonly project: infer Project } ? Only<NonNullable<Project>> : Only<Data>;
 type Only<Fields> = Fields[keyof Fields];
 
-/** Asks the operators' schema. Throws the AppError of what failed: NOT_FOUND, too, where there is no such project. */
+/** Asks the operators' schema or, in a project, the public one. Throws the AppError of what failed: NOT_FOUND, too, where there is no such project. */
 export type Ask = <Data, Variables>(document: Document<Data, Variables>, variables: Variables) => Promise<Result<Data>>;
 
 /** Sends a request to the server: for what is a stream, and no document. */
@@ -103,9 +103,9 @@ export async function createDoor(options: DoorOptions): Promise<Door> {
     const report = () => undefined;
     async function ask(document: unknown, variables: unknown) {
       const here = contextOfCommand(services, operator, { status: null, dashboardUrl: dashboardUrlOf(config), report });
-      // As they would be sent: without what is undefined.
-      const sent = JSON.parse(JSON.stringify(variables));
-      return resultOf(await executeDocument(String(document), sent, here), variables);
+      // As it would be sent: without what is undefined.
+      const { query, variables: sent, project } = JSON.parse(JSON.stringify(sentOf(document, variables)));
+      return resultOf(await executeDocument(query, sent, here, project), variables);
     }
     return { services, db, applied, ask: ask as Ask };
   }
@@ -195,7 +195,7 @@ function atServer({ url, token }: CommandFile, { name }: Operator, signal: Abort
     const answer = await send('/dashboard/graphql', {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ query: String(document), variables }),
+      body: JSON.stringify(sentOf(document, variables)),
     });
     const body = await text(answer).catch(serverEnded);
     if (answer.statusCode === 400 || answer.statusCode === 404) throw new Error(OTHER_VERSION, { cause: body });

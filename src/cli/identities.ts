@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { graphql, type ResultOf, type VariablesOf } from '../dashboard/documents.js';
+import { api, graphql, inProject, type ResultOf, type VariablesOf } from '../dashboard/documents.js';
 import { identityOptions, option, projectOption, userIdArgument } from './arguments.js';
 import type { CommandContext, Tools } from './rows.js';
 import { canAsk, confirm, fields } from './terminal.js';
@@ -18,9 +18,19 @@ export function identityText({ auth_method, auth_value, email, email_verified, p
   return `${auth_method} ${auth_value}${notes.length > 0 ? ` (${notes.join(', ')})` : ''}`;
 }
 
-const LINKED = graphql(`fragment LinkedUser on User { id identities { ...IdentityDetails } }`, [IDENTITY]);
+const LINKED = api(`fragment LinkedUser on UserPayload {
+  user {
+    id
+    identities {
+      auth_method: authMethod auth_value: authValue email email_verified: emailVerified
+      created_at: createdAt last_login: lastLogin primary: isPrimary
+    }
+  }
+}`);
 
-const linkedText = ({ id, identities }: ResultOf<typeof LINKED>) =>
+type LinkedUser = ResultOf<typeof LINKED>['user'];
+
+const linkedText = ({ id, identities }: LinkedUser) =>
   `User ${id} logs in by ${identities.map(identityText).join(' and by ')}.`;
 
 /** Adds the commands that link identities to users, unlink them, and merge users. */
@@ -40,17 +50,19 @@ export function addIdentityCommands(user: Command, { row, act }: CommandContext)
       option('--email-verified', 'the email was verified'),
       option('--primary', 'make it the primary identity, also one that the user has'),
     ],
-    document: graphql(
-      `mutation LinkIdentity(
-        $project: ID!, $userId: ID!, $method: String!, $value: String!, $email: String, $emailVerified: Boolean, $primary: Boolean
-      ) {
-        linkIdentity(
-          appId: $project, userId: $userId, authMethod: $method, authValue: $value
-          email: $email, emailVerified: $emailVerified, primary: $primary
-        ) { ...LinkedUser }
-      }`,
-      [LINKED],
+    document: inProject(
+      api(
+        `mutation LinkIdentity(
+          $userId: ID!, $method: String!, $value: String!, $email: String, $emailVerified: Boolean, $primary: Boolean
+        ) {
+          linkIdentity(userId: $userId, input: {
+            authMethod: $method, authValue: $value, email: $email, emailVerified: $emailVerified, primary: $primary
+          }) { ...LinkedUser }
+        }`,
+        [LINKED],
+      ),
     ),
+    pick: ({ user }) => user,
     print: linkedText,
   });
   row(user, {
@@ -70,18 +82,20 @@ export function addIdentityCommands(user: Command, { row, act }: CommandContext)
       const isAccount = address !== undefined;
       if ((method === undefined) !== (value === undefined) || isAccount === (method !== undefined))
         command.error('error: give either --method and --value, or --address');
-      return { project, userId, method, value, address, isAccount };
+      return { project, userId, method: method ?? '', value: value ?? '', address: address ?? '', isAccount };
     },
-    document: graphql(
-      `mutation Unlink(
-        $project: ID!, $userId: ID!, $method: String = "", $value: String = "", $address: String = "", $isAccount: Boolean!
-      ) {
-        unlinkAccount(appId: $project, userId: $userId, address: $address) @include(if: $isAccount) { ...LinkedUser }
-        unlinkIdentity(appId: $project, userId: $userId, authMethod: $method, authValue: $value) @skip(if: $isAccount) { ...LinkedUser }
-      }`,
-      [LINKED],
+    document: inProject(
+      api(
+        `mutation Unlink($userId: ID!, $method: String!, $value: String!, $address: String!, $isAccount: Boolean!) {
+          unlinkAccount(userId: $userId, address: $address) @include(if: $isAccount) { ...LinkedUser }
+          unlinkIdentity(userId: $userId, identity: { authMethod: $method, authValue: $value }) @skip(if: $isAccount) {
+            ...LinkedUser
+          }
+        }`,
+        [LINKED],
+      ),
     ),
-    pick: (user) => user as ResultOf<typeof LINKED>,
+    pick: (answer) => (answer as ResultOf<typeof LINKED>).user,
     print: linkedText,
   });
   act(user, {
@@ -104,9 +118,11 @@ export function addIdentityCommands(user: Command, { row, act }: CommandContext)
 const PREVIEW = graphql(`query MergePreview($project: ID!, $from: ID!, $into: ID!) {
   project(appId: $project) { mergePreview(from: $from, into: $into) { name text } }
 }`);
-const MERGE = graphql(`mutation MergeUsers($project: ID!, $from: ID!, $into: ID!) {
-  mergeUsers(appId: $project, from: $from, into: $into) { id }
-}`);
+const MERGE = inProject(
+  api(`mutation MergeUsers($from: ID!, $into: ID!) {
+    mergeUsers(from: $from, into: $into) { user { id } }
+  }`),
+);
 
 type MergeParams = VariablesOf<typeof MERGE> & { readonly dryRun?: boolean; readonly yes?: boolean };
 

@@ -1,5 +1,5 @@
 import { Argument, type Command, InvalidArgumentError } from 'commander';
-import { graphql, type ResultOf, type VariablesOf } from '../dashboard/documents.js';
+import { api, graphql, inProject, type ResultOf, type VariablesOf } from '../dashboard/documents.js';
 import { METHODS_BY_PREFIX, MOST_BY_PREFIX } from '../domain/filters.js';
 import { noUser } from '../domain/users.js';
 import { AppError, type ErrorCode } from '../errors.js';
@@ -17,6 +17,7 @@ import {
   userIdsArgument,
 } from './arguments.js';
 import { addBanCommands } from './bans.js';
+import type { Ask, Result } from './door.js';
 import { addExportCommand } from './export.js';
 import { addIdentityCommands, IDENTITY, identityText } from './identities.js';
 import { addImportCommand } from './import.js';
@@ -226,21 +227,27 @@ function userFields(user: ShownUser): string {
   ]);
 }
 
-const REMOVE = graphql(`mutation RemoveUsers($project: ID!, $ids: [ID!]!) {
-  results: removeUsers(appId: $project, ids: $ids) { id code message }
-}`);
+const REMOVE = inProject(
+  api(`mutation RemoveUsers($ids: [ID!]!) { removeUsers(ids: $ids) { outcomes { id code message } } }`),
+);
 
-const RESTORE: typeof REMOVE = graphql(`mutation RestoreUsers($project: ID!, $ids: [ID!]!) {
+const RESTORE = graphql(`mutation RestoreUsers($project: ID!, $ids: [ID!]!) {
   results: restoreUsers(appId: $project, ids: $ids) { id code message }
 }`);
+
+/** What changes several users, and says what became of each. */
+type ChangeSeveral = (ask: Ask, several: VariablesOf<typeof RESTORE>) => Promise<Result<ResultOf<typeof RESTORE>>>;
+
+const removeSeveral: ChangeSeveral = async (ask, several) => (await ask(REMOVE, several)).outcomes;
+const restoreSeveral: ChangeSeveral = (ask, several) => ask(RESTORE, several);
 
 /** Adds the commands that change users, remove them, restore them, and erase them. */
 function addChangeCommands(user: Command, { row, act }: CommandContext): void {
   const emptied = <Given>(value: Given) => (value === '' ? null : value);
-  function actOnEach(document: typeof REMOVE, done: string, help: CommandHelp): void {
+  function actOnEach(change: ChangeSeveral, done: string, help: CommandHelp): void {
     act(user, {
       ...help,
-      act: (tools, users: Parameters<typeof changeEach>[2]) => changeEach(tools, document, users),
+      act: (tools, users: Parameters<typeof changeEach>[2]) => changeEach(tools, change, users),
       print: (results) =>
         [results]
           .flat()
@@ -276,19 +283,22 @@ function addChangeCommands(user: Command, { row, act }: CommandContext): void {
         metadata: emptied(metadata),
       }),
     }),
-    document: graphql(`mutation UpdateUser($project: ID!, $userId: ID!, $input: UpdateUserInput!) {
-      updateUser(appId: $project, id: $userId, input: $input) { id email external_id: externalId metadata }
-    }`),
+    document: inProject(
+      api(`mutation UpdateUser($userId: ID!, $input: UpdateUserInput!) {
+        updateUser(id: $userId, input: $input) { user { id email external_id: externalId metadata } }
+      }`),
+    ),
+    pick: ({ user }) => user,
     print: ({ id, email, external_id, metadata }) =>
       `User ${id} has the email ${email ?? 'none'} and the external ID ${external_id ?? 'none'}.${metadata ? ` Metadata: ${JSON.stringify(metadata)}` : ''}`,
   });
-  actOnEach(REMOVE, 'Removed', {
+  actOnEach(removeSeveral, 'Removed', {
     name: 'user remove',
     description: 'remove users from the project; the same identity may register again',
     examples: ['user remove --project app_1 42', 'user remove --project app_1 42 43 44'],
     takes: [userIdsArgument('the user IDs, one or several'), projectOption()],
   });
-  actOnEach(RESTORE, 'Restored', {
+  actOnEach(restoreSeveral, 'Restored', {
     name: 'user restore',
     description: 'make removed users current again, before a purge erases them',
     examples: ['user restore --project app_1 42', 'user restore --project app_1 42 43 44'],
@@ -302,14 +312,14 @@ function addChangeCommands(user: Command, { row, act }: CommandContext): void {
 /** What became of each user, or of the only one. A failure of one does not undo the others; a single one fails as the command does. */
 async function changeEach(
   { ask, signal }: Tools,
-  document: typeof REMOVE,
+  change: ChangeSeveral,
   { project, userId }: { readonly project: string; readonly userId: readonly string[] },
 ) {
   const results: { readonly id: string; readonly code?: string; readonly message?: string }[] = [];
   while (results.length < userId.length) {
     signal.throwIfAborted();
     const ids = userId.slice(results.length, results.length + MAX_PAGE);
-    for (const { code, message, id } of await ask(document, { project, ids })) {
+    for (const { code, message, id } of await change(ask, { project, ids })) {
       if (code !== null && (userId.length === 1 || !['NOT_FOUND', 'CONFLICT'].includes(code)))
         throw new AppError(code as ErrorCode, message ?? '');
       results.push({ id, ...(code !== null && { code, message: message ?? '' }) });

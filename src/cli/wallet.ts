@@ -1,11 +1,11 @@
 import type { Command } from 'commander';
-import { graphql, type ResultOf } from '../dashboard/documents.js';
+import { api, inProject, type ResultOf } from '../dashboard/documents.js';
 import { readAhead } from '../domain/lines.js';
 import { countBytes } from '../domain/stored.js';
+import type { WalletQuestion } from '../domain/wallets.js';
 import { counted } from '../errors.js';
 import { type WalletLine, walletBatches } from '../users/wallet-input.js';
 import { fileArgument, openInput, projectOption } from './arguments.js';
-import type { Result } from './door.js';
 import type { CommandContext, Tools } from './rows.js';
 import { toJson, writeToStdout } from './terminal.js';
 
@@ -43,13 +43,13 @@ export function addWalletCommands(program: Command, { act }: CommandContext): vo
   });
 }
 
-const OWNERS = graphql(`query WalletOwners($project: ID!, $wallets: [WalletQuestion!]!) {
-  project(appId: $project) {
-    walletOwners(wallets: $wallets) { user_id: userId network wallet_type: walletType auth_method: authMethod }
-  }
-}`);
+const VERIFY = inProject(
+  api(`query VerifyWallets($inputs: [WalletInput!]!) {
+    verifyWallets(inputs: $inputs) { verdict user_id: userId network wallet_type: walletType auth_method: authMethod }
+  }`),
+);
 
-type Owner = NonNullable<Result<ResultOf<typeof OWNERS>>[number]>;
+type Verdict = ResultOf<typeof VERIFY>['verifyWallets'][number];
 
 async function verifyWallets(
   { ask, progress, signal }: Tools,
@@ -59,14 +59,12 @@ async function verifyWallets(
   const report = { verified: 0, not_owned: 0, malformed: 0, errors: [] as { line: number; error: string }[] };
 
   async function verifyLines(lines: readonly WalletLine[]): Promise<Answer[]> {
-    const wallets = lines.flatMap(({ wallet }) =>
-      'reason' in wallet ? [] : { address: wallet.address.publicKey, userId: wallet.userId?.toString() ?? null },
-    );
-    const owners = (await ask(OWNERS, { project, wallets })).values();
+    const inputs = lines.flatMap(({ wallet }) => ('reason' in wallet ? [] : inputOf(wallet)));
+    const verdicts = (await ask(VERIFY, { project, inputs })).values();
     return lines.map(({ line, wallet }) =>
       'reason' in wallet
         ? { line, address: wallet.address, verdict: 'MALFORMED', reason: wallet.reason }
-        : { line, address: wallet.address.publicKey, ...verdictOn(owners.next().value ?? null) },
+        : { line, address: wallet.address.publicKey, ...decisionOf(verdicts.next().value as Verdict) },
     );
   }
 
@@ -96,11 +94,22 @@ interface Answer {
   readonly reason?: string;
 }
 
-function verdictOn(owner: Owner | null) {
-  if (owner === null) return { verdict: 'NOT_OWNED' } as const;
-  const { user_id, network, wallet_type, auth_method } = owner;
-  const wallet = { network: network.toLowerCase(), wallet_type: wallet_type.toLowerCase() };
-  return { verdict: 'VERIFIED', user_id, ...wallet, auth_method } as const;
+/** With an explicit null for the user, a wallet would be malformed. */
+function inputOf({ address, userId }: WalletQuestion) {
+  const { publicKey } = address;
+  return userId === null ? { address: publicKey } : { address: publicKey, userId: String(userId) };
+}
+
+/** Networks and types of wallets in the spelling of REST. */
+function decisionOf({ verdict, user_id, network, wallet_type, auth_method }: Verdict) {
+  if (verdict !== 'VERIFIED') return { verdict };
+  return {
+    verdict,
+    user_id,
+    network: network?.toLowerCase(),
+    wallet_type: wallet_type?.toLowerCase(),
+    auth_method,
+  };
 }
 
 function reportText({ verified, not_owned, malformed, errors }: Awaited<ReturnType<typeof verifyWallets>>): string {

@@ -1,14 +1,9 @@
-import { type OwnedBan, parseBanTerms } from '../domain/bans.js';
-import { type GivenIdentity, parseIdentity } from '../domain/identities.js';
-import { atMost } from '../domain/input-limits.js';
-import { readAll } from '../domain/parse.js';
+import type { OwnedBan } from '../domain/bans.js';
 import type { OpenProject } from '../domain/projects.js';
-import type { BanOfUser } from '../domain/users.js';
-import { instantOrNull, orNull, required, withDefault } from '../graphql/shared.js';
-import { APP_ID, builder } from './builder.js';
+import { instantOrNull, orNull, withDefault } from '../graphql/shared.js';
+import { builder } from './builder.js';
 import { connectionType, readLimit } from './paging.js';
 import { projectType } from './projects.js';
-import { banOfUserType } from './users.js';
 
 interface ProjectBan extends OwnedBan {
   readonly project: OpenProject;
@@ -68,78 +63,3 @@ builder.objectField(projectType, 'bans', (t) =>
     },
   }),
 );
-
-/** What an operator says of a ban. */
-export const BAN_TERMS = {
-  reason: { description: `Why, on one line of ${atMost('banReason')}; "" takes a reason away.` },
-  expiresAt: { description: 'When the ban ends: a date (through its last instant, UTC) or an RFC 3339 date-time.' },
-  untilLifted: {
-    description: 'True takes an end away: the ban stays until it is lifted. Not together with `expiresAt`.',
-  },
-};
-
-interface IdentityChange extends GivenIdentity {
-  readonly ban: BanOfUser | null;
-  readonly changed: boolean;
-}
-
-const identityChangeType = builder.objectRef<IdentityChange>('IdentityChange').implement({
-  description: 'An identity after it was banned, or its ban was lifted.',
-  fields: (t) => ({
-    authMethod: t.exposeString('authMethod', { description: 'The method of the identity.' }),
-    authValue: t.exposeString('authValue', { description: 'Its value.' }),
-    banned: t.boolean({ description: 'Whether it is banned.', resolve: ({ ban }) => ban !== null }),
-    ban: t.field({
-      type: banOfUserType,
-      nullable: true,
-      description: 'The ban that holds for it, its own or that of its user; null where it is not banned.',
-      resolve: ({ ban }) => ban,
-    }),
-    changed: t.exposeBoolean('changed', { description: 'Whether it was another way before.' }),
-  }),
-});
-
-const METHOD = required('The method: `email`, `passkey`, `wallet`, or the name of a provider.');
-const VALUE = required('The login email, the address, or the ID at the provider.');
-
-builder.mutationFields((t) => ({
-  banIdentity: t.field({
-    type: identityChangeType,
-    description:
-      'Bans an identity, also one without a user. One that is banned keeps the reason or the end that is left out or null. Needs SUPPORT. NOT_FOUND; BAD_USER_INPUT.',
-    args: {
-      appId: t.arg.id(APP_ID),
-      authMethod: t.arg.string(METHOD),
-      authValue: t.arg.string(VALUE),
-      reason: t.arg.string(BAN_TERMS.reason),
-      expiresAt: t.arg.string(BAN_TERMS.expiresAt),
-      untilLifted: t.arg.boolean(BAN_TERMS.untilLifted),
-    },
-    resolve: async (
-      _root,
-      { appId, reason, expiresAt, untilLifted, ...given },
-      { services, scopeOf, spelling, requestId },
-    ) => {
-      const scope = await scopeOf(appId);
-      scope.projectIdFor('ban');
-      const [identity, terms] = readAll(
-        () => parseIdentity(given, spelling),
-        () => parseBanTerms({ reason, end: expiresAt, untilLifted }, 'expiresAt'),
-      );
-      const ban = await services.bans.ban(scope, identity, terms, { requestId });
-      return { ...identity, ban, changed: ban?.changed ?? false };
-    },
-  }),
-  unbanIdentity: t.field({
-    type: identityChangeType,
-    description:
-      'Lifts the ban of an identity. That of its user stays. Idempotent. Needs SUPPORT. NOT_FOUND; BAD_USER_INPUT.',
-    args: { appId: t.arg.id(APP_ID), authMethod: t.arg.string(METHOD), authValue: t.arg.string(VALUE) },
-    resolve: async (_root, { appId, ...given }, { services, scopeOf, spelling, requestId }) => {
-      const scope = await scopeOf(appId);
-      scope.projectIdFor('ban');
-      const lifted = await services.bans.unbanIdentity(scope, parseIdentity(given, spelling), { requestId });
-      return { ...lifted, ban: await services.bans.banOfIdentity(scope, lifted) };
-    },
-  }),
-}));

@@ -8,6 +8,7 @@ import type { Site } from '../domain/passkeys.js';
 import type { ProjectScope } from '../domain/projects.js';
 import { type WrapResolver, wrapResolvers } from '../engine/wrap-resolvers.js';
 import { AppError } from '../errors.js';
+import type { RootField } from '../graphql/builder.js';
 import { addEnums, required, valuesOf } from '../graphql/shared.js';
 
 /** What a resolver gets: the operator who asks, and the services. */
@@ -84,16 +85,33 @@ function guarded(resolve: Resolver, { parentType, name, args }: Parameters<WrapR
     // PostgreSQL has no text with the character U+0000. Here and not in each field, so that none forgets it.
     requireNoNul('arguments', given);
     if (!isRoot) return resolve(root, given, context, info);
-    // A document may have many changes, and take long: before each it is read again what the operator may do.
-    const now = parentType === 'Mutation' ? await context.renew() : context;
-    if (parentType === 'Mutation') await now.count.change();
-    try {
-      return await resolve(root, given, now, info);
-    } catch (error) {
-      if (error instanceof AppError && error.code === 'FORBIDDEN') await recordRefusal(now, name, given.appId);
-      throw error;
-    }
+    const field = { name, isChange: parentType === 'Mutation', appId: given.appId };
+    return withRightsOfNow(context, field, (now) => resolve(root, given, now, info));
   };
+}
+
+/** A root field that an operator asks for, and its project if it is of one. */
+interface AskedField extends RootField {
+  readonly appId: unknown;
+}
+
+/**
+ * Runs a root field. A document may have many changes, and take long: before each it is read again what the operator may do. What is refused is
+ * recorded.
+ */
+export async function withRightsOfNow<Result>(
+  context: DashboardContext,
+  { name, isChange, appId }: AskedField,
+  run: (now: DashboardContext) => Result | Promise<Result>,
+): Promise<Result> {
+  const now = isChange ? await context.renew() : context;
+  if (isChange) await now.count.change();
+  try {
+    return await run(now);
+  } catch (error) {
+    if (error instanceof AppError && error.code === 'FORBIDDEN') await recordRefusal(now, name, appId);
+    throw error;
+  }
 }
 
 async function recordRefusal(

@@ -2,11 +2,11 @@ import { dirname, join, relative, resolve } from 'node:path';
 import { build } from 'vite';
 
 /**
- * Makes one file of what a command needs for the operators' schema: it is loaded in 50 ms instead of 130, from 200 files. Our other modules stay
- * outside, because a process must not have two of them.
+ * Makes one file of what a command needs for the operators' schema, and one more for the public schema: the first is loaded in 50 ms instead of
+ * 130, from 200 files. Our other modules stay outside, because a process must not have two of them.
  */
 const DIST = resolve(import.meta.dirname, '../../dist');
-const OWN = /^(dashboard|engine)\/|^graphql\/shared\.js$/;
+const OWN = /^(dashboard|engine|graphql)\//;
 
 /** A module that is not a part of the file. */
 function isOutside(id, importer = '') {
@@ -27,6 +27,9 @@ await build({
     emptyOutDir: false,
     minify: true,
     target: 'es2023',
-    rolldownOptions: { external: isOutside, output: { entryFileNames: 'execute-bundle.js' } },
+    rolldownOptions: {
+      external: isOutside,
+      output: { entryFileNames: 'execute-bundle.js', chunkFileNames: 'execute-bundle-[name].js' },
+    },
   },
 });

@@ -1,4 +1,12 @@
-import { type DocumentNode, execute, GraphQLError, parse, validate } from 'graphql';
+import {
+  type DocumentNode,
+  type ExecutionArgs,
+  type ExecutionResult,
+  execute,
+  GraphQLError,
+  parse,
+  validate,
+} from 'graphql';
 import type { Services } from '../context.js';
 import { snakeCase } from '../domain/identities.js';
 import type { Operator } from '../domain/operators.js';
@@ -34,11 +42,14 @@ export function contextOfCommand(services: Services, operator: Operator, place: 
   return context;
 }
 
-/** The document of a command that may be of another release. BAD_USER_INPUT if the schema does not have it. */
-export function readValid(text: string): DocumentNode {
+/** Loaded when it is needed: few commands ask for what callers have. */
+const loadCaller = () => import('./caller.js');
+
+/** The document of a command that may be of another release. BAD_USER_INPUT if its schema, in a project that of callers, does not have it. */
+export async function readValid(text: string, project?: string): Promise<DocumentNode> {
   try {
     const document = parse(text);
-    const [fault] = validate(schema, document);
+    const [fault] = validate(project === undefined ? schema : (await loadCaller()).schema, document);
     if (fault !== undefined) throw fault;
     return document;
   } catch (error) {
@@ -47,15 +58,32 @@ export function readValid(text: string): DocumentNode {
   }
 }
 
-/** Executes a valid document: the build has checked those of this release. Throws the error of the first field that failed. */
+/**
+ * Executes a valid document, in a project one of the public schema: the build has checked those of this release. Throws the error of the first
+ * field that failed.
+ */
 export async function executeDocument(
   valid: string | DocumentNode,
   variableValues: Readonly<Record<string, unknown>>,
-  contextValue: DashboardContext,
+  context: DashboardContext,
+  project?: string,
 ): Promise<Record<string, unknown>> {
   const document = typeof valid === 'string' ? parse(valid) : valid;
-  const { data, errors = [] } = await execute({ schema, document, variableValues, contextValue });
+  const asked = { document, variableValues };
+  const { data, errors = [] } =
+    project === undefined
+      ? await execute({ ...asked, schema, contextValue: context })
+      : await executeInProject(asked, context, project);
   const [error] = errors;
   if (error !== undefined) throw error.originalError ?? new AppError('BAD_USER_INPUT', error.message);
   return data as Record<string, unknown>;
+}
+
+type Asked = Pick<ExecutionArgs, 'document' | 'variableValues'>;
+
+async function executeInProject(asked: Asked, context: DashboardContext, project: string): Promise<ExecutionResult> {
+  const { contextOfCaller, schema: ofCallers } = await loadCaller();
+  // No one waits behind a command.
+  const contextValue = await contextOfCaller(context, project, null, () => undefined);
+  return execute({ ...asked, schema: ofCallers, contextValue });
 }

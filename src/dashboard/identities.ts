@@ -1,15 +1,13 @@
 import type { Services } from '../context.js';
-import { MAX_ACCOUNTS, MAX_IDENTITIES, parseIdentity, parseProfile } from '../domain/identities.js';
+import { MAX_ACCOUNTS, MAX_IDENTITIES } from '../domain/identities.js';
 import { KEPT_TEXTS, ofKeptTexts } from '../domain/kept-texts.js';
 import { parse, userId } from '../domain/parse.js';
-import type { ProjectScope } from '../domain/projects.js';
-import { noUser, type User, type UserDetails, type UserIdentity } from '../domain/users.js';
-import { requireAddress } from '../domain/wallets.js';
+import { noUser, type UserDetails, type UserIdentity } from '../domain/users.js';
 import { badInput } from '../errors.js';
 import { instantOrNull, orNull, required } from '../graphql/shared.js';
-import { APP_ID, builder, type DashboardContext, loginMethodEnum } from './builder.js';
-import { openAgain, projectType } from './projects.js';
-import { type ProjectUser, userType, within } from './users.js';
+import { builder, loginMethodEnum } from './builder.js';
+import { projectType } from './projects.js';
+import { userType } from './users.js';
 
 /* The identities by which users log in, and what is kept with a user; users who turn out to be one person. */
 
@@ -117,88 +115,3 @@ builder.objectField(projectType, 'mergePreview', (t) =>
     },
   }),
 );
-
-/** A user after a change. */
-export async function changedUser(
-  context: DashboardContext,
-  appId: string,
-  change: (scope: ProjectScope) => Promise<User>,
-): Promise<ProjectUser> {
-  const scope = await context.scopeOf(appId);
-  scope.projectIdFor('edit');
-  const user = await change(scope);
-  return within(await openAgain(context, appId))(user);
-}
-
-const USER_ID = required('The user ID.');
-const METHOD = required('The method: `email`, `passkey`, `wallet`, or the name of a provider.');
-const VALUE = required('The login email, the address, or the ID at the provider or of the passkey.');
-const id = userId('userId');
-
-builder.mutationFields((t) => ({
-  linkIdentity: t.field({
-    type: userType,
-    description:
-      'Links an identity, which the person has proved to be theirs, to a user. Of one that the user has, it sets the email. Needs SUPPORT. NOT_FOUND; BAD_USER_INPUT; BANNED; CONFLICT if another user has it.',
-    args: {
-      appId: t.arg.id(APP_ID),
-      userId: t.arg.id(USER_ID),
-      authMethod: t.arg.string(METHOD),
-      authValue: t.arg.string(VALUE),
-      email: t.arg.string({ description: 'The email that the provider reported.' }),
-      emailVerified: t.arg.boolean({ description: 'Whether that email was verified.' }),
-      primary: t.arg.boolean({ description: 'True to make it the primary identity; the one before stays.' }),
-    },
-    resolve: (_root, { appId, userId, primary, ...given }, context) =>
-      changedUser(context, appId, (scope) =>
-        context.services.identities.link(scope, parse(id, userId), parseProfile(given, context.spelling), {
-          isPrimary: primary === true,
-          requestId: context.requestId,
-        }),
-      ),
-  }),
-  unlinkIdentity: t.field({
-    type: userType,
-    description:
-      'Takes an identity from a user: the oldest other one becomes primary in its place. The account of a wallet goes with it. Needs SUPPORT. NOT_FOUND; BAD_USER_INPUT; CONFLICT for the last one.',
-    args: {
-      appId: t.arg.id(APP_ID),
-      userId: t.arg.id(USER_ID),
-      authMethod: t.arg.string(METHOD),
-      authValue: t.arg.string(VALUE),
-    },
-    resolve: (_root, { appId, userId, ...given }, context) =>
-      changedUser(context, appId, (scope) =>
-        context.services.identities.unlink(scope, parse(id, userId), parseIdentity(given, context.spelling), context),
-      ),
-  }),
-  unlinkAccount: t.field({
-    type: userType,
-    description:
-      'Takes an account from a user, and the identity that logs in by its address. Needs SUPPORT. NOT_FOUND; BAD_USER_INPUT; CONFLICT for the last identity.',
-    args: {
-      appId: t.arg.id(APP_ID),
-      userId: t.arg.id(USER_ID),
-      address: t.arg.string(required('The address.')),
-    },
-    resolve: (_root, { appId, userId, address }, context) =>
-      changedUser(context, appId, (scope) =>
-        context.services.identities.unlinkAccount(
-          scope,
-          parse(id, userId),
-          requireAddress('address', address),
-          context,
-        ),
-      ),
-  }),
-  mergeUsers: t.field({
-    type: userType,
-    description:
-      'Makes two users one, as `mergePreview` says; it cannot be undone. Needs SUPPORT. NOT_FOUND; BAD_USER_INPUT.',
-    args: { appId: t.arg.id(APP_ID), from: t.arg.id(FROM), into: t.arg.id(INTO) },
-    resolve: (_root, { appId, from, into }, context) =>
-      changedUser(context, appId, (scope) =>
-        context.services.identities.merge(scope, parse(fromId, from), parse(intoId, into), context),
-      ),
-  }),
-}));

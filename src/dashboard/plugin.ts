@@ -9,11 +9,13 @@ import type { ProjectScope } from '../domain/projects.js';
 import { extensionsOf } from '../engine/errors.js';
 import { type Parameters, type PreparedRequest, weightOfRequest } from '../engine/execution.js';
 import { AppError, badInput, COMMAND, fromUnknown, withdrawn } from '../errors.js';
+import type { Requester } from '../graphql/builder.js';
 import type { RunWithAdmission } from '../http/admission.js';
 import { isAwaited } from '../http/connections.js';
 import { refuseMalformedUrl, reportFailure, setCommonHeaders } from '../http/failures.js';
 import { createPlaces, type Lifetimes, type Streams } from '../http/lifetime.js';
 import { createScopes, type DashboardContext, type StatusSource } from './builder.js';
+import { contextOfCaller, engine as engineOfCallers } from './caller.js';
 import type { Door } from './door.js';
 import { engine } from './engine.js';
 import { contextOfCommand, executeDocument, readValid } from './execute.js';
@@ -107,11 +109,15 @@ const originOf = ({ protocol, host }: FastifyRequest) => `${protocol}://${host}`
 function serveGraphQL(app: FastifyInstance, sessions: Sessions, options: DashboardOptions): void {
   const { services, requireOpen } = options;
   const documents = engine.createDocumentCache();
+  const documentsOfCallers = engineOfCallers.createDocumentCache();
 
-  function prepare(parameters: Parameters, tenant: string): PreparedRequest {
-    const document = documents.findOrRead(parameters.query, tenant);
+  function prepare(parameters: AskedDocument, tenant: string): PreparedRequest {
+    const known = parameters.project === undefined ? documents : documentsOfCallers;
+    const document = known.findOrRead(parameters.query, tenant);
     const prepared = engine.prepareRequest(document, parameters);
-    if (prepared.operation === null && document.tree !== null) prepared.refusal = [new GraphQLError(NO_OPERATION)];
+    const kind = prepared.operation?.node.operation;
+    const isNone = kind === undefined && document.tree !== null;
+    if (isNone || kind === 'subscription') prepared.refusal = [new GraphQLError(NO_OPERATION)];
     return prepared;
   }
 
@@ -134,10 +140,12 @@ function serveGraphQL(app: FastifyInstance, sessions: Sessions, options: Dashboa
       if (sessions.isCommand(request)) return answerCommand(request, parameters);
       // Reading the document comes in its turn too. Only then is it known what the operation costs, and so its weight in the queue.
       const prepared = await sessions.run(request, async () => prepare(parameters, sessions.queueOf(request)));
-      const execute = async () => {
+      const execute = async (addWeight: Requester['addWeight']) => {
         // Again: the operator may have lost the session while the body arrived, or in the queue.
         const context = await contextOf(request, reply, sessions, options);
-        return engine.executeRequest(prepared, context);
+        const { project } = parameters;
+        if (project === undefined) return engine.executeRequest(prepared, context);
+        return engine.executeRequest(prepared, await contextOfCaller(context, project, prepared, addWeight));
       };
       const result = await sessions.run(request, execute, weightOfRequest(prepared));
       if (reply.sent) return reply;
@@ -156,8 +164,8 @@ function serveGraphQL(app: FastifyInstance, sessions: Sessions, options: Dashboa
   });
 
   /** Answers a command, in the queue of commands: with status 200 wherever its document was executed. */
-  async function answerCommand(request: FastifyRequest, { query, variables = {} }: Parameters) {
-    const document = readValid(query);
+  async function answerCommand(request: FastifyRequest, { query, variables = {}, project }: AskedDocument) {
+    const document = await readValid(query, project);
     return sessions.run(request, async () => {
       const { operator } = await sessions.require(request);
       const place = {
@@ -166,7 +174,8 @@ function serveGraphQL(app: FastifyInstance, sessions: Sessions, options: Dashboa
         report: (failure: AppError) => reportFailure(failure, request, 'A resolver failed for a command.'),
       };
       try {
-        return { data: await executeDocument(document, variables, contextOfCommand(services, operator, place)) };
+        const context = contextOfCommand(services, operator, place);
+        return { data: await executeDocument(document, variables, context, project) };
       } catch (error) {
         const { code, publicMessage, cause } = fromUnknown(error);
         // The operator may see the reason of an internal error; a client of the API may not.
@@ -184,15 +193,27 @@ function endTimeLimit(request: FastifyRequest): void {
 
 const NO_OPERATION = 'operationName: expected the name of one query or mutation of the document.';
 
+/** A document of the operators' schema or, with a project, of the public one. */
+interface AskedDocument extends Parameters {
+  /** An App ID. */
+  readonly project: string | undefined;
+}
+
 /** The parts of a body, or BAD_USER_INPUT. */
-function readParameters(body: unknown): Parameters {
-  const { query, variables, operationName } = (body ?? {}) as Record<string, unknown>;
+function readParameters(body: unknown): AskedDocument {
+  const { query, variables, operationName, project } = (body ?? {}) as Record<string, unknown>;
   if (typeof query !== 'string') throw badInput('query', query, 'a GraphQL document');
   if (variables != null && (typeof variables !== 'object' || Array.isArray(variables)))
     throw badInput('variables', variables, 'a JSON object');
   if (operationName != null && (typeof operationName !== 'string' || isTooLong('graphqlName', operationName)))
     throw badInput('operationName', operationName, `the name of an operation, ${atMost('graphqlName')}`);
-  return { query, variables: (variables ?? {}) as Record<string, unknown>, operationName: operationName ?? undefined };
+  if (project != null && typeof project !== 'string') throw badInput('project', project, 'an App ID');
+  return {
+    query,
+    variables: (variables ?? {}) as Record<string, unknown>,
+    operationName: operationName ?? undefined,
+    project: project ?? undefined,
+  };
 }
 
 /** How many transfers an operator has at a time in this process. Each holds a file, at most, as long as its client is slow. */

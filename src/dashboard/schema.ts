@@ -10,7 +10,6 @@ import './secrets.js';
 import './status.js';
 import './user-changes.js';
 import './users.js';
-import './wallets.js';
 import './webhooks.js';
 
 export const schema = builder.toSchema();

@@ -48,7 +48,7 @@ export interface Sessions {
   /** Whether a request, which was let in, is of a command. */
   isCommand(request: FastifyRequest): boolean;
   /** Does the work of a request in the turn of its queue: so many units, by default 1. UNAVAILABLE if the queue is full. */
-  run<Result>(request: FastifyRequest, work: () => Promise<Result>, weight?: number): Promise<Result>;
+  run<Result>(request: FastifyRequest, work: Work<Result>, weight?: number): Promise<Result>;
   /**
    * Who sends a request that has just come. What cannot be a cookie of ours is refused at once. One that is not known waits with those of
    * all strangers, for a statement that they share. UNAUTHENTICATED; RATE_LIMITED beyond the failures that an address may have.
@@ -69,6 +69,9 @@ export interface Sessions {
   /** POST /dashboard/session: the token of a link becomes a session. */
   logIn(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply>;
 }
+
+/** Work in its turn. `addWeight` adds units that turn out to be needed. */
+type Work<Result> = (addWeight: (units: number) => void) => Promise<Result>;
 
 /** What is recorded for ever, by the name of the operator: in a minute one can add so much to what others read, and no more. RATE_LIMITED. */
 export interface SessionLimits {
@@ -135,7 +138,7 @@ export function createSessions({ operators, publicUrl, runWithAdmission, door }:
     return tenants.get(keyOf(request) ?? '') ?? UNAUTHENTICATED;
   }
 
-  function run<Result>(request: FastifyRequest, work: () => Promise<Result>, weight?: number): Promise<Result> {
+  function run<Result>(request: FastifyRequest, work: Work<Result>, weight?: number): Promise<Result> {
     return runWithAdmission(queueOf(request), work, weight);
   }
 

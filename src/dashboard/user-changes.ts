@@ -1,23 +1,15 @@
 import type { Services } from '../context.js';
-import { parseBanTerms } from '../domain/bans.js';
-import { atMost } from '../domain/input-limits.js';
-import { KEPT_TEXTS, ofKeptTexts } from '../domain/kept-texts.js';
 import { parse, userId } from '../domain/parse.js';
 import type { Permission, ProjectScope } from '../domain/projects.js';
-import { parseUserChanges } from '../domain/user-changes.js';
 import { AppError, fromUnknown } from '../errors.js';
 import { orNull, required, withDefault } from '../graphql/shared.js';
-import { BAN_TERMS } from './bans.js';
 import { APP_ID, builder, type DashboardContext } from './builder.js';
-import { changedUser } from './identities.js';
 import { MAX_PAGE } from './paging.js';
-import { banOfUserType, userType } from './users.js';
 
 /** What became of one of several users. */
 interface UserResult {
   readonly id: string;
   readonly failure: AppError | null;
-  readonly scope: ProjectScope;
 }
 
 const userResultType = builder.objectRef<UserResult>('UserResult').implement({
@@ -35,24 +27,12 @@ const userResultType = builder.objectRef<UserResult>('UserResult').implement({
       description: 'Why it was not done, in words.',
       resolve: ({ failure }) => failure?.publicMessage,
     }),
-    ban: t.field({
-      type: banOfUserType,
-      nullable: true,
-      description:
-        'The ban of the user, or of an identity, that holds then; null where none is banned, or the user is unknown.',
-      resolve: ({ id, scope }, _args, { services }) => services.bans.banOfUser(scope, Number(id)),
-    }),
   }),
 });
 
 type Act = (context: DashboardContext, scope: ProjectScope, id: bigint) => Promise<unknown>;
 
 const ACTIONS = {
-  removeUsers: {
-    permission: 'remove',
-    description: 'Removes users. They can be restored until they are erased.',
-    act: ({ services, requestId, until }, scope, id) => services.users.removeUser(scope, id, requestId, null, until),
-  },
   restoreUsers: {
     permission: 'restore',
     description: 'Makes removed users current again.',
@@ -60,7 +40,7 @@ const ACTIONS = {
   },
   unbanUsers: {
     permission: 'ban',
-    description: 'Lifts the bans of users. Those of their identities stay: `ban` tells what still holds.',
+    description: 'Lifts the bans of users. Those of their identities stay.',
     act: ({ services, requestId }, scope, id) => services.identities.unban(scope, id, { requestId }),
   },
 } satisfies Record<string, { permission: Permission; description: string; act: Act }>;
@@ -91,7 +71,7 @@ async function actOnEach(
       (error: unknown) => fromUnknown(error),
     );
     if (failure?.code === 'INTERNAL_SERVER_ERROR') context.report(failure);
-    results.push({ id: ids[index] as string, failure, scope });
+    results.push({ id: ids[index] as string, failure });
   }
   return results;
 }
@@ -181,53 +161,5 @@ builder.mutationField('seedUsers', (t) =>
     },
     resolve: async (_root, { appId, users: count, seed, after = null, until = null }, { services, scopeOf }) =>
       services.transfers.addSyntheticUsers(await scopeOf(appId), { count, seed, after, until }),
-  }),
-);
-
-const updateInput = builder.inputType('UpdateUserInput', {
-  description: 'What to change of a user. An absent field stays as it is; null takes the value away.',
-  fields: (t) => ({
-    email: t.string({ description: 'The login email; of a user who logs in by email, the new address.' }),
-    ...ofKeptTexts((field) => t.string({ description: `${KEPT_TEXTS[field].meaning}.` })),
-    metadata: t.field({ type: 'JSON', description: `${atMost('metadata')} of JSON, an object that a backend keeps.` }),
-  }),
-});
-
-builder.mutationField('updateUser', (t) =>
-  t.field({
-    type: userType,
-    description:
-      'Changes the login email, the external ID or the metadata of a user. Needs SUPPORT. NOT_FOUND; BAD_USER_INPUT; BANNED; CONFLICT if another user has the address or the external ID.',
-    args: {
-      appId: t.arg.id(APP_ID),
-      id: t.arg.id(required('The user ID.')),
-      input: t.arg({ type: updateInput, required: true, description: 'What to change.' }),
-    },
-    resolve: (_root, { appId, id, input }, context) =>
-      changedUser(context, appId, (scope) => {
-        const { services, spelling, requestId, until } = context;
-        const changes = parseUserChanges(input, spelling);
-        return services.users.updateUser(scope, parse(userId('id'), id), changes, requestId, null, until);
-      }),
-  }),
-);
-
-builder.mutationField('banUsers', (t) =>
-  t.field({
-    type: [userResultType],
-    description: `Bans users, who stay: each of their identities, also one that is linked later. Those who are banned keep the reason or the end that is left out or null. ${ONE_BY_ONE}`,
-    args: {
-      appId: t.arg.id(APP_ID),
-      ids: t.arg.idList(IDS),
-      reason: t.arg.string(BAN_TERMS.reason),
-      expiresAt: t.arg.string(BAN_TERMS.expiresAt),
-      untilLifted: t.arg.boolean(BAN_TERMS.untilLifted),
-    },
-    resolve: (_root, { reason, expiresAt, untilLifted, ...given }, context) => {
-      const terms = parseBanTerms({ reason, end: expiresAt, untilLifted }, 'expiresAt');
-      return actOnEach(context, { ...given, permission: 'ban' }, ({ services, requestId }, scope, id) =>
-        services.identities.ban(scope, id, terms, { requestId }),
-      );
-    },
   }),
 );

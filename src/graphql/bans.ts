@@ -108,17 +108,20 @@ builder.prismaObjectField('User', 'ban', (t) =>
   }),
 );
 
-const banPayload = builder.objectRef<{ ban: ShownBan | null }>('BanIdentityPayload').implement({
+const CHANGED = 'Whether it was another way before. The answer to a retry says what the first one said.';
+
+const banPayload = builder.objectRef<{ ban: ShownBan | null; changed: boolean }>('BanIdentityPayload').implement({
   description: 'The result of `banIdentity`.',
   fields: (t) => ({
     ban: t.expose('ban', {
       type: banType,
       ...orNull('The ban; null only in the answer to a retry, where it was lifted since.'),
     }),
+    changed: t.exposeBoolean('changed', { description: CHANGED }),
   }),
 });
 
-const unbanPayload = builder.objectRef<Identity>('UnbanIdentityPayload').implement({
+const unbanPayload = builder.objectRef<Identity & { changed: boolean }>('UnbanIdentityPayload').implement({
   description: 'The result of `unbanIdentity`.',
   fields: (t) => ({
     user: t.field({
@@ -133,6 +136,7 @@ const unbanPayload = builder.objectRef<Identity>('UnbanIdentityPayload').impleme
       extensions: costs({ surcharge: SURCHARGES.id }),
       resolve: (identity, _args, { scope, services }) => services.bans.banOfIdentity(scope, identity),
     }),
+    changed: t.exposeBoolean('changed', { description: CHANGED }),
   }),
 });
 
@@ -201,14 +205,14 @@ builder.mutationFields((t) => ({
       idempotencyKey: t.arg.string(KEY),
     },
     extensions: WRITE,
-    resolve: async (_root, args, { scope, services, requestId }) => {
+    resolve: (_root, args, { scope, services, requestId }) => {
       const change = readChange(
         requestId,
         args.idempotencyKey,
         () => parseIdentity(args.identity, camelCase),
         () => termsOf(args),
       );
-      return { ban: await services.bans.ban(scope, ...change) };
+      return services.bans.ban(scope, ...change);
     },
   }),
   unbanIdentity: t.field({

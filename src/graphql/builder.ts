@@ -9,14 +9,14 @@ import type { ProjectScope } from '../domain/projects.js';
 import type { Account, User, UserIdentity } from '../domain/users.js';
 import type { EngineContext, Outcome } from '../engine/cost.js';
 import { wrapForEngine } from '../engine/execution.js';
-import { wrapResolvers } from '../engine/wrap-resolvers.js';
+import { type Resolver, type WrapResolver, wrapResolvers } from '../engine/wrap-resolvers.js';
 import type { AppError } from '../errors.js';
 import { addEnums } from './shared.js';
 
 /** The sender of a request, who hears of it while it is executed. */
 export interface Requester {
-  /** Of the request. */
-  readonly id: string;
+  /** Of the request; null for a command. */
+  readonly id: string | null;
   readonly scope: ProjectScope;
   /** Until when what it writes has an answer, by the clock of `performance`. */
   readonly until: number;
@@ -30,12 +30,23 @@ export interface Requester {
 export interface GraphQLContext extends EngineContext {
   readonly scope: ProjectScope;
   readonly services: Services;
-  readonly requestId: string;
+  /** Null for a command. */
+  readonly requestId: string | null;
   /** Until when what it writes has an answer, by the clock of `performance`. */
   readonly until: number;
   readonly again: (outcome?: Outcome) => GraphQLContext;
   /** The life of a subscription, and its reads. Null for any other operation. */
   readonly follower: Follower | null;
+  /** Stands around each root field that an operator asks for (dashboard/caller.ts). Null for a caller with an App Secret. */
+  readonly guard: Guard | null;
+}
+
+/** Runs a root field with the rights that its caller has by then. */
+export type Guard = (field: RootField, resolve: (now: GraphQLContext) => unknown) => unknown;
+
+export interface RootField {
+  readonly name: string;
+  readonly isChange: boolean;
 }
 
 /** The stream of a subscription. */
@@ -44,6 +55,17 @@ export interface Follower {
   readonly admit: Admit;
   /** Tells the client a cursor at the next heartbeat, unless an event comes before it. */
   tellLater(cursor: string): void;
+}
+
+const wrapForCallers: WrapResolver = (resolve, field) => wrapForEngine(guarded(resolve, field), field);
+
+function guarded(resolve: Resolver, { parentType, name }: Parameters<WrapResolver>[1]): Resolver {
+  if (parentType !== 'Query' && parentType !== 'Mutation') return resolve;
+  const field: RootField = { name, isChange: parentType === 'Mutation' };
+  return (root, args, context: GraphQLContext, info) =>
+    context.guard === null
+      ? resolve(root, args, context, info)
+      : context.guard(field, (now) => resolve(root, args, now, info));
 }
 
 /** The models with the rows that services return: what is public of them. */
@@ -72,7 +94,7 @@ export const builder = new SchemaBuilder<{
 }>({
   defaultFieldNullability: false,
   plugins: [wrapResolvers, PrismaPlugin, DirectivesPlugin],
-  wrapResolver: wrapForEngine,
+  wrapResolver: wrapForCallers,
   prisma: {
     dmmf: getDatamodel(),
     // Resolvers ask services, which batch and keep to the project; a field that wants its own query is a mistake.

@@ -1,4 +1,5 @@
 import type { Caller } from '../domain/projects.js';
+import { AppError } from '../errors.js';
 import { builder, secretScopeEnum } from './builder.js';
 import { instantOrNull } from './shared.js';
 
@@ -26,8 +27,9 @@ builder.queryField('caller', (t) =>
     description:
       'Who asks: whether the credentials are right, of which project they are, and what they permit. It needs no scope. A change is seen within a second.',
     resolve: (_root, _args, { scope }) => {
-      const { appId, actor: secretLabel } = scope;
-      return { ...(scope.caller as Caller), appId, secretLabel };
+      const { appId, actor: secretLabel, caller } = scope;
+      if (caller === null) throw new AppError('CONFLICT', 'Only a caller with an App Secret can ask for this.');
+      return { ...caller, appId, secretLabel };
     },
   }),
 );

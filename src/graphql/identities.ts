@@ -89,10 +89,10 @@ export const WRITE = costs({ surcharge: 2 * SURCHARGES.write });
 
 /** What a change is asked for with, and its options. BAD_USER_INPUT with all faults. */
 export function readChange<Values extends unknown[]>(
-  requestId: string,
+  requestId: string | null,
   idempotencyKey: string | null | undefined,
   ...readers: { [At in keyof Values]: () => Values[At] }
-): [...Values, { requestId: string; key: string | null }] {
+): [...Values, { requestId: string | null; key: string | null }] {
   const options = () => ({ requestId, key: requireKey('idempotencyKey', idempotencyKey) });
   return readAll<unknown[]>(...readers, options) as never;
 }

@@ -80,7 +80,7 @@ export function contextOf(
   { id, scope, until, addWeight, report }: Requester,
   prepared: PreparedRequest | null,
   services: Services,
-  follower: GraphQLContext['follower'] = null,
+  { follower = null, guard = null }: Partial<Pick<GraphQLContext, 'follower' | 'guard'>> = {},
 ): GraphQLContext {
   const countCost = countCosts(prepared, addWeight);
   const context: GraphQLContext = {
@@ -90,6 +90,7 @@ export function contextOf(
     requestId: id,
     until,
     follower,
+    guard,
     isLarge: prepared !== null && isLarge(prepared),
     charge: countCost(),
     again: (outcome) => ({ ...context, charge: countCost(), outcome }),

@@ -71,7 +71,7 @@ function open(subscription: Subscription, options: SubscriptionOptions) {
     tellLater: (cursor) =>
       stream.atHeartbeat(() => eventOf({ cursor, change: null }, subscription, options).catch(() => HEARTBEAT)),
   };
-  return createSourceEventStream(argumentsOf(prepared, contextOf(requester, prepared, services, follower)));
+  return createSourceEventStream(argumentsOf(prepared, contextOf(requester, prepared, services, { follower })));
 }
 
 /** Reads the document again where the cache has evicted it. The requester is charged for that. */

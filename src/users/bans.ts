@@ -41,13 +41,13 @@ export interface BanWindow {
 
 /** Bans: who has one can neither log in nor register (logins.sql.ts). Those of users are written where identities are (identities.ts). */
 export interface Bans {
-  /** Bans an identity from logging in and registering, also after its user is removed. Absent terms of a banned one stay. Null where it is lifted by now. */
+  /** Bans an identity from logging in and registering, also after its user is removed. Absent terms of a banned one stay. The ban is null where it is lifted by now. */
   ban(
     scope: ProjectScope,
     identity: Identity,
     terms?: GivenBanTerms,
     options?: ChangeOptions,
-  ): Promise<(Ban & { readonly changed: boolean }) | null>;
+  ): Promise<{ readonly ban: Ban | null; readonly changed: boolean }>;
   /** The ban of a user or else, of those of their identities, the one that ends last; null where none is banned. */
   banOfUser(scope: ProjectScope, userId: number): Promise<Ban | null>;
   /** A page of bans. `search` selects those whose value contains a text in any case. BAD_USER_INPUT. */
@@ -87,7 +87,7 @@ export function createBans(db: Database): Bans {
         insertBan(tx, actor, identity, terms),
       );
       const [ban] = await findBans(db, actor.projectId, identity);
-      return ban === undefined || ban.isOfUser ? null : { ...ban, changed };
+      return { ban: ban === undefined || ban.isOfUser ? null : ban, changed };
     },
 
     async banOfUser(scope, userId) {

@@ -47,11 +47,15 @@ export const findIdentities = keyedStatement<DetailsKey, IdentityRow & { metadat
     ORDER BY k.key_index, i.id IS NOT NULL, i.created_at, i.id`,
 );
 
-/** Locks current users, or `removed` ones too, in the order of their ids, which others do too, and returns the ids. */
-export async function lockUsers(tx: Queryable, projectId: number, ids: readonly bigint[], removed: boolean) {
+/** Users to lock: current ones, also removed ones who were not merged, or also those. */
+export type Lockable = 'current' | 'not merged' | 'any';
+
+/** Locks users in the order of their ids, which others do too, and returns the ids. */
+export async function lockUsers(tx: Queryable, projectId: number, ids: readonly bigint[], which: Lockable) {
   const rows = await tx.query<{ id: number }>(Prisma.sql`
     SELECT u.id FROM users u
-    WHERE u.project_id = ${projectId}::int AND u.id = ANY (${ids}::bigint[]) AND (${removed}::boolean OR (u.deleted_at IS NULL)::int = 1)
+    WHERE u.project_id = ${projectId}::int AND u.id = ANY (${ids}::bigint[]) AND (${which !== 'current'}::boolean OR (u.deleted_at IS NULL)::int = 1)
+      AND (${which === 'any'}::boolean OR u.merged_into IS NULL)
     ORDER BY u.id
     FOR NO KEY UPDATE`);
   return rows.map(({ id }) => BigInt(id));

@@ -101,7 +101,7 @@ export function createIdentities(db: Database, totals: Totals): Identities {
     for (const wanted of ids) if (wanted > LARGEST_ID) throw missing(wanted);
     const request = [name, ...ids.map(String), ...asked];
     await changeOnce(db.requestTransaction, projectId, retryOf(key, request), async (tx: Queryable) => {
-      const locked = await sql.lockUsers(tx, projectId, ids, ofRemoved);
+      const locked = await sql.lockUsers(tx, projectId, ids, ofRemoved ? 'any' : 'current');
       for (const wanted of ids) if (!locked.includes(wanted)) throw missing(wanted);
       const details = await work(tx, actor);
       if (details !== null) await recordAction(tx, actor, action, details, id);

@@ -17,6 +17,8 @@ type Failures = (AppError | null)[];
 interface ManyAct {
   readonly name: string;
   readonly permission: Permission;
+  /** True if users who were removed are as good, but those who were merged. */
+  readonly ofRemoved?: boolean;
   /** The request beside the users, for the key. */
   readonly asked?: readonly unknown[];
 }
@@ -28,7 +30,7 @@ export function createManyUsers(db: Database, totals: Totals) {
   async function actOnMany(
     scope: ProjectScope,
     ids: readonly bigint[],
-    { name, permission, asked = [] }: ManyAct,
+    { name, permission, ofRemoved = false, asked = [] }: ManyAct,
     { requestId = null, key = null }: ChangeOptions,
     work: ManyWork,
   ): Promise<Failures> {
@@ -37,7 +39,7 @@ export function createManyUsers(db: Database, totals: Totals) {
     // The answer that is kept says of each place whether it was done.
     const done = await changeOnce(db.requestTransaction, actor.projectId, retry, async (tx: Queryable) => {
       const possible = [...new Set(ids)].filter((id) => id <= LARGEST_ID);
-      const locked = await lockUsers(tx, actor.projectId, possible, false);
+      const locked = await lockUsers(tx, actor.projectId, possible, ofRemoved ? 'not merged' : 'current');
       if (locked.length > 0) await work(tx, actor, locked);
       return ids.map((id) => locked.includes(id));
     });
@@ -60,14 +62,19 @@ export function createManyUsers(db: Database, totals: Totals) {
       return failures;
     },
 
-    /** Bans users, each as `banUser` does, with the same terms. */
+    /** Bans users, each as `banUser` does, with the same terms. Operators may ban removed users. */
     async ban(
       scope: ProjectScope,
       ids: readonly bigint[],
       terms: GivenBanTerms,
       options: ChangeOptions = {},
     ): Promise<Failures> {
-      const ban: ManyAct = { name: 'ban users', permission: 'ban', asked: [terms] };
+      const ban: ManyAct = {
+        name: 'ban users',
+        permission: 'ban',
+        ofRemoved: scope.permits('inspect'),
+        asked: [terms],
+      };
       return actOnMany(scope, ids, ban, options, async (tx, actor, locked) => {
         for (const id of locked) await insertUserBan(tx, actor, id, terms);
       });

@@ -1,4 +1,5 @@
-import { beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test, vi } from 'vitest';
+import { THE_OPERATOR } from '#dist/domain/operators.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { logIn, type TestOperator } from '../support/dashboard.js';
@@ -13,27 +14,32 @@ beforeAll(async () => {
   [support, project] = [await logIn(app, 'support'), await app.createProject()];
 });
 
-const USER = `id authMethod authValue email externalId loginCount banned metadata mergedInto
+const SHOWN = `id authMethod authValue email externalId loginCount metadata
   identities { authMethod authValue email emailVerified isPrimary } accounts { publicKey walletType }`;
-const IDENTITY = '$userId: ID!, $authMethod: String!, $authValue: String!';
-const GIVEN = 'appId: $appId, userId: $userId, authMethod: $authMethod, authValue: $authValue';
-const LINK = `mutation ($appId: ID!, ${IDENTITY}, $email: String, $emailVerified: Boolean, $primary: Boolean) {
-  result: linkIdentity(${GIVEN}, email: $email, emailVerified: $emailVerified, primary: $primary) { ${USER} }
-}`;
-const UNLINK = `mutation ($appId: ID!, ${IDENTITY}) { result: unlinkIdentity(${GIVEN}) { ${USER} } }`;
-const UNLINK_ACCOUNT = `mutation ($appId: ID!, $userId: ID!, $address: String!) {
-  result: unlinkAccount(appId: $appId, userId: $userId, address: $address) { ${USER} }
-}`;
-const MERGE = `mutation ($appId: ID!, $from: ID!, $into: ID!) { result: mergeUsers(appId: $appId, from: $from, into: $into) { ${USER} } }`;
-const UPDATE = `mutation ($appId: ID!, $id: ID!, $input: UpdateUserInput!) { result: updateUser(appId: $appId, id: $id, input: $input) { ${USER} } }`;
-const BAN = 'mutation ($appId: ID!, $ids: [ID!]!) { result: banUsers(appId: $appId, ids: $ids) { ok } }';
-const UNBAN = BAN.replace('banUsers', 'unbanUsers');
+const USER = `${SHOWN} banned mergedInto`;
+/** What callers have is asked in the project. */
+const change = (types: string, field: string) => `mutation (${types}) { result: ${field} { user { ${SHOWN} } } }`;
+const LINK = change('$userId: ID!, $input: LinkIdentityInput!', 'linkIdentity(userId: $userId, input: $input)');
+const UNLINK = change(
+  '$userId: ID!, $identity: IdentityInput!',
+  'unlinkIdentity(userId: $userId, identity: $identity)',
+);
+const UNLINK_ACCOUNT = change('$userId: ID!, $address: String!', 'unlinkAccount(userId: $userId, address: $address)');
+const MERGE = change('$from: ID!, $into: ID!', 'mergeUsers(from: $from, into: $into)');
+const UPDATE = change('$id: ID!, $input: UpdateUserInput!', 'updateUser(id: $id, input: $input)');
+const BAN = 'mutation ($ids: [ID!]!) { result: banUsers(ids: $ids) { outcomes { ok } } }';
+const REMOVE = BAN.replace('banUsers', 'removeUsers');
+const UNBAN = 'mutation ($appId: ID!, $ids: [ID!]!) { result: unbanUsers(appId: $appId, ids: $ids) { ok } }';
 
-const send = (document: string, variables: Json) => support.graphql(document, { appId: project.appId, ...variables });
+const send = (document: string, variables: Json) =>
+  document === UNBAN
+    ? support.graphql(document, { appId: project.appId, ...variables })
+    : support.inProject(project.appId).graphql(document, variables);
 async function ask(document: string, variables: Json): Promise<Json> {
   const { data, errors } = await send(document, variables);
   expect(errors).toBeUndefined();
-  return (data as Json).result;
+  const { result } = data as Json;
+  return result.user ?? result.outcomes ?? result;
 }
 const shown = async (fields: string): Promise<Json> =>
   (await support.ask(`query ($appId: ID!) { project(appId: $appId) { ${fields} } }`, { appId: project.appId })).project;
@@ -59,20 +65,20 @@ const actionsOf = async (id: string): Promise<string[]> =>
 
 test('an operator links an identity, makes it primary and unlinks it, and the trail says who', async () => {
   const userId = await add('ada');
-  const google = { userId, authMethod: 'google', authValue: 'g-1' };
-  const linked = await ask(LINK, { ...google, email: 'Ada@Gmail.example', emailVerified: true });
+  const google = { authMethod: 'google', authValue: 'g-1' };
+  const link = (more: Json) => ({ userId, input: { ...google, ...more } });
+  const linked = await ask(LINK, link({ email: 'Ada@Gmail.example', emailVerified: true }));
   expect(names(linked)).toEqual(['email ada@example.com', 'google g-1']);
   expect(linked.identities[1]).toMatchObject({ email: 'ada@gmail.example', emailVerified: true, isPrimary: false });
-  expect(await ask(LINK, { ...google, primary: true })).toMatchObject({
+  expect(await ask(LINK, link({ primary: true }))).toMatchObject({
     authMethod: 'google',
     email: 'ada@gmail.example',
   });
-  expect(names(await ask(UNLINK, google))).toEqual(['email ada@example.com']);
-  expect(codesOf(await send(UNLINK, google))).toEqual(['NOT_FOUND']);
-  expect(codesOf(await send(UNLINK, { ...google, authMethod: 'email', authValue: 'ada@example.com' }))).toEqual([
-    'CONFLICT',
-  ]);
-  expect(codesOf(await send(LINK, { ...google, authMethod: 'google.com' }))).toEqual(['BAD_USER_INPUT']);
+  expect(names(await ask(UNLINK, { userId, identity: google }))).toEqual(['email ada@example.com']);
+  expect(codesOf(await send(UNLINK, { userId, identity: google }))).toEqual(['NOT_FOUND']);
+  const last = { authMethod: 'email', authValue: 'ada@example.com' };
+  expect(codesOf(await send(UNLINK, { userId, identity: last }))).toEqual(['CONFLICT']);
+  expect(codesOf(await send(LINK, link({ authMethod: 'google.com' })))).toEqual(['BAD_USER_INPUT']);
   const by = `operator:${support.name}`;
   expect(await actionsOf(userId)).toEqual([`${by} unlink`, `${by} link`, `${by} link`]);
 });
@@ -80,7 +86,7 @@ test('an operator links an identity, makes it primary and unlinks it, and the tr
 test('an operator unlinks an account, and a wallet with the identity that logs in by it', async () => {
   const userId = await add('grace', { accounts: [{ network: 'stellar', public_key: stellarAddress(1) }] });
   const wallet = ethereumAddress(1);
-  const linked = await ask(LINK, { userId, authMethod: 'wallet', authValue: wallet });
+  const linked = await ask(LINK, { userId, input: { authMethod: 'wallet', authValue: wallet } });
   expect(linked.accounts).toMatchObject([{ walletType: 'CUSTODIAL' }, { walletType: 'EXTERNAL' }]);
   const left = await ask(UNLINK_ACCOUNT, { userId, address: wallet });
   expect([names(left), left.accounts.length]).toEqual([['email grace@example.com'], 1]);
@@ -122,18 +128,16 @@ test('a preview says what a merge does, which then does it', async () => {
 
 test('a ban of a user covers all identities, those linked later too, also of a removed user', async () => {
   const userId = await add('eve');
-  await ask(LINK, { userId, authMethod: 'google', authValue: 'eve-1' });
+  await ask(LINK, { userId, input: { authMethod: 'google', authValue: 'eve-1' } });
   expect(await ask(BAN, { ids: [userId] })).toEqual([{ ok: true }]);
   expect(await loginCodes('google', 'eve-1')).toEqual(['BANNED']);
-  await ask(LINK, { userId, authMethod: 'github', authValue: 'eve-2' });
+  await ask(LINK, { userId, input: { authMethod: 'github', authValue: 'eve-2' } });
   expect(await loginCodes('github', 'eve-2')).toEqual(['BANNED']);
   expect(await ask(UNBAN, { ids: [userId] })).toEqual([{ ok: true }]);
   expect(await loginCodes('google', 'eve-1')).toEqual([]);
   expect((await userOf(userId)).banned).toBe(false);
 
-  await ask('mutation ($appId: ID!, $ids: [ID!]!) { result: removeUsers(appId: $appId, ids: $ids) { ok } }', {
-    ids: [userId],
-  });
+  expect(await ask(REMOVE, { ids: [userId] })).toEqual([{ ok: true }]);
   expect(await ask(BAN, { ids: [userId] })).toEqual([{ ok: true }]);
   for (const [method, value] of [
     ['email', 'eve@example.com'],
@@ -142,4 +146,46 @@ test('a ban of a user covers all identities, those linked later too, also of a r
     expect(await loginCodes(method, value)).toEqual(['BANNED']);
   expect(await ask(UNBAN, { ids: [userId] })).toEqual([{ ok: true }]);
   expect(await loginCodes('email', 'eve@example.com')).toEqual([]);
+});
+
+test('an operator in a project has the rights of the role: what it lacks is refused and recorded', async () => {
+  const userId = await add('lin');
+  const viewer = await logIn(app, 'viewer');
+  const ofViewer = viewer.inProject(project.appId);
+  const link = { userId, input: { authMethod: 'google', authValue: 'lin-1' } };
+  expect(codesOf(await ofViewer.graphql(LINK, link))).toEqual(['FORBIDDEN']);
+  expect((await shown('audit(first: 1) { nodes { actor action details } }')).audit.nodes).toEqual([
+    { actor: `operator:${viewer.name}`, action: 'refuse', details: '{"refused":"linkIdentity"}' },
+  ]);
+  const READ = 'query ($id: ID!) { user(id: $id) { id email identities { authMethod } } userCount }';
+  expect(await ofViewer.ask(READ, { id: userId })).toEqual({
+    user: { id: userId, email: 'lin@example.com', identities: [{ authMethod: 'email' }] },
+    userCount: expect.any(Number),
+  });
+});
+
+test('a document of callers is refused without a project, in an unknown one, and as a subscription', async () => {
+  const READ = '{ userCount }';
+  expect(codesOf(await support.graphql(READ))).toEqual(['BAD_USER_INPUT']);
+  expect(codesOf(await support.inProject('app_none').graphql(READ))).toEqual(['NOT_FOUND']);
+  const ofProject = support.inProject(project.appId);
+  expect(codesOf(await ofProject.graphql('subscription { changes { type } }'))).toEqual(['BAD_USER_INPUT']);
+  expect(codesOf(await ofProject.graphql('{ projects { totalCount } }'))).toEqual(['BAD_USER_INPUT']);
+  expect(codesOf(await ofProject.graphql('{ caller { appId } }'))).toEqual(['CONFLICT']);
+});
+
+test('a document with several changes is stopped where the right is lost between them', async () => {
+  const ids = [await add('one'), await add('two')];
+  const who = await logIn(app, 'support');
+  const { identities, operators } = app.context.services;
+  const ban = vi.spyOn(identities, 'ban').mockImplementationOnce(async (...args) => {
+    ban.mockRestore();
+    const user = await identities.ban(...args);
+    await operators.updateOperator(THE_OPERATOR, who.name, { role: 'viewer' });
+    return user;
+  });
+  const BOTH = 'mutation ($a: ID!, $b: ID!) { a: banUser(id: $a) { user { id } } b: banUser(id: $b) { user { id } } }';
+  const answer = await who.inProject(project.appId).graphql(BOTH, { a: ids[0], b: ids[1] });
+  expect(codesOf(answer)).toEqual(['FORBIDDEN']);
+  expect(await Promise.all(ids.map(async (id) => (await userOf(id)).banned))).toEqual([true, false]);
 });

@@ -51,11 +51,9 @@ const DECISIONS: Record<string, 'of a project' | 'of all projects' | 'of the ope
   ...of('of all projects', ['addOperator', 'updateOperator', 'removeOperator', 'createLoginLink', 'noteRestore']),
   ...of('of a project', ['project', 'renameProject', 'disableProject', 'enableProject', 'limitProject']),
   ...of('of a project', ['deleteProject', 'deletePartOfProject', 'addSecret', 'rotateSecret', 'revokeSecret']),
-  ...of('of a project', ['removeUsers', 'restoreUsers', 'banUsers', 'unbanUsers', 'updateUser']),
-  ...of('of a project', ['linkIdentity', 'unlinkIdentity', 'unlinkAccount', 'mergeUsers']),
   ...of('of a project', [
-    'banIdentity',
-    'unbanIdentity',
+    'restoreUsers',
+    'unbanUsers',
     'purgeRemovedUsers',
     'repairTallies',
     'seedUsers',

@@ -217,22 +217,25 @@ test('an operator who is demoted in the middle of many users goes no further', a
       project.appId,
     )
   ).map(({ id }) => String(id));
-  const { users } = app.context.services;
-  const removeUser = vi.spyOn(users, 'removeUser').mockImplementationOnce(async (...args) => {
-    removeUser.mockRestore();
-    await users.removeUser(...args);
+  const { identities } = app.context.services;
+  const restore = vi.spyOn(identities, 'restore').mockImplementationOnce(async (...args) => {
+    restore.mockRestore();
+    const user = await identities.restore(...args);
     await operators().updateOperator(THE_OPERATOR, who.name, { role: 'viewer' });
+    return user;
   });
-  const { removeUsers } = await who.ask(
-    'mutation ($appId: ID!, $ids: [ID!]!) { removeUsers(appId: $appId, ids: $ids) { ok code } }',
+  const inProject = who.inProject(project.appId);
+  await inProject.ask('mutation ($ids: [ID!]!) { removeUsers(ids: $ids) { outcomes { ok } } }', { ids });
+  const { restoreUsers } = await who.ask(
+    'mutation ($appId: ID!, $ids: [ID!]!) { restoreUsers(appId: $appId, ids: $ids) { ok code } }',
     { appId: project.appId, ids },
   );
-  expect(removeUsers).toEqual([
+  expect(restoreUsers).toEqual([
     { ok: true, code: null },
     { ok: false, code: 'FORBIDDEN' },
     { ok: false, code: 'FORBIDDEN' },
   ]);
-  expect(await userCount(project)).toBe(2);
+  expect(await userCount(project)).toBe(1);
 });
 
 test.each(ENDS.slice(0, 3))('the deletion of a project stops when its admin is %s', async (_what, endOf) => {

@@ -138,22 +138,21 @@ describe('updateUser', () => {
 });
 
 test('the dashboard changes a user for support and admin', async () => {
-  const MUTATION = `mutation ($appId: ID!, $id: ID!, $input: UpdateUserInput!) {
-    updateUser(appId: $appId, id: $id, input: $input) { id email externalId banned }
+  const MUTATION = `mutation ($id: ID!, $input: UpdateUserInput!) {
+    updateUser(id: $id, input: $input) { user { id email externalId ban { reason } } }
   }`;
   const variables = {
-    appId: project.appId,
     id: ids['g-2'],
     input: { email: 'by-operator@example.com', externalId: null },
   };
   for (const role of ['support', 'admin'] as const) {
     const operator = await logIn(app, role);
-    expect(await operator.ask(MUTATION, variables)).toEqual({
-      updateUser: { id: ids['g-2'], email: 'by-operator@example.com', externalId: null, banned: false },
+    expect(await operator.inProject(project.appId).ask(MUTATION, variables)).toEqual({
+      updateUser: { user: { id: ids['g-2'], email: 'by-operator@example.com', externalId: null, ban: null } },
     });
   }
   const viewer = await logIn(app, 'viewer');
-  expect(codesOf(await viewer.graphql(MUTATION, variables))).toEqual(['FORBIDDEN']);
+  expect(codesOf(await viewer.inProject(project.appId).graphql(MUTATION, variables))).toEqual(['FORBIDDEN']);
   expect((await trailOf('g-2')).at(-1)).toMatchObject({ actor: expect.stringMatching(/^operator:support/) });
 });
 

@@ -32,14 +32,14 @@ describe.skipIf(!hasBrowser)('the dashboard is safe against', () => {
     stranger?.close();
   });
 
-  const REMOVE = 'mutation ($appId: ID!, $ids: [ID!]!) { removeUsers(appId: $appId, ids: $ids) { ok } }';
+  const REMOVE = 'mutation ($ids: [ID!]!) { removeUsers(ids: $ids) { outcomes { ok } } }';
   const total = async () => (await project.rest('/server/users/count')).body.result.total_user;
 
   test('a form or a script of another site', async () => {
     await using opened = await openDashboard(app, browser, 'admin');
     const { page } = opened;
     await page.goto(strangerUrl);
-    const body = JSON.stringify({ query: REMOVE, variables: { appId: project.appId, ids: ['1'] } });
+    const body = JSON.stringify({ query: REMOVE, variables: { ids: ['1'] }, project: project.appId });
     for (const type of ['application/json', 'text/plain', 'application/x-www-form-urlencoded']) {
       const status = await page.evaluate(
         `fetch(${JSON.stringify(`${app.url}/dashboard/graphql`)}, { method: 'POST', credentials: 'include', mode: ${JSON.stringify(type === 'application/json' ? 'cors' : 'no-cors')},

@@ -347,8 +347,8 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
       ),
     insertIdentity: (db, at) => identities.insertIdentity(db, at.projectId, BigInt(at.id), LINKED),
     lockUsers: (db, at) =>
-      each([true, false], (removed) =>
-        identities.lockUsers(db, at.projectId, [BigInt(at.id), BigInt(at.id + 1)], removed),
+      each(['current', 'not merged', 'any'] as const, (which) =>
+        identities.lockUsers(db, at.projectId, [BigInt(at.id), BigInt(at.id + 1)], which),
       ),
     // The ban of the user moves with four identities and accounts, and each leaves a change.
     mergeUsers: about(12, (db, at) =>

@@ -13,6 +13,8 @@ export interface TestOperator {
   ask(query: string, variables?: Record<string, unknown>): Promise<Json>;
   /** An operation with its errors. */
   graphql(query: string, variables?: Record<string, unknown>): Promise<GraphQLAnswer>;
+  /** The same in a project, where operators ask the public schema. */
+  inProject(appId: string): Pick<TestOperator, 'ask' | 'graphql'>;
 }
 
 let operators = 0;
@@ -52,24 +54,29 @@ export function operatorOf(app: TestApp, name: string, cookie: string): TestOper
       ...init,
       headers: { cookie, 'sec-fetch-site': 'same-origin', ...(init.headers as object) },
     });
-  async function graphql(query: string, variables?: Record<string, unknown>): Promise<GraphQLAnswer> {
-    const response = await send('/dashboard/graphql', {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ query, variables }),
-    });
-    const { data, errors } = (await response.json()) as Json;
-    return { status: response.status, headers: response.headers, data, errors };
-  }
-  return {
-    name,
-    cookie,
-    fetch: send,
-    graphql,
-    async ask(query, variables) {
+  /** Asks the operators' schema or, in a project, the public one. */
+  function asking(project?: string): Pick<TestOperator, 'ask' | 'graphql'> {
+    async function graphql(query: string, variables?: Record<string, unknown>): Promise<GraphQLAnswer> {
+      const response = await send('/dashboard/graphql', {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ query, variables, project }),
+      });
+      const { data, errors } = (await response.json()) as Json;
+      return { status: response.status, headers: response.headers, data, errors };
+    }
+    async function ask(query: string, variables?: Record<string, unknown>): Promise<Json> {
       const { data, errors } = await graphql(query, variables);
       if (errors !== undefined) throw new Error(JSON.stringify(errors));
       return data;
-    },
+    }
+    return { graphql, ask };
+  }
+  return {
+    ...asking(),
+    name,
+    cookie,
+    fetch: send,
+    inProject: asking,
   };
 }

@@ -50,8 +50,8 @@ const DOCUMENTS = readdirSync(CLI_FOLDER)
   .flatMap((text) => [...text.matchAll(/graphql\(\s*`([^`]*)`/g)].map(([, document]) => document))
   .join('\n');
 
-/** What only a browser can do. A command deletes a project part by part. */
-const WITHOUT_COMMAND = ['addPasskey', 'beginPasskey', 'logOut', 'revokeSession', 'deleteProject'];
+/** What only a browser can do. A command deletes a project part by part, and unbans one user as a caller does. */
+const WITHOUT_COMMAND = ['addPasskey', 'beginPasskey', 'logOut', 'revokeSession', 'deleteProject', 'unbanUsers'];
 
 test.each(Object.keys(schema.getMutationType()?.getFields() ?? {}).filter((field) => !WITHOUT_COMMAND.includes(field)))(
   'the change %s of the operators’ schema is asked for by a command',

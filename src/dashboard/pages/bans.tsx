@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals';
 import { givenTerms, type PresentTerms, TermsFields, Until, useTerms } from './ban-terms.js';
 import { FilterForm, FilterInput, FormDialog, IdentityFields } from './form.js';
-import { graphql, may, send, useQuery } from './graphql.js';
+import { api, graphql, inProject, may, send, useQuery } from './graphql.js';
 import { paths, useUrlState } from './location.js';
 import { Button, Empty, Time } from './parts.js';
 import { command } from './recipes.js';
@@ -19,19 +19,15 @@ const BANS = graphql(`
   }
 `);
 
-const BAN = graphql(`
-  mutation BanIdentity($appId: ID!, $authMethod: String!, $authValue: String!, $reason: String, $expiresAt: String, $untilLifted: Boolean) {
-    banIdentity(
-      appId: $appId, authMethod: $authMethod, authValue: $authValue, reason: $reason, expiresAt: $expiresAt, untilLifted: $untilLifted
-    ) { changed }
-  }
-`);
+const BAN = inProject(
+  api(`mutation BanIdentity($identity: IdentityInput!, $reason: String, $expiresAt: String, $untilLifted: Boolean) {
+    banIdentity(identity: $identity, reason: $reason, expiresAt: $expiresAt, untilLifted: $untilLifted) { changed }
+  }`),
+);
 
-const UNBAN = graphql(`
-  mutation UnbanIdentity($appId: ID!, $authMethod: String!, $authValue: String!) {
-    unbanIdentity(appId: $appId, authMethod: $authMethod, authValue: $authValue) { changed }
-  }
-`);
+const UNBAN = inProject(
+  api(`mutation UnbanIdentity($identity: IdentityInput!) { unbanIdentity(identity: $identity) { changed } }`),
+);
 
 /** The identities whose logins are refused. */
 export function Bans({ appId }: { appId: string }) {
@@ -121,7 +117,7 @@ function BanIdentity({ appId }: { appId: string }) {
       title="Ban an identity"
       submit="Ban"
       danger
-      work={() => send(BAN, { appId, ...identity, ...givenTerms(terms) })}
+      work={() => send(BAN, { project: appId, identity, ...givenTerms(terms) })}
       recipe={banRecipe(appId, 'ban', identity, givenTerms(terms))}
       done="The identity is banned."
       disabled={!method || !authValue.value}
@@ -144,12 +140,13 @@ interface OfIdentity {
 
 /** Gives a ban another reason and end. */
 function ChangeBan({ reason, expiresAt, ...ban }: OfIdentity & PresentTerms) {
+  const { appId, ...identity } = ban;
   const terms = useTerms({ reason, expiresAt });
   return (
     <FormDialog
       title="Change this ban"
       submit="Change"
-      work={() => send(BAN, { ...ban, ...givenTerms(terms) })}
+      work={() => send(BAN, { project: appId, identity, ...givenTerms(terms) })}
       recipe={banRecipe(ban.appId, 'ban', ban, givenTerms(terms))}
       done="The ban is changed."
     >
@@ -162,18 +159,18 @@ function ChangeBan({ reason, expiresAt, ...ban }: OfIdentity & PresentTerms) {
 }
 
 export function LiftBan(ban: OfIdentity) {
-  const { appId, authMethod, authValue } = ban;
+  const { appId, ...identity } = ban;
   return (
     <FormDialog
       title="Unban this identity?"
       submit="Unban"
-      work={() => send(UNBAN, ban)}
+      work={() => send(UNBAN, { project: appId, identity })}
       recipe={banRecipe(appId, 'unban', ban)}
       done="The ban is lifted."
     >
       <p class="long">
-        <bdi>{authValue}</bdi> <span class="quiet">({authMethod})</span> may log in and register again, unless its user
-        is banned.
+        <bdi>{ban.authValue}</bdi> <span class="quiet">({ban.authMethod})</span> may log in and register again, unless
+        its user is banned.
       </p>
     </FormDialog>
   );

@@ -4,7 +4,7 @@ import { type GivenTerms, givenTerms, type PresentTerms, TermsFields, useTerms }
 import { closeDialog, Dialog, openDialog } from './dialog.js';
 import { DialogForm, FormDialog, UndoOffer } from './form.js';
 import { plural } from './format.js';
-import { Failure, graphql, may, type ResultOf, send, useAction } from './graphql.js';
+import { api, Failure, graphql, inProject, may, type ResultOf, send, useAction } from './graphql.js';
 import { paths } from './location.js';
 import { announce, Button, State } from './parts.js';
 import { command, type Recipe } from './recipes.js';
@@ -12,24 +12,40 @@ import { Table } from './table.js';
 import { banUserRecipe, removalRecipe } from './user-recipes.js';
 import type { Row } from './user-table.js';
 
-const REMOVE = graphql(
-  `mutation RemoveUsers($appId: ID!, $ids: [ID!]!) { results: removeUsers(appId: $appId, ids: $ids) { id ok code message } }`,
+const REMOVE = inProject(
+  api(`mutation RemoveUsers($ids: [ID!]!) { removeUsers(ids: $ids) { outcomes { id ok code message } } }`),
 );
 const RESTORE = graphql(
   `mutation RestoreUsers($appId: ID!, $ids: [ID!]!) { results: restoreUsers(appId: $appId, ids: $ids) { id ok code message } }`,
 );
-const BAN = graphql(
-  `mutation BanUsers($appId: ID!, $ids: [ID!]!, $reason: String, $expiresAt: String, $untilLifted: Boolean) {
-    results: banUsers(appId: $appId, ids: $ids, reason: $reason, expiresAt: $expiresAt, untilLifted: $untilLifted) { id ok code message }
-  }`,
+const BAN = inProject(
+  api(`mutation BanUsers($ids: [ID!]!, $reason: String, $expiresAt: String, $untilLifted: Boolean) {
+    banUsers(ids: $ids, reason: $reason, expiresAt: $expiresAt, untilLifted: $untilLifted) { outcomes { id ok code message } }
+  }`),
 );
 const UNBAN = graphql(
   `mutation UnbanUsers($appId: ID!, $ids: [ID!]!) { results: unbanUsers(appId: $appId, ids: $ids) { id ok code message } }`,
 );
 
+type Outcome = ResultOf<typeof RESTORE>['results'][number];
+
+interface Several {
+  readonly appId: string;
+  readonly ids: readonly string[];
+  readonly terms: GivenTerms;
+}
+
+interface Action {
+  readonly change: (several: Several) => Promise<readonly Outcome[]>;
+  readonly permission: 'remove' | 'restore' | 'ban';
+  readonly verb: string;
+  readonly done: 'removed' | 'restored' | 'banned' | 'unbanned';
+  readonly effect: string;
+}
+
 const ACTIONS = {
   remove: {
-    operation: REMOVE,
+    change: async ({ appId, ids }) => (await send(REMOVE, { project: appId, ids: [...ids] })).removeUsers.outcomes,
     permission: 'remove',
     verb: 'Remove',
     done: 'removed',
@@ -37,14 +53,15 @@ const ACTIONS = {
       'A removed user is gone from every list, total and search. The same identity may register again, and gets a new ID. Until a purge, a removal can be undone: under Removed users, or on the page of the user.',
   },
   restore: {
-    operation: RESTORE,
+    change: async ({ appId, ids }) => (await send(RESTORE, { appId, ids: [...ids] })).results,
     permission: 'restore',
     verb: 'Restore',
     done: 'restored',
     effect: 'A restored user is back with the same ID, unless another user has the identity or the external ID by now.',
   },
   ban: {
-    operation: BAN,
+    change: async ({ appId, ids, terms }) =>
+      (await send(BAN, { project: appId, ids: [...ids], ...terms })).banUsers.outcomes,
     permission: 'ban',
     verb: 'Ban',
     done: 'banned',
@@ -52,16 +69,16 @@ const ACTIONS = {
       'None of the identities of a banned user can log in or register, nor any that is linked later. The user stays in lists and totals. Who is banned already keeps the reason or the end that you leave empty.',
   },
   unban: {
-    operation: UNBAN,
+    change: async ({ appId, ids }) => (await send(UNBAN, { appId, ids: [...ids] })).results,
     permission: 'ban',
     verb: 'Unban',
     done: 'unbanned',
     effect: 'All identities may log in and register again, but those with a ban of their own.',
   },
-} as const;
+} satisfies Record<string, Action>;
 
 type BulkAction = keyof typeof ACTIONS;
-type Results = ReadonlyMap<string, ResultOf<typeof REMOVE>['results'][number]>;
+type Results = ReadonlyMap<string, Outcome>;
 
 type Target = Pick<Row, 'id' | 'authMethod' | 'authValue' | 'email'>;
 
@@ -81,13 +98,13 @@ const BATCH = 100;
 /** Acts on users, by parts, and tells after each what became of all so far. */
 async function act(
   { appId, action, users }: Omit<BulkProps, 'onChanged'>,
-  terms?: GivenTerms,
+  terms: GivenTerms = {},
   tell?: (results: Results) => void,
 ) {
   let results: Results = new Map();
   for (let start = 0; start < users.length; start += BATCH) {
     const ids = users.slice(start, start + BATCH).map(({ id }) => id);
-    const { results: more } = await send(ACTIONS[action].operation, { appId, ids, ...(action === 'ban' && terms) });
+    const more = await ACTIONS[action].change({ appId, ids, terms });
     results = new Map([...results, ...more.map((result) => [result.id, result] as const)]);
     tell?.(results);
   }

@@ -1,10 +1,10 @@
 import { signal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { graphql, type Document as Operation, type ResultOf } from '#dist/dashboard/documents.js';
+import { graphql, type Document as Operation, type ResultOf, sentOf } from '#dist/dashboard/documents.js';
 
 /** Operations: how they are sent, how a screen asks them, and who asks. */
 
-export { graphql, type ResultOf, type VariablesOf } from '#dist/dashboard/documents.js';
+export { api, graphql, inProject, type ResultOf, type VariablesOf } from '#dist/dashboard/documents.js';
 
 export const ME = graphql(`query Me { me { name role sessionId expiresAt idleMinutes version can } }`);
 
@@ -46,7 +46,7 @@ export async function send<Result, Variables>(
   variables: Variables,
   init: Pick<RequestInit, 'signal' | 'headers'> = {},
 ): Promise<Result> {
-  const response = await post('/dashboard/graphql', { query: operation, variables }, init);
+  const response = await post('/dashboard/graphql', sentOf(operation, variables), init);
   const { data, errors } = (await response.json().catch(() => ({}))) as Answer<Result>;
   const error = errors?.[0];
   if (response.status === 401 || error?.extensions?.code === 'UNAUTHENTICATED') {

@@ -1,7 +1,7 @@
 import { signal, useSignal } from '@preact/signals';
 import { useState } from 'preact/hooks';
 import { Choices, FormDialog, IdentityFields, TextField, UndoOffer } from './form.js';
-import { graphql, may, type ResultOf, send } from './graphql.js';
+import { api, graphql, inProject, may, type ResultOf, send, type VariablesOf } from './graphql.js';
 import { Badge, Button, CopyValue, Swatch, Time, Value } from './parts.js';
 import { Table } from './table.js';
 import { linkRecipe, unlinkAccountRecipe, unlinkRecipe } from './user-recipes.js';
@@ -24,37 +24,38 @@ type Identity = OfUser['user']['identities'][number];
 type GivenIdentity = Pick<Identity, 'authMethod' | 'authValue'>;
 type Account = OfUser['user']['accounts'][number];
 
-const LINK = graphql(`
-  mutation LinkIdentity(
-    $appId: ID!, $userId: ID!, $authMethod: String!, $authValue: String!, $email: String, $emailVerified: Boolean, $primary: Boolean
-  ) {
-    linkIdentity(
-      appId: $appId, userId: $userId, authMethod: $authMethod, authValue: $authValue
-      email: $email, emailVerified: $emailVerified, primary: $primary
-    ) { id }
-  }
-`);
-const UNLINK = graphql(`
-  mutation UnlinkIdentity($appId: ID!, $userId: ID!, $authMethod: String!, $authValue: String!) {
-    unlinkIdentity(appId: $appId, userId: $userId, authMethod: $authMethod, authValue: $authValue) { id }
-  }
-`);
-const UNLINK_ACCOUNT = graphql(`
-  mutation UnlinkAccount($appId: ID!, $userId: ID!, $address: String!) {
-    unlinkAccount(appId: $appId, userId: $userId, address: $address) { id }
-  }
-`);
+const LINK = inProject(
+  api(`mutation LinkIdentity($userId: ID!, $input: LinkIdentityInput!) {
+    linkIdentity(userId: $userId, input: $input) { user { id } }
+  }`),
+);
+const UNLINK = inProject(
+  api(`mutation UnlinkIdentity($userId: ID!, $identity: IdentityInput!) {
+    unlinkIdentity(userId: $userId, identity: $identity) { user { id } }
+  }`),
+);
+const UNLINK_ACCOUNT = inProject(
+  api(`mutation UnlinkAccount($userId: ID!, $address: String!) {
+    unlinkAccount(userId: $userId, address: $address) { user { id } }
+  }`),
+);
 
-/** What names an identity of a user, and what links it again as it was. */
-const idOf = ({ appId, user }: OfUser, { authMethod, authValue }: GivenIdentity) => ({
-  appId,
+const namedBy = ({ authMethod, authValue }: GivenIdentity) => ({ authMethod, authValue });
+/** The variables of what links an identity to a user, or takes it from the user. */
+const linkOf = ({ appId, user }: OfUser, input: VariablesOf<typeof LINK>['input']) => ({
+  project: appId,
   userId: user.id,
-  authMethod,
-  authValue,
+  input,
+});
+const unlinkOf = ({ appId, user }: OfUser, identity: GivenIdentity) => ({
+  project: appId,
+  userId: user.id,
+  identity: namedBy(identity),
 });
 const linkAgain = (of: OfUser, { email, emailVerified, isPrimary, ...identity }: Identity) =>
-  send(LINK, { ...idOf(of, identity), email, emailVerified, primary: isPrimary });
-const makePrimary = (of: OfUser, identity: GivenIdentity) => send(LINK, { ...idOf(of, identity), primary: true });
+  send(LINK, linkOf(of, { ...namedBy(identity), email, emailVerified, primary: isPrimary }));
+const primaryOf = (of: OfUser, identity: GivenIdentity) => linkOf(of, { ...namedBy(identity), primary: true });
+const makePrimary = (of: OfUser, identity: GivenIdentity) => send(LINK, primaryOf(of, identity));
 
 /** The last change of identities that can be taken back, as long as this page is open. */
 const lastChange = signal<{ userId: string; text: string; undo: () => Promise<unknown> } | null>(null);
@@ -162,13 +163,13 @@ function LinkIdentity(of: OfUser) {
   };
   const undo = async () => {
     if (primary) await makePrimary(of, user);
-    await send(UNLINK, idOf(of, identity));
+    await send(UNLINK, unlinkOf(of, identity));
   };
   return (
     <FormDialog
       title="Link an identity"
       submit="Link"
-      work={() => change(of, 'The identity is linked.', send(LINK, { appId, userId: user.id, ...given }), undo)}
+      work={() => change(of, 'The identity is linked.', send(LINK, linkOf(of, given)), undo)}
       recipe={linkRecipe(appId, user.id, given)}
       disabled={!method || !authValue.value}
     >
@@ -223,7 +224,7 @@ function UnlinkIdentity({ identity, ...of }: OfIdentity) {
       submit="Unlink"
       danger
       work={() =>
-        change(of, 'The identity is unlinked.', send(UNLINK, idOf(of, identity)), () => linkAgain(of, identity))
+        change(of, 'The identity is unlinked.', send(UNLINK, unlinkOf(of, identity)), () => linkAgain(of, identity))
       }
       recipe={unlinkRecipe(of.appId, of.user.id, identity)}
     >
@@ -278,7 +279,7 @@ function UnlinkAccount({ account, ...of }: OfUser & { account: Account }) {
     authMethod === 'wallet' && authValue.toLowerCase() === address.toLowerCase();
   const identity = user.identities.find(isSame);
   const undo = identity ? () => linkAgain(of, identity) : null;
-  const work = () => send(UNLINK_ACCOUNT, { appId, userId: user.id, address });
+  const work = () => send(UNLINK_ACCOUNT, { project: appId, userId: user.id, address });
   return (
     <FormDialog
       title="Unlink this account?"

@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso';
 import { closeDialog, openDialog } from './dialog.js';
 import { FormDialog, SelectField, TextField } from './form.js';
-import { Failure, graphql, type ResultOf, send, useQuery } from './graphql.js';
+import { api, Failure, graphql, inProject, type ResultOf, send, useQuery } from './graphql.js';
 import { Named, type OfUser } from './identities.js';
 import { paths } from './location.js';
 import { Fact } from './parts.js';
@@ -57,9 +57,9 @@ const PREVIEW = graphql(`
     project(appId: $appId) { mergePreview(from: $from, into: $into) { name text } }
   }
 `);
-const MERGE = graphql(`
-  mutation MergeUsers($appId: ID!, $from: ID!, $into: ID!) { mergeUsers(appId: $appId, from: $from, into: $into) { id } }
-`);
+const MERGE = inProject(
+  api(`mutation MergeUsers($from: ID!, $into: ID!) { mergeUsers(from: $from, into: $into) { user { id } } }`),
+);
 
 const nameOf = ({ id, authValue, email }: Candidate) =>
   `${id}: ${authValue}${email && email !== authValue ? ` (${email})` : ''}`;
@@ -77,7 +77,7 @@ function MergeInto({ appId, user, users }: OfUser & { users: readonly Candidate[
       title={`Merge user ${user.id} into user ${into}?`}
       submit="Merge"
       danger
-      work={() => send(MERGE, merge)}
+      work={() => send(MERGE, { project: appId, from: user.id, into })}
       recipe={mergeRecipe(merge)}
       done="The users are one."
       onDone={() => {

@@ -3,19 +3,24 @@ import { join } from 'node:path';
 import { minifyIntrospection, outputIntrospectionFile } from 'gql.tada/internal';
 import { introspectionFromSchema, lexicographicSortSchema, parse, validate } from 'graphql';
 import { schema } from '../../../dist/dashboard/schema.js';
+import { schema as ofCallers } from '../../../dist/graphql/schema.js';
 
 /*
- * Makes the types of the operators' schema, from which gql.tada derives the types of the operations of pages and commands, and checks each
+ * Makes the types of the two schemas, from which gql.tada derives the types of the operations of pages and commands, and checks each
  * operation: gql.tada gives a field that does not exist the type `unknown`, which is not an error yet.
  */
 const HERE = import.meta.dirname;
+
+/** The schema of the documents that are marked so. */
+const SCHEMAS = { graphql: schema, api: ofCallers };
 
 /** The faults of the documents in the files of a folder, whose fragments are for each other. */
 function faultsIn(folder) {
   const sources = readdirSync(folder).filter((name) => /\.tsx?$/.test(name));
   const documents = sources.flatMap((name) =>
-    [...readFileSync(join(folder, name), 'utf8').matchAll(/graphql\(\s*`([^`]*)`/g)].map(([, text = '']) => ({
+    [...readFileSync(join(folder, name), 'utf8').matchAll(/\b(graphql|api)\(\s*`([^`]*)`/g)].map(([, mark, text]) => ({
       name,
+      mark,
       text,
     })),
   );
@@ -33,8 +38,8 @@ function faultsIn(folder) {
         if (fragments.has(called)) texts.add(fragments.get(called));
     return [...texts].join('\n');
   }
-  return documents.flatMap(({ name, text }) =>
-    validate(schema, parse(whole(text)))
+  return documents.flatMap(({ name, mark, text }) =>
+    validate(SCHEMAS[mark], parse(whole(text)))
       .map(({ message }) => message)
       .filter((message) => !/^Fragment "\w+" is never used/.test(message))
       .map((message) => `${name}: ${message}`),
@@ -47,11 +52,16 @@ if (faults.length > 0) {
   process.exit(1);
 }
 
-const introspection = introspectionFromSchema(lexicographicSortSchema(schema), { descriptions: false });
-const types = outputIntrospectionFile(minifyIntrospection(introspection), {
-  fileType: '.d.ts',
-  shouldPreprocess: true,
-});
-const file = join(HERE, '../../../dist/dashboard/introspection.d.ts');
-// A newer file would have the pages built again.
-if (!existsSync(file) || readFileSync(file, 'utf8') !== types) writeFileSync(file, types);
+function writeTypes(name, of) {
+  const introspection = introspectionFromSchema(lexicographicSortSchema(of), { descriptions: false });
+  const types = outputIntrospectionFile(minifyIntrospection(introspection), {
+    fileType: '.d.ts',
+    shouldPreprocess: true,
+  });
+  const file = join(HERE, '../../../dist/dashboard', name);
+  // A newer file would have the pages built again.
+  if (!existsSync(file) || readFileSync(file, 'utf8') !== types) writeFileSync(file, types);
+}
+
+writeTypes('introspection.d.ts', schema);
+writeTypes('introspection-of-callers.d.ts', ofCallers);

@@ -4,7 +4,7 @@ import { LiftBan } from './bans.js';
 import { BulkButton } from './bulk.js';
 import { FormDialog, TextField } from './form.js';
 import { plural } from './format.js';
-import { Failure, graphql, may, type ResultOf, send, useQuery } from './graphql.js';
+import { api, Failure, graphql, inProject, may, type ResultOf, send, useQuery } from './graphql.js';
 import { Accounts, IDENTITIES, Identities } from './identities.js';
 import { paths } from './location.js';
 import { MergeUser } from './merge-users.js';
@@ -189,11 +189,9 @@ function Summary({ appId, user: { ban, removedAt, mergedInto, lastLogin, loginCo
   );
 }
 
-const UPDATE = graphql(`
-  mutation UpdateUser($appId: ID!, $id: ID!, $input: UpdateUserInput!) {
-    updateUser(appId: $appId, id: $id, input: $input) { id }
-  }
-`);
+const UPDATE = inProject(
+  api(`mutation UpdateUser($id: ID!, $input: UpdateUserInput!) { updateUser(id: $id, input: $input) { user { id } } }`),
+);
 
 type TextChanges = Omit<UserChanges, 'metadata'>;
 
@@ -212,7 +210,7 @@ function EditUser({ appId, user }: OfUser) {
     <FormDialog
       title={`Edit user ${user.id}`}
       submit="Save"
-      work={() => send(UPDATE, { appId, id: user.id, input })}
+      work={() => send(UPDATE, { project: appId, id: user.id, input })}
       recipe={updateRecipe(appId, user.id, input)}
       done="The user is changed."
       disabled={Object.keys(input).length === 0}
@@ -269,7 +267,7 @@ function EditMetadata({ appId, user }: OfUser) {
     <FormDialog
       title={`Metadata of user ${user.id}`}
       submit="Save"
-      work={async () => send(UPDATE, { appId, id: user.id, input: { metadata: parseJson(text.value) } })}
+      work={async () => send(UPDATE, { project: appId, id: user.id, input: { metadata: parseJson(text.value) } })}
       recipe={updateRecipe(appId, user.id, { metadata: text.value.trim() || null })}
       done="The metadata is changed."
       disabled={text.value.trim() === before}
