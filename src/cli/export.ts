@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import type { Services } from '../context.js';
-import { EXPORT_TARGETS, type UserFormat } from '../domain/import-format.js';
+import type { UserFormat } from '../domain/import-format.js';
+import type { ExportTarget } from '../domain/systems.js';
 import { COMMAND, counted } from '../errors.js';
 import { option, projectOption } from './arguments.js';
 import { textOf } from './door.js';
@@ -8,16 +9,28 @@ import { COUNT } from './import.js';
 import type { CommandContext, Tools } from './rows.js';
 import { partOf, writeToStdout } from './terminal.js';
 
+/** The forms in which `--to` writes users, and what each is. */
+const FORMS: Readonly<Record<ExportTarget | 'csv', string>> = {
+  auth0: 'for a bulk import, which takes files of at most 500 KB',
+  firebase: 'for firebase auth:import',
+  keycloak: 'for a partial import of a realm',
+  scim: "a SCIM 2.0 ListResponse; jq -c '.Resources[]' makes bodies of POST /Users from it",
+  csv: 'for spreadsheets, without bans',
+};
+
+const EXPORT_HELP = `
+--to writes what another system imports, and at the end how often it cannot hold what, such as accounts:
+${Object.entries(FORMS)
+  .map(([name, what]) => `  ${name.padEnd(8)}  ${what}`)
+  .join('\n')}`;
+
 export function addExportCommand(user: Command, { act }: CommandContext): void {
   act(user, {
     name: 'user export',
     description: 'write all users and bans to stdout as NDJSON that `user import` reads, from one snapshot',
     help: EXPORT_HELP,
     examples: ['user export --project app_1 > users.ndjson', 'user export --project app_1 --to firebase > users.json'],
-    takes: [
-      projectOption(),
-      option('--to <FORM>', 'for another system, or a spreadsheet').choices([...EXPORT_TARGETS, 'csv']),
-    ],
+    takes: [projectOption(), option('--to <FORM>', 'for another system, or a spreadsheet').choices(Object.keys(FORMS))],
     unit: 'users',
     interrupted: 'Interrupted. The export is incomplete.',
     act: exportUsers,
@@ -58,11 +71,3 @@ async function exportUsers(
 }
 
 type Report = Awaited<ReturnType<Services['transfers']['exportUsers']>>;
-
-const EXPORT_HELP = `
---to writes what another system imports, and at the end how often it cannot hold what, such as accounts:
-  auth0     for a bulk import, which takes files of at most 500 KB
-  firebase  for firebase auth:import
-  keycloak  for a partial import of a realm
-  scim      a SCIM 2.0 ListResponse; jq -c '.Resources[]' makes bodies of POST /Users from it
-  csv       for spreadsheets, without bans`;

@@ -7,13 +7,14 @@ import type { Services } from '../context.js';
 import { graphql } from '../dashboard/documents.js';
 import { formatCsvLine } from '../domain/csv-cells.js';
 import { isStored } from '../domain/stored.js';
+import { SYSTEM_NAMES } from '../domain/systems.js';
 import { AppError, COMMAND, counted, type ErrorCode } from '../errors.js';
 import type { MoveSummary } from '../users/moving/move.js';
 import type { System } from '../users/moving/person.js';
 import { openInput, option, projectOption } from './arguments.js';
 import { type Send, serverEnded, textOf } from './door.js';
 import type { CommandContext, Tools } from './rows.js';
-import { canAsk, confirm, fields } from './terminal.js';
+import { canAsk, confirm, fields, inLines } from './terminal.js';
 
 const IMPORT_HELP = `
 Without --from, one JSON object per line; auth_method and auth_value are required:
@@ -25,10 +26,9 @@ A ban has its own line:
   {"ban":{"auth_method":"email","auth_value":"eve@example.com","created_at":null,
    "reason":"spam","expires_at":null}}   (on one line; one that has ended is left out)
 created_at and last_login are not in the future. A date is its first instant in UTC, as expires_at its last.
---from reads JSON and CSV, in gzip or not, of: auth0, clerk, cognito, dynamic, entra, firebase,
-fusionauth, keycloak, kratos, okta, privy, scim, stytch, supabase, thirdweb, workos; of any table with
---from csv; or by a module of your own, --from ./mine.mjs. On a terminal it first says what is in the
-files, and asks.`;
+${inLines(
+  `--from reads JSON and CSV, in gzip or not, of: ${SYSTEM_NAMES.join(', ')}; of any table with --from csv; or by a module of your own, --from ./mine.mjs. On a terminal it first says what is in the files, and asks.`,
+)}`;
 
 const UNDO = graphql(`mutation UndoImport($project: ID!, $undo: ID!) {
   undoImport(appId: $project, importId: $undo) { removed kept done }

@@ -3,17 +3,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Services } from '../context.js';
 import { dateBound, loginMethods, userFilter } from '../domain/filters.js';
-import {
-  EXPORT_FORMATS,
-  EXPORT_TARGETS,
-  type ExportFormat,
-  ON_CONFLICT,
-  type UserFormat,
-} from '../domain/import-format.js';
+import { EXPORT_FORMATS, type ExportFormat, ON_CONFLICT, type UserFormat } from '../domain/import-format.js';
 import { requireNoNul } from '../domain/input-limits.js';
 import { parse } from '../domain/parse.js';
 import type { AuditQuestion, ProjectScope } from '../domain/projects.js';
 import type { SpoolFile } from '../domain/stored.js';
+import { EXPORT_TARGETS } from '../domain/systems.js';
 import { AppError, badInput, type ErrorCode, fromUnknown } from '../errors.js';
 import { allowLongUpload, refuseBrackets, reportFailure } from '../http/failures.js';
 import type { Lifetime, Lifetimes, Streams, Terms } from '../http/lifetime.js';

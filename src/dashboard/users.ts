@@ -12,6 +12,7 @@ import { KEPT_TEXTS, ofKeptTexts } from '../domain/kept-texts.js';
 import { parse, userId } from '../domain/parse.js';
 import type { OpenProject } from '../domain/projects.js';
 import { ofStateFilters, STATE_FILTER_NAMES, type StateFilterRow } from '../domain/state-filters.js';
+import { SYSTEM_NAMES, SYSTEM_TITLES } from '../domain/systems.js';
 import type { Account, BanOfUser, User, UserDetails } from '../domain/users.js';
 import { checksumAddress, parseAddress } from '../domain/wallets.js';
 import { costs } from '../engine/cost.js';
@@ -333,7 +334,7 @@ builder.objectFields(projectType, (t) => ({
 }));
 
 const importSystemType = builder
-  .objectRef<Awaited<ReturnType<Services['transfers']['systems']>>[number]>('ImportSystem')
+  .objectRef<{ readonly name: string; readonly title: string }>('ImportSystem')
   .implement({
     description: 'A system whose files an import reads.',
     fields: (t) => ({
@@ -346,6 +347,6 @@ builder.queryField('importSystems', (t) =>
   t.field({
     type: [importSystemType],
     description: 'The systems whose files an import reads, beside NDJSON of this service and any table (`csv`).',
-    resolve: async (_root, _args, { services }) => [...(await services.transfers.systems())],
+    resolve: () => SYSTEM_NAMES.map((name) => ({ name, title: SYSTEM_TITLES[name] })),
   }),
 );

@@ -17,6 +17,7 @@ import {
 import { isTooLong } from './input-limits.js';
 import { type Line, parseJson, textOf } from './lines.js';
 import { dateForm, EARLIEST, LATEST, nameKeys, parse, parseDate, readableText, says } from './parse.js';
+import type { ExportTarget } from './systems.js';
 import { selectColumns, type UserColumn } from './user-columns.js';
 import { type GivenFields, type LineOf, Network, WalletType } from './users.js';
 import { parseAddress, requireAddress } from './wallets.js';
@@ -319,11 +320,6 @@ function inputOf(line: UserLine): LineInput {
 export const EXPORT_FORMATS = ['ndjson', 'csv'] as const;
 
 export type ExportFormat = (typeof EXPORT_FORMATS)[number];
-
-/** Systems in whose own form users are exported. */
-export const EXPORT_TARGETS = ['auth0', 'firebase', 'keycloak', 'scim'] as const;
-
-export type ExportTarget = (typeof EXPORT_TARGETS)[number];
 
 /** The forms in which users are exported. */
 export type UserFormat = ExportFormat | ExportTarget;

@@ -7,10 +7,11 @@ import type { Queryable } from '../db/statements.js';
 import { CSV_HEAD, formatBan, formatCsvUser, formatLine } from '../domain/export-format.js';
 import { type UserFilter, userFilter } from '../domain/filters.js';
 import { foldAuthValue, type UserRecord } from '../domain/identities.js';
-import type { ExportTarget, OnConflict, UserFormat } from '../domain/import-format.js';
+import type { OnConflict, UserFormat } from '../domain/import-format.js';
 import { readAhead } from '../domain/lines.js';
 import type { AuditEntry, ProjectScope } from '../domain/projects.js';
 import { isStored, type SpoolFile, type Stored } from '../domain/stored.js';
+import type { ExportTarget } from '../domain/systems.js';
 import type { BanState, ExportedUser } from '../domain/users.js';
 import { AppError, unavailable } from '../errors.js';
 import { findSnapshotCursor } from '../feed/changes.js';
@@ -40,7 +41,6 @@ import {
 import { beginImport, hasImport, keepCreated, undoPart } from './imports.sql.js';
 import type { Leave } from './moving/leave.js';
 import type { GivenMove, Move, MoveSummary } from './moving/move.js';
-import type { System } from './moving/person.js';
 import type { Spool } from './spool.js';
 import { createPart, readUntil } from './synthetic-users.js';
 import type { Totals } from './totals.js';
@@ -216,11 +216,6 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool) {
     /** Checks the options for files of another system. What reads them is loaded only for this, because it takes time. BAD_USER_INPUT. */
     async moveOf(given: GivenMove): Promise<Move> {
       return (await import('./moving/move.js')).moveOf(given);
-    },
-
-    /** The systems whose files are read, loaded as that is. */
-    async systems(): Promise<readonly Pick<System, 'name' | 'title'>[]> {
-      return (await import('./moving/systems.js')).SYSTEMS;
     },
 
     addUsers: add,

@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
-import { EXPORT_TARGETS, type UserFormat } from '#dist/domain/import-format.js';
+import type { UserFormat } from '#dist/domain/import-format.js';
+import { EXPORT_TARGETS } from '#dist/domain/systems.js';
 import { SYSTEMS } from '#dist/users/moving/systems.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';

@@ -3,11 +3,12 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { PAST, parseLine, UNTIL } from '#dist/domain/import-format.js';
+import { EXPORT_TARGETS, SYSTEM_NAMES, SYSTEM_TITLES, type SystemName } from '#dist/domain/systems.js';
 import { createCsvSystem, joinRows } from '#dist/users/moving/csv.js';
 import { createMove } from '#dist/users/moving/move.js';
 import { createFieldTest, linesOf, type SourceRecord, type System } from '#dist/users/moving/person.js';
 import { readFile } from '#dist/users/moving/read.js';
-import { SYSTEMS, systemNamed } from '#dist/users/moving/systems.js';
+import { systemNamed } from '#dist/users/moving/systems.js';
 import { createDateReader, isEmpty, textOf } from '#dist/users/moving/values.js';
 
 /* Samples of exports beside the import lines and the counts that they give, which were checked by hand against the meaning of the sample. */
@@ -76,9 +77,35 @@ test.for([
 });
 
 test('each system has a sample', () => {
-  expect(SYSTEMS.map(({ name }) => name)).toEqual(
-    [...new Set(CASES.map(([name]) => name))].filter((name) => name !== 'csv'),
-  );
+  expect(SYSTEM_NAMES).toEqual([...new Set(CASES.map(([name]) => name))].filter((name) => name !== 'csv'));
+});
+
+describe('the documentation', () => {
+  const page = (name: string) => readFileSync(join(import.meta.dirname, '../../docs', name), 'utf8');
+  const [, into = '', out = ''] = page('systems.md').split(/^## (?:In|Out)$/m);
+  /** The names and what they are called there. */
+  const rows = [...into.matchAll(/^\| ([^|]+) \|.*\| `([a-z0-9]+)` \|[^|]*\|$/gm)].map(([, title, name]) => ({
+    title,
+    name,
+  }));
+  const systems = rows.filter(({ name }) => name !== 'csv');
+
+  test('tells how to export from each system', () => {
+    expect(systems.map(({ name }) => name)).toEqual(SYSTEM_NAMES);
+    for (const { title = '', name } of systems) {
+      const known: string = SYSTEM_TITLES[name as SystemName];
+      expect(known.startsWith(title) || title.startsWith(known), `${title} is ${known}`).toBe(true);
+    }
+  });
+
+  test('lists all systems where a reader begins', () => {
+    const titles = /has the export of each: (.*?)\. Passwords/.exec(page('moving.md'))?.[1];
+    expect(titles?.split(', ')).toEqual(systems.map(({ title }) => title));
+  });
+
+  test('tells what each system cannot hold to which users leave', () => {
+    expect([...out.matchAll(/^\| `([a-z0-9]+)` \|/gm)].map(([, name]) => name)).toEqual([...EXPORT_TARGETS, 'csv']);
+  });
 });
 
 function systemOf(name: string, files: readonly string[]): System {

@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks';
+import type { ExportTarget } from '#dist/domain/systems.js';
 import { BulkButton, UndoRemoval } from './bulk.js';
 import { plural } from './format.js';
 import { graphql, may, useQuery } from './graphql.js';
@@ -61,7 +62,12 @@ const REMOVED = graphql(
 );
 
 /** The systems that import an export. Only the command says what they do not hold. */
-const TARGETS = { auth0: 'For Auth0', firebase: 'For Firebase', keycloak: 'For Keycloak', scim: 'SCIM 2.0' };
+const TARGETS: Readonly<Record<ExportTarget, string>> = {
+  auth0: 'For Auth0',
+  firebase: 'For Firebase',
+  keycloak: 'For Keycloak',
+  scim: 'SCIM 2.0',
+};
 
 /** The current users of a project, or the removed ones. */
 export function Users({ appId }: { appId: string }) {

@@ -6,8 +6,6 @@ const ID_FIELDS = ['user_id', 'id'];
 
 /** Auth0: the export of users (NDJSON or CSV), the Management API, and the JSON by which users are imported there. */
 export const auth0: Declaration = {
-  name: 'auth0',
-  title: 'Auth0',
   idFields: ID_FIELDS,
   lists: ['users'],
   otherFields: wordsOf('identities connection username phone_number phone_verified'),

@@ -16,8 +16,6 @@ const ACCOUNT: LoginForm = {
 
 /** Clerk: users of the Backend API, and the CSV of the dashboard. */
 export const clerk: Declaration = {
-  name: 'clerk',
-  title: 'Clerk',
   idFields: ['id'],
   needs: ['email_addresses', 'primary_email_address'],
   lists: ['data', 'users'],

@@ -9,8 +9,6 @@ const CUSTOM = /^(dev:)?custom:/;
 
 /** Amazon Cognito: the answer of ListUsers, and the CSV by which users are imported there. */
 export const cognito: Declaration = {
-  name: 'cognito',
-  title: 'Amazon Cognito',
   // Tokens name a person by the `sub` among the attributes. It is the user name of those who have chosen none.
   idFields: ['Username', 'cognito:username'],
   lists: ['Users'],

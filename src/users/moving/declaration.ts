@@ -70,8 +70,7 @@ export type Blocked =
   | { readonly until: Source };
 
 /** A system, by where the parts of a person stand in its records. What is not said here is not known of the person. */
-export interface Declaration
-  extends Pick<System, 'name' | 'title' | 'idFields' | 'needs' | 'lists' | 'columns' | 'joined'> {
+export interface Declaration extends Pick<System, 'idFields' | 'needs' | 'lists' | 'columns' | 'joined'> {
   /** Further fields that only functions read, or that say nothing of a person. Any other is reported as not kept; `custom:*` is each that begins so. */
   readonly otherFields?: readonly string[];
   /** Makes one form of a record that the system writes in several, of which all that follows is read. */

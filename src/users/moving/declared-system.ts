@@ -1,3 +1,4 @@
+import { SYSTEM_TITLES, type SystemName } from '../../domain/systems.js';
 import type { Blocked, Declaration, Items, LoginForm, LoginKind, Source, Verification } from './declaration.js';
 import { idOf, type Login, type Person, type System } from './person.js';
 import { type Fields, isEmpty, objectOf, objectsOf, textOf, truthOf } from './values.js';
@@ -10,8 +11,8 @@ type Read<Value = unknown> = (item: Fields, record: Fields) => Value;
 /** Makes what reads a source; without a source, it reads nothing. */
 type MakeRead = (source: Source | undefined) => Read;
 
-/** The system that a declaration describes. The fields that it knows follow from what is read of them. */
-export function declaredSystem(declaration: Declaration): System {
+/** The system of a declaration. The fields that it knows follow from what is read of them. */
+export function declaredSystem(name: SystemName, declaration: Declaration): System {
   const fields = new Set([...declaration.idFields, ...(declaration.otherFields ?? [])]);
   const readOfRecord: MakeRead = (source) => {
     for (const path of pathsOf(source)) fields.add(path.split('.', 1)[0] as string);
@@ -20,6 +21,8 @@ export function declaredSystem(declaration: Declaration): System {
   const personOf = readPerson(declaration, readOfRecord);
   return {
     ...declaration,
+    name,
+    title: SYSTEM_TITLES[name],
     fields: [...fields],
     toPerson(record) {
       const shaped = declaration.reshape?.(record) ?? record;

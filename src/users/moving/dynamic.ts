@@ -4,8 +4,6 @@ import { type Fields, isEmpty, textOf, textsOf, truthOf, wordsOf } from './value
 
 /** Dynamic: users of the API, with their verified credentials. */
 export const dynamic: Declaration = {
-  name: 'dynamic',
-  title: 'Dynamic',
   idFields: ['id'],
   lists: ['users'],
   otherFields: wordsOf('projectEnvironmentId newUser scope sessionId'),

@@ -8,8 +8,6 @@ const EXTENSION = /^extension_[0-9a-f]{32}_/;
 
 /** Microsoft Entra, also External ID and B2C: users of Microsoft Graph, and the CSV of the portal. */
 export const entra: Declaration = {
-  name: 'entra',
-  title: 'Microsoft Entra',
   idFields: ['id'],
   lists: ['value'],
   otherFields: [...FIELDS, ...FIELDS.map((field) => field.toLowerCase()), '@odata*', 'extension_*'],

@@ -10,8 +10,6 @@ const LATER = wordsOf('apple.com microsoft.com gc.apple.com playgames.google.com
 
 /** Firebase Authentication: `firebase auth:export`, and users of the Admin SDK. */
 export const firebase: Declaration = {
-  name: 'firebase',
-  title: 'Firebase Authentication',
   idFields: ['localId', 'uid'],
   lists: ['users'],
   columns: [

@@ -3,8 +3,6 @@ import { type Fields, objectsOf, textOf, wordsOf } from './values.js';
 
 /** FusionAuth: users of the search, with links of identity providers as a second file or a list. */
 export const fusionauth: Declaration = {
-  name: 'fusionauth',
-  title: 'FusionAuth',
   idFields: ['id'],
   lists: ['users', 'identityProviderLinks'],
   joined: { fields: ['identityProviderId', 'userId'], key: 'userId', as: 'identityProviderLinks' },

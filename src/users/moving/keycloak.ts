@@ -3,8 +3,6 @@ import { type Fields, objectOf, objectsOf, textOf, truthOf, wordsOf } from './va
 
 /** Keycloak: the export of a realm, and users of the Admin API. */
 export const keycloak: Declaration = {
-  name: 'keycloak',
-  title: 'Keycloak',
   idFields: ['id'],
   lists: ['users'],
   otherFields: wordsOf('attributes serviceAccountClientId totp notBefore disableableCredentialTypes access'),

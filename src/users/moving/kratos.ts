@@ -4,8 +4,6 @@ import { type Fields, objectOf, objectsOf, textOf, textsOf, truthOf, wordsOf } f
 
 /** Ory Kratos: identities of the Admin API, with their credentials where these were asked for. */
 export const kratos: Declaration = {
-  name: 'kratos',
-  title: 'Ory Kratos',
   idFields: ['id'],
   otherFields: wordsOf(`credentials metadata_admin state traits verifiable_addresses recovery_addresses schema_id
     schema_url`),

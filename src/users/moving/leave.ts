@@ -1,4 +1,4 @@
-import type { ExportTarget } from '../../domain/import-format.js';
+import type { ExportTarget } from '../../domain/systems.js';
 import type { BanState, ExportedUser } from '../../domain/users.js';
 import { type Drop, leaverOf } from './leaver.js';
 import { TARGETS } from './targets.js';

@@ -11,8 +11,6 @@ const BASE = new Set(
 
 /** Okta: users of the API. */
 export const okta: Declaration = {
-  name: 'okta',
-  title: 'Okta',
   idFields: ['id'],
   needs: ['profile'],
   otherFields: wordsOf('credentials status type realmId _links _embedded'),

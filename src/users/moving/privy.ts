@@ -3,8 +3,6 @@ import { type Fields, objectsOf, textOf } from './values.js';
 
 /** Privy: users of the API. */
 export const privy: Declaration = {
-  name: 'privy',
-  title: 'Privy',
   idFields: ['id'],
   needs: ['linked_accounts'],
   lists: ['data', 'users'],

@@ -4,8 +4,6 @@ import { type Fields, objectOf, objectsOf, textOf, truthOf } from './values.js';
 
 /** SCIM 2.0 (RFC 7643): the answer to a list of users of any provider. */
 export const scim: Declaration = {
-  name: 'scim',
-  title: 'SCIM',
   idFields: ['id'],
   lists: ['Resources'],
   otherFields: ['schemas'],

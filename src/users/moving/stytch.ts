@@ -3,8 +3,6 @@ import { isEmpty, objectOf, truthOf, wordsOf } from './values.js';
 
 /** Stytch: users of Consumer projects, and members of B2B projects. */
 export const stytch: Declaration = {
-  name: 'stytch',
-  title: 'Stytch',
   idFields: ['user_id', 'member_id'],
   lists: ['results', 'users', 'members'],
   otherFields: wordsOf(`password member_password_id status totp_registration_id mfa_phone_number

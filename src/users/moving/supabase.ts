@@ -6,8 +6,6 @@ const ID_OF_PROVIDER = ['provider_id', 'identity_data.sub', 'id'];
 
 /** Supabase: `auth.users` with `auth.identities` as a second file or a column, and users of the Admin API. */
 export const supabase: Declaration = {
-  name: 'supabase',
-  title: 'Supabase Auth',
   idFields: ['id'],
   lists: ['users'],
   joined: { fields: ['user_id', 'provider'], key: 'user_id', as: 'identities' },

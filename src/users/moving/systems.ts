@@ -1,3 +1,4 @@
+import { SYSTEM_NAMES, type SystemName } from '../../domain/systems.js';
 import { badInput } from '../../errors.js';
 import { auth0 } from './auth0.js';
 import { clerk } from './clerk.js';
@@ -19,8 +20,7 @@ import { supabase } from './supabase.js';
 import { thirdweb } from './thirdweb.js';
 import { workos } from './workos.js';
 
-/** The systems whose exports are imported, in the order of their names, beside any table (csv.ts). */
-const DECLARATIONS: readonly Declaration[] = [
+const DECLARATIONS: Readonly<Record<SystemName, Declaration>> = {
   auth0,
   clerk,
   cognito,
@@ -37,14 +37,14 @@ const DECLARATIONS: readonly Declaration[] = [
   supabase,
   thirdweb,
   workos,
-];
+};
 
-export const SYSTEMS: readonly System[] = DECLARATIONS.map(declaredSystem);
+/** The systems whose exports are imported, beside any table (csv.ts). */
+export const SYSTEMS: readonly System[] = SYSTEM_NAMES.map((name) => declaredSystem(name, DECLARATIONS[name]));
 
 /** BAD_USER_INPUT for an unknown name. */
 export function systemNamed(name: string): System {
   const system = SYSTEMS.find((one) => one.name === name);
-  if (system === undefined)
-    throw badInput('from', name, `one of ${[...SYSTEMS.map((one) => one.name), 'csv'].join(', ')}`);
+  if (system === undefined) throw badInput('from', name, `one of ${[...SYSTEM_NAMES, 'csv'].join(', ')}`);
   return system;
 }

@@ -1,4 +1,4 @@
-import type { ExportTarget } from '../../domain/import-format.js';
+import type { ExportTarget } from '../../domain/systems.js';
 import type { Drop, Holds, Leaver } from './leaver.js';
 
 /* The records of a user in the systems to which users leave. The adapters of these systems read them back. */

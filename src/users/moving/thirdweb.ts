@@ -11,8 +11,6 @@ const VALUE_FIELDS: Readonly<Record<string, string>> = {
 
 /** thirdweb: users of in-app wallets, of the API and the SDK. */
 export const thirdweb: Declaration = {
-  name: 'thirdweb',
-  title: 'thirdweb',
   idFields: ['userId'],
   lists: ['wallets', 'users', 'result'],
   otherFields: ['publicKey', 'linkedAccounts', 'phone'],

@@ -2,8 +2,6 @@ import type { Declaration } from './declaration.js';
 
 /** WorkOS AuthKit: users of the API, with their identities where those were asked for and put beside them. */
 export const workos: Declaration = {
-  name: 'workos',
-  title: 'WorkOS',
   idFields: ['id'],
   lists: ['data', 'users'],
   otherFields: ['object'],
