@@ -181,7 +181,7 @@ export interface BanPage {
 /**
  * The bans of at least `limit` rows of identities after one, in the order of the identities; after null the first. The ban of a current user is one,
  * under the primary identity; that of a removed one is a ban of each identity, because an export has no removed users. Of two of one identity, the ban
- * that ends last is written.
+ * that ends last is written, and of two that end at once the identity's own: an erasure keeps the same one.
  */
 export async function exportBans(
   db: Queryable,
@@ -204,7 +204,7 @@ export async function exportBans(
     FROM b LEFT JOIN LATERAL (
       SELECT * FROM users WHERE users.project_id = b.project_id AND users.id = b.user_id OFFSET 0
     ) AS u ON u.deleted_at IS NULL
-    ORDER BY b.auth_method, b.auth_value_key, "isOfUser", "isWritten", b.expires_at DESC, b.id`);
+    ORDER BY b.auth_method, b.auth_value_key, "isOfUser", "isWritten", b.expires_at DESC, b.user_id NULLS FIRST`);
   return { bans: rows.filter(({ isWritten }) => isWritten), last: rows.at(-1) ?? null };
 }
 

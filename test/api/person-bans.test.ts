@@ -256,7 +256,7 @@ test.each([
   },
 );
 
-test('of two bans of an identity that end at once, its own is shown before that of a removed user', async () => {
+test('of two bans of an identity that end at once, its own is shown and exported, and not that of a removed user', async () => {
   const { project, run, logIn, banOf } = await open();
   const removed = await logIn(github('shared'));
   await run(BAN_USER, { id: removed, reason: 'of the removed user' });
@@ -268,6 +268,8 @@ test('of two bans of an identity that end at once, its own is shown before that 
   expect(await banOf(id)).toMatchObject({ reason: 'of the removed user', isOfUser: false });
   await run(BAN, { identity: github('shared'), reason: 'of the identity' });
   expect(await banOf(id)).toMatchObject({ reason: 'of the identity', isOfUser: false });
+  const bans = (await exportOf(project)).flatMap(({ ban }) => ban ?? []);
+  expect(bans).toMatchObject([{ auth_value: 'shared', reason: 'of the identity' }]);
 });
 
 test('the feed tells of each beginning and end, of other terms, and of an identity that is unlinked', async () => {
