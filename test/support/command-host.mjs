@@ -3,13 +3,17 @@
  * its own. Most of what a process of its own would take is its start. What matters only in one (signals, terminals, pipes that
  * break) is tested with `spawnUserdir`.
  */
+import { writeSync } from 'node:fs';
 import http from 'node:http';
 import { Readable } from 'node:stream';
 
 let runs = 0;
+const nothing = () => ({ stdout: [], stderr: [] });
+/** What the command that runs has written. */
+let written = nothing();
 
 process.on('message', async ({ entry, args, settings, input }) => {
-  const written = { stdout: [], stderr: [] };
+  written = nothing();
   for (const name of ['stdout', 'stderr']) {
     process[name].write = (chunk, encoding, done) => {
       written[name].push(Buffer.from(chunk));
@@ -32,7 +36,10 @@ process.on('message', async ({ entry, args, settings, input }) => {
   const code = process.exitCode ?? 0;
   process.exitCode = undefined;
   const [stdout, stderr] = [written.stdout, written.stderr].map((chunks) => Buffer.concat(chunks).toString());
+  written = nothing();
   process.send({ code, signal: null, stdout, stderr });
 });
+// A command that ends its process says why.
+process.on('exit', () => writeSync(2, Buffer.concat(written.stderr)));
 // The test run has ended.
 process.on('disconnect', () => process.exit());

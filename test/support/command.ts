@@ -1,7 +1,9 @@
 import { type ChildProcess, type ChildProcessWithoutNullStreams, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync } from 'node:fs';
+import type { Socket } from 'node:net';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, beforeEach, inject } from 'vitest';
 import { parseConfig } from '#dist/config/config.js';
@@ -71,6 +73,8 @@ export async function outcomeOf(child: ChildProcessWithoutNullStreams): Promise<
 
 /** Idle processes that have run a command and can run another. */
 const idleHosts: ChildProcess[] = [];
+/** What each writes to its own stderr, once it has ended. */
+const lastWords = new WeakMap<ChildProcess, Promise<string>>();
 
 /** Runs the command to its end: `serve` in a new process, others in a reused process (command-host.mjs). */
 export async function userdir(
@@ -92,9 +96,12 @@ export async function userdir(
 }
 
 function startHost(): ChildProcess {
-  const host = fork(HOST, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'], serialization: 'advanced', execArgv: [] });
+  const host = fork(HOST, { stdio: ['ignore', 'inherit', 'pipe', 'ipc'], serialization: 'advanced', execArgv: [] });
   host.unref();
   host.channel?.unref();
+  const stderr = host.stderr as Socket;
+  stderr.unref();
+  lastWords.set(host, text(stderr));
   return host;
 }
 
@@ -103,9 +110,9 @@ function answerOf(host: ChildProcess): Promise<Outcome> {
   const { signal } = ended;
   return Promise.race([
     once(host, 'message', { signal }).then(([outcome]) => outcome),
-    once(host, 'exit', { signal }).then(([code]) =>
-      Promise.reject(new Error(`The command's process ended with ${code}.`)),
-    ),
+    once(host, 'exit', { signal }).then(async ([code]) => {
+      throw new Error(`The command's process ended with ${code}: ${await lastWords.get(host)}`);
+    }),
   ]).finally(() => ended.abort());
 }
 
