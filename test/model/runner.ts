@@ -12,6 +12,8 @@ const COMPARED_EVERY = 20;
 const MOST_ACTS = 40;
 /** So many are drawn, because many are left out. */
 const MOST_DRAWN = 120;
+/** A sequence waits for the database and for commands most of its time. */
+const AT_ONCE = 8;
 /** A sequence takes seconds; one that differs is shrunk for so long. */
 const LONGEST_MS = 60_000;
 
@@ -123,6 +125,8 @@ export interface Run {
   readonly only?: readonly string[];
   /** Whether a sequence that differs is shrunk, as by default. */
   readonly shrinks?: boolean;
+  /** How many sequences run at once. */
+  readonly atOnce?: number;
 }
 
 /** The steps of a sequence. Three of four sequences have only the acts of a theme, equally often, so that these meet. */
@@ -138,31 +142,53 @@ function sequenceOf(names: readonly string[], seed: number): fc.Arbitrary<Step[]
   return drawn.map((steps) => mostlyDone(steps, MOST_ACTS));
 }
 
-/** Runs sequences until `acts` acts are made, and returns how many these were. Throws with the shrunk sequence that differs. */
-export async function runModel(app: TestApp, { acts, seed, only = ACT_NAMES, shrinks = true }: Run): Promise<number> {
+/**
+ * Runs sequences, several at once, each in a project of its own, until `acts` acts are made; returns how many these were. Throws with the shrunk sequence
+ * that differs.
+ */
+export async function runModel(app: TestApp, run: Run): Promise<number> {
+  const { acts, seed, only = ACT_NAMES, shrinks = true, atOnce = AT_ONCE } = run;
   let made = 0;
-  for (let run = 0; made < acts; run += 1) {
-    let first: number | null = null;
-    const property = fc.asyncProperty(sequenceOf(only, seed + run), (steps) =>
-      runSteps(app, steps, () => {
+  let begun = 0;
+  let next = seed;
+  /** What differs; nothing begins after it. */
+  const differing: { seed: number; after: number; steps: readonly Step[]; error: unknown }[] = [];
+  const workOff = async (): Promise<void> => {
+    // Acts that have begun count, so that a seed always has the same sequences.
+    while (begun < acts && differing.length === 0) {
+      const own = next;
+      next += 1;
+      const [steps = []] = fc.sample(sequenceOf(only, own), sampling(own));
+      begun += steps.length;
+      const count = () => {
         made += 1;
-      }).catch((error) => {
-        first ??= made;
-        throw error;
-      }),
-    );
-    const { failed, counterexample, errorInstance } = await fc.check(property, {
-      seed: seed + run,
-      numRuns: 1,
-      endOnFailure: !shrinks,
-      // The first of many runs would be of small values.
-      unbiased: true,
-      interruptAfterTimeLimit: LONGEST_MS,
-    });
-    if (failed)
-      throw new Error(
-        `After ${first} acts, with --seed ${seed + run}, this sequence differs:\n${print(counterexample?.[0] ?? [])}\n${errorInstance}`,
-      );
-  }
-  return made;
+      };
+      await runSteps(app, steps, count).catch((error) => differing.push({ seed: own, after: made, steps, error }));
+    }
+  };
+  await Promise.all(Array.from({ length: atOnce }, workOff));
+  const [first] = differing;
+  if (first === undefined) return made;
+  const { steps, error } = (shrinks ? await shrink(app, only, first.seed) : null) ?? first;
+  throw new Error(
+    `After ${first.after} acts, with --seed ${first.seed}, this sequence differs:\n${print(steps)}\n${error}`,
+  );
+}
+
+/** One sequence of a seed. */
+const sampling = (seed: number) => ({
+  seed,
+  numRuns: 1,
+  // The first of many runs would be of small values.
+  unbiased: true,
+});
+
+/** A shorter sequence that differs too; null where the sequence does not differ again. */
+async function shrink(app: TestApp, only: readonly string[], seed: number) {
+  const property = fc.asyncProperty(sequenceOf(only, seed), (steps) => runSteps(app, steps));
+  const { failed, counterexample, errorInstance } = await fc.check(property, {
+    ...sampling(seed),
+    interruptAfterTimeLimit: LONGEST_MS,
+  });
+  return failed ? { steps: counterexample?.[0] ?? [], error: errorInstance } : null;
 }

@@ -141,7 +141,7 @@ const app = useTestApp({ ownDatabase: true, takesCommands: true });
 test('a fault', async () => {
   for (const statement of ${JSON.stringify(sql)}) await app.context.db.pool.query(statement, []);
   for (const seed of ${JSON.stringify(SEEDS)}) {
-    const seen = await runModel(app, { acts: ${MOST_ACTS}, seed, shrinks: false }).then(
+    const seen = await runModel(app, { acts: ${MOST_ACTS}, seed, shrinks: false, atOnce: 1 }).then(
       () => 'none',
       (error) => (/After (\\d+) acts/.exec(error.message) ?? [error.message])[1] + ' ' + error.message.split('\\n').at(-1).replace(/^Error: /, ''),
     );
