@@ -47,7 +47,21 @@ const MOST_CHANGES = 200;
 /** Between two questions, where nothing has changed. */
 const PAUSE_MS = 1_000;
 
-export function createChanges(ask: Ask, { readPages, getMany }: UserReader) {
+/** What follows the feed of changes. */
+export interface Changes {
+  /**
+   * Calls `handle` with each change in order, then `save` with its cursor, through restarts of the service and breaks of the connection.
+   * Resolves when `signal` aborts. Rejects with what they throw, and with what no retry can help: `CURSOR_EXPIRED` where changes are lost.
+   */
+  follow(options: FollowOptions): Promise<void>;
+  /**
+   * Keeps a copy of all users: first all of them, then each who has changed, without a gap. Logins are not changes, so `lastLogin` and
+   * `loginCount` are those of the last change. Resolves and rejects as `follow`, but begins anew where the cursor has expired.
+   */
+  copy(options: CopyOptions): Promise<void>;
+}
+
+export function createChanges(ask: Ask, { readPages, getMany }: UserReader): Changes {
   /** Pages of the changes after a cursor, perhaps empty, without an end. They come through whatever happens to the service. */
   async function* pagesAfter(after: string | null, { types, signal }: Pick<FollowOptions, 'types' | 'signal'>) {
     for (let cursor = after; ; ) {
@@ -95,11 +109,7 @@ export function createChanges(ask: Ask, { readPages, getMany }: UserReader) {
   }
 
   return {
-    /**
-     * Calls `handle` with each change in order, then `save` with its cursor, through restarts of the service and breaks of the connection.
-     * Resolves when `signal` aborts. Rejects with what they throw, and with what no retry can help: `CURSOR_EXPIRED` where changes are lost.
-     */
-    async follow(options: FollowOptions): Promise<void> {
+    async follow(options) {
       requireKnown(options, FOLLOW_OPTIONS);
       const { after, types, handle, save, signal } = options;
       requireCursor(after);
@@ -115,11 +125,7 @@ export function createChanges(ask: Ask, { readPages, getMany }: UserReader) {
       });
     },
 
-    /**
-     * Keeps a copy of all users: first all of them, then each who has changed, without a gap. Logins are not changes, so `lastLogin` and
-     * `loginCount` are those of the last change. Resolves and rejects as `follow`, but begins anew where the cursor has expired.
-     */
-    async copy(options: CopyOptions): Promise<void> {
+    async copy(options) {
       requireKnown(options, COPY_OPTIONS);
       requireCursor(options.after);
       await untilAborted(options.signal, async () => {

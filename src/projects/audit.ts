@@ -18,21 +18,53 @@ import { findAuditEntryBefore, listAuditEntries, listAuditPage, recordAction } f
 const arguments_ = { userId: userId('userId'), since: dateBound('since', 'first'), until: dateBound('until', 'last') };
 
 /** The audit trail. The statements that change something write its entries. */
-export function createAudit(db: Database) {
+export interface Audit {
+  /** After which position the newest `limit` entries from an instant on begin; null: with the first of all. BAD_USER_INPUT. */
+  findStart(scope: ProjectScope, earliest: string | null | undefined, limit: number): Promise<Position | null>;
+  /** The next `limit` entries after a position (null: from the first on), oldest first. */
+  listEntries(scope: ProjectScope, after: Position | null, limit: number): Promise<AuditEntry[]>;
+  /** The next `limit` entries after a cursor (null: from the newest on) that meet all conditions. BAD_USER_INPUT. */
+  listPage(scope: ProjectScope, question: AuditQuestion, page: AuditPage): Promise<ListedAuditPage>;
+  /** Says what is wrong with conditions. BAD_USER_INPUT. */
+  checkQuestion(question: AuditQuestion): void;
+  /** Writes the entries that meet all conditions, newest first, and returns their number. Entries are only added, so it needs no snapshot. */
+  exportEntries(scope: ProjectScope, question: AuditQuestion, options: ExportEntriesOptions): Promise<number>;
+  /** Records what an operator was refused. The role does not allow it, so the entry is all that remains of it. A project that is gone has no trail. */
+  recordRefusal(scope: ProjectScope, requestId: string | null, refused: string): Promise<void>;
+}
+
+/** A page of the trail. */
+export interface AuditPage {
+  /** The cursor of the page before; null for the first one. */
+  readonly after: string | null;
+  readonly limit: number;
+}
+
+/** A page of the trail as it was read. */
+export interface ListedAuditPage {
+  readonly entries: AuditEntry[];
+  readonly hasNext: boolean;
+}
+
+export interface ExportEntriesOptions {
+  readonly format: 'ndjson' | 'csv';
+  readonly write: (chunk: string) => Promise<void>;
+  readonly signal: AbortSignal;
+}
+
+export function createAudit(db: Database): Audit {
   return {
-    /** After which position the newest `limit` entries from an instant on begin; null: with the first of all. BAD_USER_INPUT. */
-    async findStart(scope: ProjectScope, earliest: string | null | undefined, limit: number): Promise<Position | null> {
+    async findStart(scope, earliest, limit) {
       const { since } = readQuestion({ since: earliest });
       const before = await findAuditEntryBefore(db.replicaReads, scope.projectIdFor('inspect'), since, limit);
       return before === undefined ? since && { createdAt: since, id: 0 } : positionOf(before);
     },
 
-    listEntries(scope: ProjectScope, after: Position | null, limit: number): Promise<AuditEntry[]> {
+    listEntries(scope, after, limit) {
       return listAuditEntries(db.replicaReads, scope.projectIdFor('inspect'), after, limit);
     },
 
-    /** The next `limit` entries after a cursor (null: from the newest on) that meet all conditions. BAD_USER_INPUT. */
-    async listPage(scope: ProjectScope, question: AuditQuestion, page: { after: string | null; limit: number }) {
+    async listPage(scope, question, page) {
       const { after, limit } = page;
       const projectId = scope.projectIdFor('inspect');
       const position = after === null ? null : parse(cursor('after', 'the audit trail'), after);
@@ -40,11 +72,9 @@ export function createAudit(db: Database) {
       return { entries: entries.slice(0, limit), hasNext: entries.length > limit };
     },
 
-    /** Says what is wrong with conditions. BAD_USER_INPUT. */
-    checkQuestion: (question: AuditQuestion): void => void readQuestion(question),
+    checkQuestion: (question) => void readQuestion(question),
 
-    /** Writes the entries that meet all conditions, newest first, and returns their number. Entries are only added, so it needs no snapshot. */
-    async exportEntries(scope: ProjectScope, question: AuditQuestion, options: ExportEntriesOptions): Promise<number> {
+    async exportEntries(scope, question, options) {
       const projectId = scope.projectIdFor('inspect');
       const filter = readQuestion(question);
       const { format, write, signal } = options;
@@ -61,19 +91,12 @@ export function createAudit(db: Database) {
       }
     },
 
-    /** Records what an operator was refused. The role does not allow it, so the entry is all that remains of it. A project that is gone has no trail. */
-    async recordRefusal(scope: ProjectScope, requestId: string | null, refused: string): Promise<void> {
+    async recordRefusal(scope, requestId, refused) {
       await recordAction(db, scope.actorFor('inspect', requestId), 'refuse', { refused }).catch((error) => {
         if (!isForeignKeyViolation(error)) throw error;
       });
     },
   };
-}
-
-export interface ExportEntriesOptions {
-  readonly format: 'ndjson' | 'csv';
-  readonly write: (chunk: string) => Promise<void>;
-  readonly signal: AbortSignal;
 }
 
 const BATCH_SIZE = 1_000;

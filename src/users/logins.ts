@@ -90,7 +90,23 @@ export interface LoginOptions extends WriteOptions {
 }
 
 /** Logins and registration. */
-export function createLogins(db: Database, totals: Totals, identities: Pick<Identities, 'link'>) {
+export interface Logins {
+  /**
+   * Registers the identity, or counts a login of its user and adds accounts. With `linkByExternalId`, an identity that is new is linked to the
+   * user with the external id. BANNED; BAD_USER_INPUT for too many accounts; CONFLICT for another's or another external id; UNAVAILABLE without
+   * an answer at `until`, by the clock of `performance`. With a key, a retry is not counted again: it is answered with the user as they are by
+   * then, or with NOT_FOUND if they were erased.
+   */
+  recordLogin(scope: ProjectScope, profile: Profile, options?: LoginOptions): Promise<RecordedLogin>;
+}
+
+export interface RecordedLogin {
+  readonly user: User;
+  /** True if the login has registered the user. */
+  readonly created: boolean;
+}
+
+export function createLogins(db: Database, totals: Totals, identities: Pick<Identities, 'link'>): Logins {
   const batched = {
     db,
     changes: changesOf,
@@ -150,17 +166,11 @@ export function createLogins(db: Database, totals: Totals, identities: Pick<Iden
   }
 
   return {
-    /**
-     * Registers the identity, or counts a login of its user and adds accounts. With `linkByExternalId`, an identity that is new is linked to the
-     * user with the external id. BANNED; BAD_USER_INPUT for too many accounts; CONFLICT for another's or another external id; UNAVAILABLE without
-     * an answer at `until`, by the clock of `performance`. With a key, a retry is not counted again: it is answered with the user as they are by
-     * then, or with NOT_FOUND if they were erased.
-     */
     async recordLogin(
-      scope: ProjectScope,
-      profile: Profile,
-      { linkByExternalId = false, requestId = null, key = null, until = Number.POSITIVE_INFINITY }: LoginOptions = {},
-    ): Promise<{ user: User; created: boolean }> {
+      scope,
+      profile,
+      { linkByExternalId = false, requestId = null, key = null, until = Number.POSITIVE_INFINITY } = {},
+    ) {
       const projectId = scope.projectIdFor('write');
       requireFewAccounts(profile);
       const retry = key === null ? null : retryOf(key, ['login', askedOf(profile, linkByExternalId)]);

@@ -11,8 +11,16 @@ import { lockUsers } from './identities.sql.js';
 import type { Totals } from './totals.js';
 import { removeUsers } from './write-users.sql.js';
 
+/** Changes of several users at once, in one transaction: those whom the project has are changed, and the others are told. */
+export interface ManyUsers {
+  /** Removes users. NOT_FOUND for each whom the project does not have. A retry with the same key removes no user, and has the same outcomes. */
+  remove(scope: ProjectScope, ids: readonly bigint[], options?: ChangeOptions): Promise<Failures>;
+  /** Bans users, each as `banUser` does, with the same terms. Operators may ban removed users. */
+  ban(scope: ProjectScope, ids: readonly bigint[], terms: GivenBanTerms, options?: ChangeOptions): Promise<Failures>;
+}
+
 /** Why each of several users was not changed, in their order; null for one who was. */
-type Failures = (AppError | null)[];
+export type Failures = (AppError | null)[];
 
 interface ManyAct {
   readonly name: string;
@@ -25,8 +33,7 @@ interface ManyAct {
 
 type ManyWork = (tx: Queryable, actor: Actor, ids: readonly bigint[]) => Promise<void>;
 
-/** Changes of several users at once, in one transaction: those whom the project has are changed, and the others are told. */
-export function createManyUsers(db: Database, totals: Totals) {
+export function createManyUsers(db: Database, totals: Totals): ManyUsers {
   async function actOnMany(
     scope: ProjectScope,
     ids: readonly bigint[],
@@ -47,8 +54,7 @@ export function createManyUsers(db: Database, totals: Totals) {
   }
 
   return {
-    /** Removes users. NOT_FOUND for each whom the project does not have. A retry with the same key removes no user, and has the same outcomes. */
-    async remove(scope: ProjectScope, ids: readonly bigint[], options: ChangeOptions = {}): Promise<Failures> {
+    async remove(scope, ids, options = {}) {
       const removal: ManyAct = { name: 'remove users', permission: 'remove' };
       const failures = await actOnMany(scope, ids, removal, options, async (tx, actor, locked) => {
         const { projectId } = actor;
@@ -62,13 +68,7 @@ export function createManyUsers(db: Database, totals: Totals) {
       return failures;
     },
 
-    /** Bans users, each as `banUser` does, with the same terms. Operators may ban removed users. */
-    async ban(
-      scope: ProjectScope,
-      ids: readonly bigint[],
-      terms: GivenBanTerms,
-      options: ChangeOptions = {},
-    ): Promise<Failures> {
+    async ban(scope, ids, terms, options = {}) {
       const ban: ManyAct = {
         name: 'ban users',
         permission: 'ban',

@@ -21,7 +21,15 @@ import type { Totals } from './totals.js';
 import { isExternalIdTaken } from './write-users.sql.js';
 
 /** Users who are created before they log in. */
-export function createNewUsers(db: Database, totals: Totals) {
+export interface NewUsers {
+  /**
+   * Creates a user who has not logged in. BANNED; CONFLICT where another user has the identity or the external ID; BAD_USER_INPUT for too many
+   * accounts. With a key, a retry creates none: it is answered with the user as they are by then, or with NOT_FOUND if they were erased.
+   */
+  createUser(scope: ProjectScope, profile: Profile, options?: WriteOptions): Promise<User>;
+}
+
+export function createNewUsers(db: Database, totals: Totals): NewUsers {
   const insert = createBatchedWrite<Login, NewUserRow>({
     db,
     name: 'new users',
@@ -41,15 +49,7 @@ export function createNewUsers(db: Database, totals: Totals) {
   }
 
   return {
-    /**
-     * Creates a user who has not logged in. BANNED; CONFLICT where another user has the identity or the external ID; BAD_USER_INPUT for too many
-     * accounts. With a key, a retry creates none: it is answered with the user as they are by then, or with NOT_FOUND if they were erased.
-     */
-    async createUser(
-      scope: ProjectScope,
-      profile: Profile,
-      { key = null, until = Number.POSITIVE_INFINITY }: WriteOptions = {},
-    ): Promise<User> {
+    async createUser(scope, profile, { key = null, until = Number.POSITIVE_INFINITY } = {}) {
       const projectId = scope.projectIdFor('write');
       requireFewAccounts(profile);
       const creation = { projectId, profile, retry: retryOf(key, ['create', askedOf(profile)]) };

@@ -29,7 +29,13 @@ export interface Wanted {
 }
 
 /** Finds all users who match, newest first. BAD_USER_INPUT if they are too many for one answer. */
-export function createSearch(db: Database, by: sql.SearchedBy) {
+export interface Search {
+  find(key: sql.SearchKey): Promise<User[]>;
+  /** Users for each key. Those with many matches are read one after the other, so that no more are in memory than one search may find. */
+  findEach(keys: readonly sql.SearchKey[]): Promise<User[][]>;
+}
+
+export function createSearch(db: Database, by: sql.SearchedBy): Search {
   const read = sql.findFewUsers(by, MAX_SHARED_MATCHES + 1);
   const findFew = createBatchedRead({
     name: `users by ${by}`,
@@ -44,13 +50,12 @@ export function createSearch(db: Database, by: sql.SearchedBy) {
   const findMany = oneAtATime((key: sql.SearchKey) => findManyUsers(db, by, key));
 
   return {
-    async find(key: sql.SearchKey): Promise<User[]> {
+    async find(key) {
       const { users, isAll } = await findFew(key);
       return isAll ? users : findMany(key);
     },
 
-    /** Users for each key. Those with many matches are read one after the other, so that no more are in memory than one search may find. */
-    async findEach(keys: readonly sql.SearchKey[]): Promise<User[][]> {
+    async findEach(keys) {
       const results = await Promise.all(keys.map(findFew));
       const lists: User[][] = [];
       let matches = 0;
@@ -116,7 +121,9 @@ function tooMuch(by: string, what: string): AppError {
 }
 
 /** Finds at most `limit` users by the beginning of their login email, the value of their identity or their external id. */
-export function createPrefixSearch(db: Database) {
+export type PrefixSearch = (key: sql.PrefixKey) => Promise<Beginning<User>>;
+
+export function createPrefixSearch(db: Database): PrefixSearch {
   const read = createBatchedRead({
     name: 'users by prefix',
     read: (keys: readonly sql.PrefixKey[]) => sql.findUsersByPrefix(db, keys),
@@ -126,7 +133,7 @@ export function createPrefixSearch(db: Database) {
     },
     weigh: ({ limit, withAccounts }) => limit * userWeight(withAccounts),
   });
-  return async ({ limit, ...key }: sql.PrefixKey): Promise<Beginning<User>> => {
+  return async ({ limit, ...key }) => {
     // One more tells whether there are more.
     const { users, isPartial } = await read({ ...key, limit: limit + 1 });
     return { users: users.slice(0, limit), hasMore: isPartial || users.length > limit };
@@ -148,7 +155,7 @@ export interface Reads {
   readonly byId: (key: sql.UserKey) => Promise<User | null>;
   readonly byIdentity: (projectId: number, identity: Identity) => Promise<User | null>;
   readonly byExternalId: (key: sql.ExternalIdKey) => Promise<User | null>;
-  readonly byPrefix: (key: sql.PrefixKey) => Promise<Beginning<User>>;
+  readonly byPrefix: PrefixSearch;
 }
 
 /** Finds users for people, who have an id from a log or from another system, an email, an address or an identity. */

@@ -20,7 +20,14 @@ interface ManyWallets {
 }
 
 /** Tells whether an address belongs to a current user. Callers decide by it whether to transfer money. */
-export function createWallets(db: Database) {
+export interface Wallets {
+  /** A verdict on each wallet, all of one snapshot: nearly always one statement. Malformed wallets and impossible users are not looked up. */
+  verifyWallets(scope: ProjectScope, wallets: readonly (WalletQuestion | MalformedWallet)[]): Promise<WalletVerdicts>;
+  /** The current user to whom the address belongs, or null; only `userId` where given (spec, "POST /server/wallets/verify"). */
+  findOwner(scope: ProjectScope, wallet: WalletQuestion): Promise<WalletOwner | null>;
+}
+
+export function createWallets(db: Database): Wallets {
   const owners = createBatchedRead({
     name: 'wallet owners',
     read: (keys: readonly WalletKey[]) => findOwnersOfBatch(db, keys),
@@ -59,11 +66,7 @@ export function createWallets(db: Database) {
   });
 
   return {
-    /** A verdict on each wallet, all of one snapshot: nearly always one statement. Malformed wallets and impossible users are not looked up. */
-    async verifyWallets(
-      scope: ProjectScope,
-      wallets: readonly (WalletQuestion | MalformedWallet)[],
-    ): Promise<WalletVerdicts> {
+    async verifyWallets(scope, wallets) {
       const projectId = scope.projectIdFor('verify');
       const verdicts = wallets.map((wallet): WalletVerdict => ('reason' in wallet ? malformed(wallet) : NOT_OWNED));
       const asked: number[] = [];
@@ -83,8 +86,7 @@ export function createWallets(db: Database) {
       return { asOf, verdicts };
     },
 
-    /** The current user to whom the address belongs, or null; only `userId` where given (spec, "POST /server/wallets/verify"). */
-    async findOwner(scope: ProjectScope, { address, userId }: WalletQuestion): Promise<WalletOwner | null> {
+    async findOwner(scope, { address, userId }) {
       const question = { projectId: scope.projectIdFor('verify'), addressKey: address.key, userId };
       if (userId !== null && userId > LARGEST_ID) return null;
       const row = await owners({ ...question, afterLink: 0, links: MAX_SHARED_LINKS });
