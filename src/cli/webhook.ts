@@ -1,5 +1,5 @@
 import { Argument, type Command } from 'commander';
-import { graphql, type ResultOf } from '../dashboard/documents.js';
+import { api, graphql, inProject, type ResultOf } from '../dashboard/documents.js';
 import { noWebhook, type TestResult } from '../domain/webhooks.js';
 import { COMMAND } from '../errors.js';
 import { numberArgument, option, overlapOption, projectOption, required, requireOneOf } from './arguments.js';
@@ -11,7 +11,9 @@ import { confirmNoOverlap, fields, listTable, tellState } from './terminal.js';
 const KEEP_SECRET = 'The secret is shown only once. The receiver needs it to verify what is sent.';
 const ALL = 'all';
 
-const NEW = graphql(`fragment NewWebhook on NewWebhookSecret { id url secret }`);
+const NEW = api(`fragment NewWebhook on WebhookSecretPayload {
+  webhook { id url } secret previous_expires_at: previousExpiresAt
+}`);
 const SENT = graphql(`fragment Sent on WebhookTest { ok status ms error }`);
 
 const takes = [projectOption()];
@@ -43,12 +45,15 @@ function addChangingCommands(webhooks: Command, { row, rows }: CommandContext): 
     variables: ({ project, url, types, description }) => {
       return { project, url, description, types: namesOfTypes(types) };
     },
-    document: graphql(
-      `mutation AddWebhook($project: ID!, $url: String!, $types: [ChangeType!], $description: String!) {
-        addWebhook(appId: $project, url: $url, types: $types, description: $description) { ...NewWebhook }
-      }`,
-      [NEW],
+    document: inProject(
+      api(
+        `mutation AddWebhook($url: String!, $types: [ChangeType!], $description: String!) {
+          addWebhook(url: $url, types: $types, description: $description) { ...NewWebhook }
+        }`,
+        [NEW],
+      ),
     ),
+    pick: ({ webhook, secret }) => ({ ...webhook, secret }),
     print: (added) => `${credentials(added)}\n\n${KEEP_SECRET}`,
   });
   rows(webhooks, {
@@ -73,8 +78,8 @@ function addChangingCommands(webhooks: Command, { row, rows }: CommandContext): 
     description: 'remove a webhook',
     examples: ['webhook remove --project app_1 7'],
     takes: takesOne,
-    document: graphql(
-      `mutation RemoveWebhook($project: ID!, $webhookId: ID!) { removeWebhook(appId: $project, id: $webhookId) }`,
+    document: inProject(
+      api(`mutation RemoveWebhook($webhookId: ID!) { removeWebhook(id: $webhookId) { removedWebhookId } }`),
     ),
     pick: (_removed, { webhookId }) => ({ id: webhookId }),
     print: ({ id }) => `The webhook ${id} is removed.`,
@@ -108,9 +113,7 @@ function addChangingCommands(webhooks: Command, { row, rows }: CommandContext): 
     description: 'send nothing to a webhook until it is resumed; its place is kept',
     examples: ['webhook pause --project app_1 7'],
     takes: takesOne,
-    document: graphql(
-      `mutation PauseWebhook($project: ID!, $webhookId: ID!) { pauseWebhook(appId: $project, id: $webhookId) { changed } }`,
-    ),
+    document: inProject(api(`mutation PauseWebhook($webhookId: ID!) { pauseWebhook(id: $webhookId) { changed } }`)),
     pick: ({ changed }, { webhookId }) => ({ id: webhookId, changed }),
     print: (webhook) => tellState(webhook, `The webhook ${webhook.id} is paused.`),
   });
@@ -119,9 +122,10 @@ function addChangingCommands(webhooks: Command, { row, rows }: CommandContext): 
     description: 'go on with a webhook that is paused, disabled or waits for its retry',
     examples: ['webhook resume --project app_1 7'],
     takes: takesOne,
-    document: graphql(
-      `mutation ResumeWebhook($project: ID!, $webhookId: ID!) { resumeWebhook(appId: $project, id: $webhookId) { id } }`,
+    document: inProject(
+      api(`mutation ResumeWebhook($webhookId: ID!) { resumeWebhook(id: $webhookId) { webhook { id } } }`),
     ),
+    pick: ({ webhook }) => webhook,
     print: ({ id }) => `The webhook ${id} goes on where it was.`,
   });
   row(webhooks, {
@@ -139,14 +143,15 @@ function addChangingCommands(webhooks: Command, { row, rows }: CommandContext): 
         command,
         `A receiver that knows only the old secret of the webhook ${webhookId} refuses what is sent from now on. --overlap 24h lets both sign meanwhile. Rotate?`,
       ),
-    document: graphql(
-      `mutation RotateWebhook($project: ID!, $webhookId: ID!, $overlapSeconds: Float!) {
-        rotateWebhookSecret(appId: $project, id: $webhookId, overlapSeconds: $overlapSeconds) {
-          ...NewWebhook previous_expires_at: previousExpiresAt
-        }
-      }`,
-      [NEW],
+    document: inProject(
+      api(
+        `mutation RotateWebhook($webhookId: ID!, $overlapSeconds: Int!) {
+          rotateWebhookSecret(id: $webhookId, overlapSeconds: $overlapSeconds) { ...NewWebhook }
+        }`,
+        [NEW],
+      ),
     ),
+    pick: ({ webhook, ...made }) => ({ ...webhook, ...made }),
     print: (rotated, { overlapSeconds }) => {
       const old = overlapSeconds === 0 ? 'no longer signs' : `signs until ${rotated.previous_expires_at}`;
       return `${credentials(rotated)}\n\nThe old secret ${old}. ${KEEP_SECRET}`;

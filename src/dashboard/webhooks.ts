@@ -1,11 +1,10 @@
 import { changeCursor, changeId, encodeChangeCursor } from '../domain/changes.js';
-import { parse, readId, readSeconds } from '../domain/parse.js';
+import { parse, readId } from '../domain/parse.js';
 import type { ProjectScope } from '../domain/projects.js';
 import {
   ATTEMPTS_LISTED,
   type Backlog,
   listSamples,
-  type NewWebhook,
   type SentAttempt,
   type TestResult,
   type Webhook,
@@ -14,7 +13,7 @@ import {
   type WebhookSecret,
 } from '../domain/webhooks.js';
 import { badInput } from '../errors.js';
-import { addWebhookStatus, instantOrNull, orNull, required, withDefault } from '../graphql/shared.js';
+import { addWebhookStatus, instantOrNull, orNull, required } from '../graphql/shared.js';
 import { APP_ID, builder, changeTypeEnum, type DashboardContext } from './builder.js';
 import { projectType } from './projects.js';
 
@@ -159,19 +158,6 @@ builder.queryField('webhookSamples', (t) =>
   }),
 );
 
-const newWebhookType = builder.objectRef<NewWebhook & { previousExpiresAt?: string }>('NewWebhookSecret').implement({
-  description: 'A webhook with a new secret, which is shown this once.',
-  fields: (t) => ({
-    id: t.exposeID('id', { description: 'The id of the webhook.' }),
-    url: t.exposeString('url', { description: 'Where changes are sent.' }),
-    secret: t.exposeString('secret', { description: 'The secret, which a receiver needs to verify what is sent.' }),
-    previousExpiresAt: t.expose(
-      'previousExpiresAt',
-      instantOrNull('When the secret that it replaces ends; null if it replaces none.'),
-    ),
-  }),
-});
-
 const testType = builder.objectRef<TestResult>('WebhookTest').implement({
   description: 'How a test message was answered.',
   fields: (t) => ({
@@ -182,48 +168,12 @@ const testType = builder.objectRef<TestResult>('WebhookTest').implement({
   }),
 });
 
-const webhookChangeType = builder.objectRef<{ webhook: OpenWebhook; changed: boolean }>('WebhookChange').implement({
-  description: 'A webhook after a change.',
-  fields: (t) => ({
-    webhook: t.field({ type: webhookType, description: 'The webhook.', resolve: ({ webhook }) => webhook }),
-    changed: t.exposeBoolean('changed', { description: 'Whether it was another way before.' }),
-  }),
-});
-
 const idArgument = required('The id of the webhook.');
 const afterArgument = changeCursor('after');
 const fromArgument = changeId('from');
 const messageArgument = changeId('messageId');
 
 builder.mutationFields((t) => ({
-  addWebhook: t.field({
-    type: newWebhookType,
-    description:
-      'Adds a webhook that gets the changes from now on. Needs ADMIN. BAD_USER_INPUT; CONFLICT if the project has ten.',
-    args: {
-      appId: t.arg.id(APP_ID),
-      url: t.arg.string(required('Where changes are sent, over https.')),
-      types: t.arg({ type: [changeTypeEnum], description: 'Only changes of these types; without it all.' }),
-      description: t.arg.string(withDefault('', 'A note for people.')),
-    },
-    resolve: async (_root, { appId, url, types, description }, { services, scopeOf, requestId }) =>
-      services.webhooks.addWebhook(await scopeOf(appId), { url, types: types ?? null, description }, { requestId }),
-  }),
-  rotateWebhookSecret: t.field({
-    type: newWebhookType,
-    description: 'Replaces the secret of a webhook by a new one. Needs ADMIN. NOT_FOUND; CONFLICT.',
-    args: {
-      appId: t.arg.id(APP_ID),
-      id: t.arg.id(idArgument),
-      overlapSeconds: t.arg.float(withDefault(0, 'How long the old secret signs too; 0 ends it at once.')),
-    },
-    resolve: async (_root, { appId, id, overlapSeconds }, { services, scopeOf, requestId }) => {
-      const scope = await scopeOf(appId);
-      scope.projectIdFor('operate');
-      const overlapMs = readSeconds('overlapSeconds', overlapSeconds, 0);
-      return services.webhooks.rotateSecret(scope, { id: readId('id', id), overlapMs }, { requestId });
-    },
-  }),
   testWebhook: t.field({
     type: testType,
     description: `Sends one signed test message, and ${WAITS}. Needs ADMIN. NOT_FOUND.`,
@@ -287,34 +237,6 @@ builder.mutationFields((t) => ({
       const message = encodeChangeCursor(parse(messageArgument, messageId));
       const again = { id: readId('id', id), message, ...limitOf(context) };
       return context.services.webhooks.resendMessage(scope, again, context.requestId);
-    },
-  }),
-  pauseWebhook: t.field({
-    type: webhookChangeType,
-    description: 'Sends nothing to a webhook until it is resumed. Its place is kept. Needs ADMIN. NOT_FOUND.',
-    args: { appId: t.arg.id(APP_ID), id: t.arg.id(idArgument) },
-    resolve: async (_root, { appId, id }, context) => {
-      const scope = await context.scopeOf(appId);
-      const changed = await context.services.webhooks.pauseWebhook(scope, readId('id', id), context);
-      return { webhook: await openAgain(scope, readId('id', id), context), changed };
-    },
-  }),
-  resumeWebhook: t.field({
-    type: webhookType,
-    description: 'Goes on with a webhook that is paused, disabled or waits for its retry. Needs ADMIN. NOT_FOUND.',
-    args: { appId: t.arg.id(APP_ID), id: t.arg.id(idArgument) },
-    resolve: async (_root, { appId, id }, context) => {
-      const scope = await context.scopeOf(appId);
-      await context.services.webhooks.resumeWebhook(scope, readId('id', id), context);
-      return openAgain(scope, readId('id', id), context);
-    },
-  }),
-  removeWebhook: t.boolean({
-    description: 'Removes a webhook. Needs ADMIN. NOT_FOUND.',
-    args: { appId: t.arg.id(APP_ID), id: t.arg.id(idArgument) },
-    resolve: async (_root, { appId, id }, { services, scopeOf, requestId }) => {
-      await services.webhooks.removeWebhook(await scopeOf(appId), readId('id', id), { requestId });
-      return true;
     },
   }),
 }));

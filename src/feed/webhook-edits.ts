@@ -41,8 +41,8 @@ export interface WebhookEdits {
   ): Promise<void>;
   /** Sends nothing to an endpoint until it is resumed. Its place is kept. False if it is paused already. NOT_FOUND. */
   pauseWebhook(scope: ProjectScope, id: number, options?: ChangeOptions): Promise<boolean>;
-  /** Goes on with an endpoint that is paused or disabled, or does not wait for its retry. NOT_FOUND. */
-  resumeWebhook(scope: ProjectScope, id: number, options?: ChangeOptions): Promise<void>;
+  /** Goes on with an endpoint that is paused or disabled, or does not wait for its retry. True, also for one that goes on: a turn may be failing. NOT_FOUND. */
+  resumeWebhook(scope: ProjectScope, id: number, options?: ChangeOptions): Promise<boolean>;
   /** Changes the URL, the types (none: all) or the description. Place, state and secrets stay; another URL ends the wait for a retry. BAD_USER_INPUT; NOT_FOUND. */
   updateWebhook(
     scope: ProjectScope,
@@ -154,7 +154,7 @@ export function createWebhookEdits(
 
     async resumeWebhook(scope, id, options = {}) {
       // Also one that goes on already: a turn of it may be failing at this moment.
-      await edit(db, scope, id, { data: RESUMED, action: 'resume_webhook' }, options);
+      return edit(db, scope, id, { data: RESUMED, action: 'resume_webhook' }, options);
     },
 
     async updateWebhook(scope, { id, ...edits }, options = {}) {

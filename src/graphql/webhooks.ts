@@ -59,10 +59,13 @@ builder.queryField('webhooks', (t) =>
   }),
 );
 
-const payload = builder.objectRef<{ webhook: Webhook }>('WebhookPayload').implement({
+const payload = builder.objectRef<{ webhook: Webhook; changed: boolean }>('WebhookPayload').implement({
   description: 'The result of a change of a webhook.',
   fields: (t) => ({
     webhook: t.expose('webhook', { type: webhookType, description: 'The webhook after the change.' }),
+    changed: t.exposeBoolean('changed', {
+      description: 'False for a pause where it was paused before. The answer to a retry says what the first one said.',
+    }),
   }),
 });
 
@@ -201,8 +204,8 @@ for (const [name, description] of Object.entries(STATES) as [keyof typeof STATES
       resolve: async (_root, { id, idempotencyKey }, context) => {
         const { scope, services, requestId } = context;
         const [webhook, options] = readChange(requestId, idempotencyKey, () => readId('id', id));
-        await services.webhooks[name](scope, webhook, options);
-        return openAgain(webhook, context);
+        const changed = await services.webhooks[name](scope, webhook, options);
+        return { ...(await openAgain(webhook, context)), changed };
       },
     }),
   );

@@ -59,8 +59,7 @@ const DECISIONS: Record<string, 'of a project' | 'of all projects' | 'of the ope
     'seedUsers',
     'undoImport',
   ]),
-  ...of('of a project', ['addWebhook', 'rotateWebhookSecret', 'testWebhook', 'updateWebhook', 'replayWebhook']),
-  ...of('of a project', ['resendWebhookMessage', 'pauseWebhook', 'resumeWebhook', 'removeWebhook']),
+  ...of('of a project', ['testWebhook', 'updateWebhook', 'replayWebhook', 'resendWebhookMessage']),
 };
 
 function of<Decision>(decision: Decision, fields: string[]): Record<string, Decision> {
@@ -127,21 +126,30 @@ describe('every root field of the schema', () => {
     for (const who of limited) {
       const theirs = await app.createProject();
       await limit(who, own, theirs);
-      const ask = async (operation: string, appId: string) => {
+      const asking = async (sent: () => ReturnType<TestOperator['graphql']>, appId: string) => {
         const before = app.statements.length;
-        const { status, data, errors } = await who.graphql(operation, { appId });
+        const { status, data, errors } = await sent();
         // What runs in the background is not of the request.
         const statements = app.statements
           .slice(before)
           .filter((text) => /\b(projects|operators|audit_log|operator_log)\b/.test(text));
         return { answer: JSON.stringify({ status, data, errors }).replaceAll(appId, 'APP_ID'), statements };
       };
+      const ask = (operation: string, appId: string) => asking(() => who.graphql(operation, { appId }), appId);
+      const askAsCaller = (operation: string, appId: string) =>
+        asking(() => who.inProject(appId).graphql(operation), appId);
       for (const { name, operation } of decided('of a project')) {
         const unknown = await ask(operation, UNKNOWN);
         expect([name, await ask(operation, foreign.appId)]).toEqual([name, unknown]);
         if (name === 'project') expect(JSON.parse(unknown.answer).data).toEqual({ project: null });
         else expect(unknown.answer).toMatch(/"There is no project with the App ID .*NOT_FOUND/);
         expect((await ask(operation, theirs.appId)).answer).not.toMatch(/no project|"project":null/);
+      }
+      for (const operation of ['{ userCount }', 'mutation { removeUsers(ids: [1]) { outcomes { ok } } }']) {
+        const unknown = await askAsCaller(operation, UNKNOWN);
+        expect(await askAsCaller(operation, foreign.appId)).toEqual(unknown);
+        expect(unknown.answer).toMatch(/"There is no project with the App ID .*NOT_FOUND/);
+        expect((await askAsCaller(operation, theirs.appId)).answer).not.toMatch(/no project/);
       }
     }
     const trail = await sql(

@@ -47,6 +47,12 @@ export function givenTerms({ reason, until, given }: Terms): GivenTerms {
   };
 }
 
+/** Terms as `userdir user ban` has them: an empty end takes it away. */
+export const commandTerms = ({ reason, expiresAt, untilLifted }: GivenTerms) => ({
+  ...(reason !== undefined && { reason }),
+  ...((expiresAt !== undefined || untilLifted) && { until: expiresAt ?? '' }),
+});
+
 export function TermsFields({ reason, until }: Terms) {
   return (
     <>

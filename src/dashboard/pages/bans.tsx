@@ -1,12 +1,19 @@
 import { useSignal } from '@preact/signals';
-import { givenTerms, type PresentTerms, TermsFields, Until, useTerms } from './ban-terms.js';
+import {
+  commandTerms,
+  type GivenTerms,
+  givenTerms,
+  type PresentTerms,
+  TermsFields,
+  Until,
+  useTerms,
+} from './ban-terms.js';
 import { FilterForm, FilterInput, FormDialog, IdentityFields } from './form.js';
 import { api, graphql, inProject, may, send, useQuery } from './graphql.js';
 import { paths, useUrlState } from './location.js';
 import { Button, Empty, Time } from './parts.js';
-import { command } from './recipes.js';
+import { asked, command } from './recipes.js';
 import { ListScreen } from './screen.js';
-import { banRecipe } from './user-recipes.js';
 
 const BANS = graphql(`
   query Bans($appId: ID!, $search: String, $after: String) {
@@ -28,6 +35,16 @@ const BAN = inProject(
 const UNBAN = inProject(
   api(`mutation UnbanIdentity($identity: IdentityInput!) { unbanIdentity(identity: $identity) { changed } }`),
 );
+
+/** The ban of an identity with its variables, as the page, a backend and a command ask it. */
+function banning({ appId, authMethod, authValue }: OfIdentity, terms: GivenTerms) {
+  const variables = { project: appId, identity: { authMethod, authValue }, ...terms };
+  const line = { project: appId, method: authMethod, value: authValue, ...commandTerms(terms) };
+  return {
+    work: () => send(BAN, variables),
+    recipe: { ...asked(BAN, variables), userdir: command('user ban', line) },
+  };
+}
 
 /** The identities whose logins are refused. */
 export function Bans({ appId }: { appId: string }) {
@@ -117,8 +134,7 @@ function BanIdentity({ appId }: { appId: string }) {
       title="Ban an identity"
       submit="Ban"
       danger
-      work={() => send(BAN, { project: appId, identity, ...givenTerms(terms) })}
-      recipe={banRecipe(appId, 'ban', identity, givenTerms(terms))}
+      {...banning({ appId, ...identity }, givenTerms(terms))}
       done="The identity is banned."
       disabled={!method || !authValue.value}
     >
@@ -140,16 +156,9 @@ interface OfIdentity {
 
 /** Gives a ban another reason and end. */
 function ChangeBan({ reason, expiresAt, ...ban }: OfIdentity & PresentTerms) {
-  const { appId, ...identity } = ban;
   const terms = useTerms({ reason, expiresAt });
   return (
-    <FormDialog
-      title="Change this ban"
-      submit="Change"
-      work={() => send(BAN, { project: appId, identity, ...givenTerms(terms) })}
-      recipe={banRecipe(ban.appId, 'ban', ban, givenTerms(terms))}
-      done="The ban is changed."
-    >
+    <FormDialog title="Change this ban" submit="Change" {...banning(ban, givenTerms(terms))} done="The ban is changed.">
       <p class="long">
         <bdi>{ban.authValue}</bdi> <span class="quiet">({ban.authMethod})</span> stays banned.
       </p>
@@ -160,12 +169,16 @@ function ChangeBan({ reason, expiresAt, ...ban }: OfIdentity & PresentTerms) {
 
 export function LiftBan(ban: OfIdentity) {
   const { appId, ...identity } = ban;
+  const unbanning = { project: appId, identity };
   return (
     <FormDialog
       title="Unban this identity?"
       submit="Unban"
-      work={() => send(UNBAN, { project: appId, identity })}
-      recipe={banRecipe(appId, 'unban', ban)}
+      work={() => send(UNBAN, unbanning)}
+      recipe={{
+        ...asked(UNBAN, unbanning),
+        userdir: command('user unban', { project: appId, method: ban.authMethod, value: ban.authValue }),
+      }}
       done="The ban is lifted."
     >
       <p class="long">

@@ -1,15 +1,14 @@
 import { signal } from '@preact/signals';
 import { useState } from 'preact/hooks';
-import { type GivenTerms, givenTerms, type PresentTerms, TermsFields, useTerms } from './ban-terms.js';
+import { commandTerms, type GivenTerms, givenTerms, type PresentTerms, TermsFields, useTerms } from './ban-terms.js';
 import { closeDialog, Dialog, openDialog } from './dialog.js';
 import { DialogForm, FormDialog, UndoOffer } from './form.js';
 import { plural } from './format.js';
 import { api, Failure, graphql, inProject, may, type ResultOf, send, useAction } from './graphql.js';
 import { paths } from './location.js';
 import { announce, Button, State } from './parts.js';
-import { command, type Recipe } from './recipes.js';
+import { asked, command, type Recipe } from './recipes.js';
 import { Table } from './table.js';
-import { banUserRecipe, removalRecipe } from './user-recipes.js';
 import type { Row } from './user-table.js';
 
 const REMOVE = inProject(
@@ -82,14 +81,37 @@ type Results = ReadonlyMap<string, Outcome>;
 
 type Target = Pick<Row, 'id' | 'authMethod' | 'authValue' | 'email'>;
 
-/** Of many users, the lines for a shell: what changes one by GraphQL does not say more when it is repeated. */
-function recipesFor(appId: string, action: BulkAction, users: readonly Target[], terms: GivenTerms): readonly Recipe[] {
-  if (action === 'restore')
-    return users.map(({ id }) => ({ userdir: command('user restore', { project: appId, userId: id }) }));
-  const recipes = users.map(({ id }) =>
-    action === 'remove' ? removalRecipe(appId, id) : banUserRecipe(appId, action, id, action === 'ban' ? terms : {}),
-  );
-  return users.length === 1 ? recipes : recipes.map(({ graphql: _one, ...lines }) => lines);
+/** The same without the dashboard. A command that takes one user has a line for each. */
+function recipesFor(
+  project: string,
+  action: BulkAction,
+  users: readonly Target[],
+  terms: GivenTerms,
+): readonly Recipe[] {
+  const ids = users.map(({ id }) => id);
+  const linesOf = (lineOf: (userId: string) => NonNullable<Recipe['userdir']>) =>
+    ids.map((userId) => ({ userdir: lineOf(userId) }));
+  switch (action) {
+    case 'remove':
+      return [
+        {
+          ...asked(REMOVE, { project, ids }),
+          ...(ids.length === 1 && {
+            curl: { method: 'DELETE', path: `/server/users/${encodeURIComponent(`${ids[0]}`)}` },
+          }),
+          userdir: command('user remove', { project, userId: ids }),
+        },
+      ];
+    case 'restore':
+      return [{ userdir: command('user restore', { project, userId: ids }) }];
+    case 'ban':
+      return [
+        asked(BAN, { project, ids, ...terms }),
+        ...linesOf((userId) => command('user ban', { project, userId, ...commandTerms(terms) })),
+      ];
+    case 'unban':
+      return linesOf((userId) => command('user unban', { project, userId }));
+  }
 }
 
 /** The most users of one request. */

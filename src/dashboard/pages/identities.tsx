@@ -3,8 +3,8 @@ import { useState } from 'preact/hooks';
 import { Choices, FormDialog, IdentityFields, TextField, UndoOffer } from './form.js';
 import { api, graphql, inProject, may, type ResultOf, send, type VariablesOf } from './graphql.js';
 import { Badge, Button, CopyValue, Swatch, Time, Value } from './parts.js';
+import { asked, command, type Recipe } from './recipes.js';
 import { Table } from './table.js';
-import { linkRecipe, unlinkAccountRecipe, unlinkRecipe } from './user-recipes.js';
 
 /** The identities and accounts of a user, and how they are linked and unlinked. */
 
@@ -40,9 +40,11 @@ const UNLINK_ACCOUNT = inProject(
   }`),
 );
 
+type LinkInput = VariablesOf<typeof LINK>['input'];
+
 const namedBy = ({ authMethod, authValue }: GivenIdentity) => ({ authMethod, authValue });
 /** The variables of what links an identity to a user, or takes it from the user. */
-const linkOf = ({ appId, user }: OfUser, input: VariablesOf<typeof LINK>['input']) => ({
+const linkOf = ({ appId, user }: OfUser, input: LinkInput) => ({
   project: appId,
   userId: user.id,
   input,
@@ -55,6 +57,20 @@ const unlinkOf = ({ appId, user }: OfUser, identity: GivenIdentity) => ({
 const linkAgain = (of: OfUser, { email, emailVerified, isPrimary, ...identity }: Identity) =>
   send(LINK, linkOf(of, { ...namedBy(identity), email, emailVerified, primary: isPrimary }));
 const primaryOf = (of: OfUser, identity: GivenIdentity) => linkOf(of, { ...namedBy(identity), primary: true });
+const linkRecipe = (of: OfUser, input: LinkInput): Recipe => {
+  const { authMethod: method, authValue: value, email, emailVerified, primary } = input;
+  const options = {
+    method,
+    value,
+    email: email ?? undefined,
+    emailVerified: emailVerified ?? undefined,
+    primary: primary ?? undefined,
+  };
+  return {
+    ...asked(LINK, linkOf(of, input)),
+    userdir: command('user link', { project: of.appId, userId: of.user.id, ...options }),
+  };
+};
 const makePrimary = (of: OfUser, identity: GivenIdentity) => send(LINK, primaryOf(of, identity));
 
 /** The last change of identities that can be taken back, as long as this page is open. */
@@ -149,7 +165,7 @@ export function Identities(of: OfUser) {
 type LinkOption = 'emailVerified' | 'primary';
 
 function LinkIdentity(of: OfUser) {
-  const { appId, user } = of;
+  const { user } = of;
   const [authMethod, authValue, email] = [useSignal('google'), useSignal(''), useSignal('')];
   const [options, setOptions] = useState<LinkOption[]>([]);
   const primary = options.includes('primary');
@@ -170,7 +186,7 @@ function LinkIdentity(of: OfUser) {
       title="Link an identity"
       submit="Link"
       work={() => change(of, 'The identity is linked.', send(LINK, linkOf(of, given)), undo)}
-      recipe={linkRecipe(appId, user.id, given)}
+      recipe={linkRecipe(of, given)}
       disabled={!method || !authValue.value}
     >
       <p>
@@ -200,14 +216,13 @@ export const Named = ({ authMethod, authValue }: GivenIdentity) => (
 );
 
 function MakePrimary({ identity, ...of }: OfIdentity) {
-  const { authMethod, authValue } = identity;
   const text = 'Another identity is primary.';
   return (
     <FormDialog
       title="Make this identity primary?"
       submit="Make primary"
       work={() => change(of, text, makePrimary(of, identity), () => makePrimary(of, of.user))}
-      recipe={linkRecipe(of.appId, of.user.id, { authMethod, authValue, primary: true })}
+      recipe={linkRecipe(of, { ...namedBy(identity), primary: true })}
     >
       <p class="long">
         <Named {...identity} /> is then what lists, filters and REST show of the user. <Named {...of.user} /> stays
@@ -226,7 +241,15 @@ function UnlinkIdentity({ identity, ...of }: OfIdentity) {
       work={() =>
         change(of, 'The identity is unlinked.', send(UNLINK, unlinkOf(of, identity)), () => linkAgain(of, identity))
       }
-      recipe={unlinkRecipe(of.appId, of.user.id, identity)}
+      recipe={{
+        ...asked(UNLINK, unlinkOf(of, identity)),
+        userdir: command('user unlink', {
+          project: of.appId,
+          userId: of.user.id,
+          method: identity.authMethod,
+          value: identity.authValue,
+        }),
+      }}
     >
       <p class="long">
         <Named {...identity} /> no longer logs in as this user, and may register anew.{' '}
@@ -279,14 +302,18 @@ function UnlinkAccount({ account, ...of }: OfUser & { account: Account }) {
     authMethod === 'wallet' && authValue.toLowerCase() === address.toLowerCase();
   const identity = user.identities.find(isSame);
   const undo = identity ? () => linkAgain(of, identity) : null;
-  const work = () => send(UNLINK_ACCOUNT, { project: appId, userId: user.id, address });
+  const unlinking = { project: appId, userId: user.id, address };
+  const work = () => send(UNLINK_ACCOUNT, unlinking);
   return (
     <FormDialog
       title="Unlink this account?"
       submit="Unlink"
       danger
       work={() => change(of, 'The account is unlinked.', work(), undo)}
-      recipe={unlinkAccountRecipe(appId, user.id, address)}
+      recipe={{
+        ...asked(UNLINK_ACCOUNT, unlinking),
+        userdir: command('user unlink', { project: appId, userId: user.id, address }),
+      }}
       done="The account is unlinked."
     >
       <p class="long">

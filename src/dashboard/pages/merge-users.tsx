@@ -7,8 +7,8 @@ import { api, Failure, graphql, inProject, type ResultOf, send, useQuery } from 
 import { Named, type OfUser } from './identities.js';
 import { paths } from './location.js';
 import { Fact } from './parts.js';
+import { asked, command } from './recipes.js';
 import { Answer } from './table.js';
-import { mergeRecipe } from './user-recipes.js';
 
 /** How two users become one: who stays, what moves, and the merge. */
 
@@ -68,8 +68,8 @@ const nameOf = ({ id, authValue, email }: Candidate) =>
 function MergeInto({ appId, user, users }: OfUser & { users: readonly Candidate[] }) {
   const [into, setInto] = useState(users[0]?.id ?? '');
   const { route } = useLocation();
-  const merge = { appId, from: user.id, into };
-  const query = useQuery(PREVIEW, merge);
+  const merging = { project: appId, from: user.id, into };
+  const query = useQuery(PREVIEW, { appId, from: user.id, into });
   const effects = query.data?.project?.mergePreview;
   return (
     <FormDialog
@@ -77,8 +77,8 @@ function MergeInto({ appId, user, users }: OfUser & { users: readonly Candidate[
       title={`Merge user ${user.id} into user ${into}?`}
       submit="Merge"
       danger
-      work={() => send(MERGE, { project: appId, from: user.id, into })}
-      recipe={mergeRecipe(merge)}
+      work={() => send(MERGE, merging)}
+      recipe={{ ...asked(MERGE, merging), userdir: command('user merge', merging) }}
       done="The users are one."
       onDone={() => {
         closeDialog();

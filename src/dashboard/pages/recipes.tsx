@@ -1,4 +1,5 @@
 import { COMMANDS, type Commands, type Value } from '#dist/cli/commands.js';
+import { type Document as Operation, sentOf } from '#dist/dashboard/documents.js';
 import { Dialog } from './dialog.js';
 import { Button, CopyBlock } from './parts.js';
 
@@ -24,6 +25,19 @@ export function command<Name extends keyof Commands>(name: Name, values: Command
     return [value].flat().flatMap((each) => [...(flag === null ? [] : [flag]), String(each)]);
   });
   return { words: [...name.split(' '), ...words] };
+}
+
+/** What a page asks in a project, which is how a backend asks it. */
+export function asked<Result, Variables>(operation: Operation<Result, Variables>, variables: Variables) {
+  const { query, variables: given } = sentOf(operation, variables);
+  // Without the mark of such an operation.
+  return { graphql: { operation: unindented(query.slice(query.indexOf('\n') + 1)), variables: given } };
+}
+
+/** A text without the indentation that it has in its file, which is that of its last line. */
+function unindented(text: string): string {
+  const [, indentation = ''] = /\n( *)\S[^\n]*$/.exec(text) ?? [];
+  return text.replaceAll(`\n${indentation}`, '\n');
 }
 
 const VARIABLES = 'GraphQL variables';

@@ -4,15 +4,15 @@ import { LiftBan } from './bans.js';
 import { BulkButton } from './bulk.js';
 import { FormDialog, TextField } from './form.js';
 import { plural } from './format.js';
-import { api, Failure, graphql, inProject, may, type ResultOf, send, useQuery } from './graphql.js';
+import { api, Failure, graphql, inProject, may, type ResultOf, send, useQuery, type VariablesOf } from './graphql.js';
 import { Accounts, IDENTITIES, Identities } from './identities.js';
 import { paths } from './location.js';
 import { MergeUser } from './merge-users.js';
 import { Badge, Button, Copy, CopyValue, Fact, State, Swatch, Time, Value } from './parts.js';
-import { command } from './recipes.js';
+import { asked, command, type Recipe } from './recipes.js';
 import { Header, Missing, useTitle } from './screen.js';
 import { Answer } from './table.js';
-import { type UserChanges, updateRecipe, userRecipe } from './user-recipes.js';
+import { userRecipe } from './user-recipes.js';
 import { namesOf } from './user-table.js';
 import { TIMELINE, Timeline } from './user-timeline.js';
 
@@ -193,7 +193,23 @@ const UPDATE = inProject(
   api(`mutation UpdateUser($id: ID!, $input: UpdateUserInput!) { updateUser(id: $id, input: $input) { user { id } } }`),
 );
 
-type TextChanges = Omit<UserChanges, 'metadata'>;
+type UserChanges = VariablesOf<typeof UPDATE>['input'];
+type TextChanges = Pick<UserChanges, 'email' | 'externalId'>;
+
+/** In a command, an empty text takes a value away. */
+const updateRecipe = ({ appId, user }: OfUser, input: UserChanges): Recipe => ({
+  ...asked(UPDATE, { project: appId, id: user.id, input }),
+  userdir: command('user update', {
+    project: appId,
+    userId: user.id,
+    ...Object.fromEntries(
+      Object.entries(input).map(([name, value]) => [
+        name,
+        typeof value === 'object' && value ? JSON.stringify(value) : (value ?? ''),
+      ]),
+    ),
+  }),
+});
 
 /** The text of a field, if the user has another value. */
 const changeOf = (field: 'email' | 'externalId', text: string, had: string | null): TextChanges =>
@@ -211,7 +227,7 @@ function EditUser({ appId, user }: OfUser) {
       title={`Edit user ${user.id}`}
       submit="Save"
       work={() => send(UPDATE, { project: appId, id: user.id, input })}
-      recipe={updateRecipe(appId, user.id, input)}
+      recipe={updateRecipe({ appId, user }, input)}
       done="The user is changed."
       disabled={Object.keys(input).length === 0}
     >
@@ -260,6 +276,15 @@ function parseJson(text: string): object | null {
   }
 }
 
+/** What was typed, also half. */
+function jsonOrText(text: string): object | null {
+  try {
+    return parseJson(text);
+  } catch {
+    return text as unknown as object;
+  }
+}
+
 function EditMetadata({ appId, user }: OfUser) {
   const before = asText(user.metadata);
   const text = useSignal(before);
@@ -268,7 +293,7 @@ function EditMetadata({ appId, user }: OfUser) {
       title={`Metadata of user ${user.id}`}
       submit="Save"
       work={async () => send(UPDATE, { project: appId, id: user.id, input: { metadata: parseJson(text.value) } })}
-      recipe={updateRecipe(appId, user.id, { metadata: text.value.trim() || null })}
+      recipe={updateRecipe({ appId, user }, { metadata: jsonOrText(text.value) })}
       done="The metadata is changed."
       disabled={text.value.trim() === before}
     >

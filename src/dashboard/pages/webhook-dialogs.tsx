@@ -3,29 +3,29 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso';
 import { closeDialog, Dialog, openDialog } from './dialog.js';
 import { Choices, FormDialog, type FormProps, TextField } from './form.js';
-import { graphql, type ResultOf, send, type VariablesOf } from './graphql.js';
+import { api, graphql, inProject, type ResultOf, send, type VariablesOf } from './graphql.js';
 import { paths } from './location.js';
 import { Badge, Button, CopyCode, Value } from './parts.js';
-import { command } from './recipes.js';
+import { asked, command } from './recipes.js';
 import { useOverlap } from './secrets.js';
 
 /** Dialogs of a webhook. */
 
-const ADD = graphql(`
-  mutation AddWebhook($appId: ID!, $url: String!, $types: [ChangeType!], $description: String!) {
-    made: addWebhook(appId: $appId, url: $url, types: $types, description: $description) { secret }
-  }
-`);
+const ADD = inProject(
+  api(`mutation AddWebhook($url: String!, $types: [ChangeType!], $description: String!) {
+    made: addWebhook(url: $url, types: $types, description: $description) { secret }
+  }`),
+);
 const UPDATE = graphql(`
   mutation UpdateWebhook($appId: ID!, $id: ID!, $url: String, $types: [ChangeType!], $description: String) {
     updateWebhook(appId: $appId, id: $id, url: $url, types: $types, description: $description) { id }
   }
 `);
-const ROTATE = graphql(`
-  mutation RotateWebhookSecret($appId: ID!, $id: ID!, $overlapSeconds: Float!) {
-    made: rotateWebhookSecret(appId: $appId, id: $id, overlapSeconds: $overlapSeconds) { secret }
-  }
-`);
+const ROTATE = inProject(
+  api(`mutation RotateWebhookSecret($id: ID!, $overlapSeconds: Int!) {
+    made: rotateWebhookSecret(id: $id, overlapSeconds: $overlapSeconds) { secret }
+  }`),
+);
 const TEST = graphql(
   `mutation TestWebhook($appId: ID!, $id: ID!) { sent: testWebhook(appId: $appId, id: $id) { ok status ms error } }`,
 );
@@ -39,13 +39,9 @@ const REPLAY = graphql(`
     replayWebhook(appId: $appId, id: $id, after: $after, from: $from) { id }
   }
 `);
-const PAUSE = graphql(
-  `mutation PauseWebhook($appId: ID!, $id: ID!) { pauseWebhook(appId: $appId, id: $id) { changed } }`,
-);
-const RESUME = graphql(
-  `mutation ResumeWebhook($appId: ID!, $id: ID!) { resumeWebhook(appId: $appId, id: $id) { id } }`,
-);
-const REMOVE = graphql(`mutation RemoveWebhook($appId: ID!, $id: ID!) { removeWebhook(appId: $appId, id: $id) }`);
+const PAUSE = inProject(api(`mutation PauseWebhook($id: ID!) { pauseWebhook(id: $id) { changed } }`));
+const RESUME = inProject(api(`mutation ResumeWebhook($id: ID!) { resumeWebhook(id: $id) { changed } }`));
+const REMOVE = inProject(api(`mutation RemoveWebhook($id: ID!) { removeWebhook(id: $id) { removedWebhookId } }`));
 
 export type Type = NonNullable<VariablesOf<typeof ADD>['types']>[number];
 
@@ -142,6 +138,12 @@ export function AddWebhook({ appId }: { appId: string }) {
   const fields = useFields();
   const { url, description } = fields;
   const types = narrowed(fields.types);
+  const adding = {
+    project: appId,
+    url: url.value,
+    types: types.length === 0 ? null : types,
+    description: description.value,
+  };
   const options = {
     project: appId,
     url: url.value || 'URL',
@@ -152,10 +154,8 @@ export function AddWebhook({ appId }: { appId: string }) {
     <FormDialog
       title="Add webhook"
       submit="Add"
-      work={() =>
-        send(ADD, { appId, url: url.value, types: types.length === 0 ? null : types, description: description.value })
-      }
-      recipe={{ userdir: command('webhook add', options) }}
+      work={() => send(ADD, adding)}
+      recipe={{ ...asked(ADD, adding), userdir: command('webhook add', options) }}
       onDone={({ made }) => openDialog(<NewSecret secret={made.secret} />)}
       disabled={isIncomplete(fields)}
     >
@@ -197,12 +197,16 @@ export function EditWebhook({ appId, webhook }: OfWebhook) {
 export function RotateSecret({ appId, webhook: { id, secrets } }: OfWebhook) {
   const older = secrets.filter(({ expiresAt }) => expiresAt);
   const { overlapSeconds, overlap, field } = useOverlap('The old secret signs too', older);
+  const asking = { project: appId, id, overlapSeconds };
   return (
     <FormDialog
       title={`Rotate the secret of #${id}`}
       submit="Rotate"
-      work={() => send(ROTATE, { appId, id, overlapSeconds })}
-      recipe={{ userdir: command('webhook rotate', { project: appId, webhookId: id, overlap }) }}
+      work={() => send(ROTATE, asking)}
+      recipe={{
+        ...asked(ROTATE, asking),
+        userdir: command('webhook rotate', { project: appId, webhookId: id, overlap }),
+      }}
       onDone={({ made }) => openDialog(<NewSecret secret={made.secret} />)}
     >
       <p>
@@ -315,12 +319,13 @@ export function ReplayWebhook({ appId, webhook: { id }, from = null }: OfWebhook
 }
 
 export function PauseWebhook({ appId, webhook: { id } }: OfWebhook) {
+  const asking = { project: appId, id };
   return (
     <FormDialog
       title={`Pause #${id}?`}
       submit="Pause"
-      work={() => send(PAUSE, { appId, id })}
-      recipe={{ userdir: command('webhook pause', { project: appId, webhookId: id }) }}
+      work={() => send(PAUSE, asking)}
+      recipe={{ ...asked(PAUSE, asking), userdir: command('webhook pause', { project: appId, webhookId: id }) }}
       done="The webhook is paused."
     >
       <p>
@@ -332,12 +337,13 @@ export function PauseWebhook({ appId, webhook: { id } }: OfWebhook) {
 }
 
 export function ResumeWebhook({ appId, webhook: { id, reason } }: OfWebhook) {
+  const asking = { project: appId, id };
   return (
     <FormDialog
       title={`Resume #${id}?`}
       submit="Resume"
-      work={() => send(RESUME, { appId, id })}
-      recipe={{ userdir: command('webhook resume', { project: appId, webhookId: id }) }}
+      work={() => send(RESUME, asking)}
+      recipe={{ ...asked(RESUME, asking), userdir: command('webhook resume', { project: appId, webhookId: id }) }}
       done="The webhook is resumed."
     >
       {reason && <p class="banner warn">{reason}</p>}
@@ -348,13 +354,14 @@ export function ResumeWebhook({ appId, webhook: { id, reason } }: OfWebhook) {
 
 export function RemoveWebhook({ appId, webhook: { id, url } }: OfWebhook) {
   const { route } = useLocation();
+  const asking = { project: appId, id };
   return (
     <FormDialog
       title={`Remove #${id}?`}
       submit="Remove"
       danger
-      work={() => send(REMOVE, { appId, id })}
-      recipe={{ userdir: command('webhook remove', { project: appId, webhookId: id }) }}
+      work={() => send(REMOVE, asking)}
+      recipe={{ ...asked(REMOVE, asking), userdir: command('webhook remove', { project: appId, webhookId: id }) }}
       done="The webhook is removed."
       onDone={() => route(paths.project(appId, 'webhooks'))}
     >
