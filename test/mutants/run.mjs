@@ -37,7 +37,7 @@ const ROOMS = {
   http: ['http/authentication.js', 'http/admission.js'],
   engine: ['engine/cost.js', 'engine/execution.js', 'engine/compiled.js'],
   domain: ['domain/'],
-  db: ['db/batched-', 'db/replica.js'],
+  db: ['db/batched-', 'db/write-plan.js', 'db/replica.js', 'db/standby-checks.js', 'db/lag-meter.js'],
   client: ['client/'],
 };
 

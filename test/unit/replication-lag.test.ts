@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { createLagMeter } from '#dist/db/replica.js';
+import { createLagMeter } from '#dist/db/lag-meter.js';
 
 test('a standby at the end of an idle primary is as old as the last question, however long nothing was written', () => {
   const meter = createLagMeter(60_000);
