@@ -1,7 +1,8 @@
 import type { GraphQLSchema } from 'graphql';
 import { type Answerer, createAnswerer } from './answer.js';
 import { declaredCost, type LimitedSchema } from './cost.js';
-import { createDocumentCache, type DocumentCache, type ReadDocument, readDocument } from './documents.js';
+import { createDocumentCache, type DocumentCache } from './document-cache.js';
+import { type ReadDocument, readDocument } from './documents.js';
 import type { ErrorTerms } from './errors.js';
 import { executeRequest, prepareRequest } from './execution.js';
 import { LIMITS } from './limits.js';

@@ -12,7 +12,8 @@ import type { LoggedOperation } from '../http/request-log.js';
 import { isSliceOver, nextSlice } from '../http/turns.js';
 import { withSpan } from '../telemetry/request-trace.js';
 import { COST_PER_UNIT, chargingForRows, declaredCost, type EngineContext } from './cost.js';
-import type { DocumentCache, KnownOperation, ReadDocument } from './documents.js';
+import type { DocumentCache } from './document-cache.js';
+import type { KnownOperation, ReadDocument } from './documents.js';
 import {
   BAD_REQUEST,
   blameArgumentOfVariable,

@@ -6,7 +6,8 @@ import type { FastifyRequest } from 'fastify';
 import { LRUCache } from 'lru-cache';
 import type { Services } from '../context.js';
 import { isTooLong } from '../domain/input-limits.js';
-import type { DocumentCache, ReadDocument } from '../engine/documents.js';
+import type { DocumentCache } from '../engine/document-cache.js';
+import type { ReadDocument } from '../engine/documents.js';
 import { toGraphQLErrors } from '../engine/errors.js';
 import {
   countCosts,

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createSourceEventStream, type ExecutionArgs, type ExecutionResult, execute, GraphQLError } from 'graphql';
 import type { Services } from '../context.js';
 import { LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
-import type { DocumentCache } from '../engine/documents.js';
+import type { DocumentCache } from '../engine/document-cache.js';
 import { codeOf, type ErrorTerms, toGraphQLError, toGraphQLErrors } from '../engine/errors.js';
 import {
   isTooLarge,
