@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
-import type { Services } from '../context.js';
 import type { UserFormat } from '../domain/import-format.js';
 import type { ExportTarget } from '../domain/systems.js';
 import { COMMAND, counted } from '../errors.js';
+import type { Exported } from '../users/export-users.js';
 import { option, projectOption } from './arguments.js';
 import { textOf } from './door.js';
 import { COUNT } from './import.js';
@@ -57,7 +57,7 @@ async function exportUsers(
     lines += chunk.split('\n').length - 1;
     progress(lines, partOf(lines, total));
   }
-  async function writeAll(): Promise<Report> {
+  async function writeAll(): Promise<Exported> {
     if (where.services !== null) {
       const { projects, transfers } = where.services;
       return transfers.exportUsers(await projects.getScope(project, operator), { format, write, signal });
@@ -69,5 +69,3 @@ async function exportUsers(
   const { users: exported, ...report } = await writeAll();
   return { exported, ...report };
 }
-
-type Report = Awaited<ReturnType<Services['transfers']['exportUsers']>>;

@@ -3,12 +3,13 @@ import { resolve } from 'node:path';
 import { Readable } from 'node:stream';
 import { pathToFileURL } from 'node:url';
 import { Argument, type Command } from 'commander';
-import type { Services } from '../context.js';
 import { graphql } from '../dashboard/documents.js';
 import { formatCsvLine } from '../domain/csv-cells.js';
 import { isStored } from '../domain/stored.js';
 import { SYSTEM_NAMES } from '../domain/systems.js';
 import { AppError, COMMAND, counted, type ErrorCode } from '../errors.js';
+import type { LineOutcome } from '../users/import-report.js';
+import type { MovedReport } from '../users/import-users.js';
 import type { MoveSummary } from '../users/moving/move.js';
 import type { System } from '../users/moving/person.js';
 import { openInput, option, projectOption } from './arguments.js';
@@ -50,9 +51,7 @@ interface ImportParams {
   readonly undo?: string;
 }
 
-type ServiceOptions = Parameters<Services['transfers']['importUsers']>[2];
-type ImportReport = Awaited<ReturnType<Services['transfers']['importUsers']>>;
-type Rows = Parameters<NonNullable<ServiceOptions['tell']>>[0];
+type Rows = readonly LineOutcome[];
 
 /** A line of the answer of a server to an import. */
 type ImportFrame =
@@ -60,10 +59,10 @@ type ImportFrame =
   | { readonly notice: string }
   | { readonly rows: Rows }
   | { readonly error: { readonly code: ErrorCode; readonly message: string } }
-  | { readonly report: ImportReport };
+  | { readonly report: MovedReport };
 
 export function addImportCommand(user: Command, { act }: CommandContext): void {
-  act<ImportParams, ImportReport | Awaited<ReturnType<typeof undoImport>>>(user, {
+  act<ImportParams, MovedReport | Awaited<ReturnType<typeof undoImport>>>(user, {
     name: 'user import',
     description: 'import users and bans from NDJSON, or from files of another system, all or nothing',
     help: IMPORT_HELP,
@@ -182,7 +181,7 @@ async function loadOwn(from: string): Promise<System> {
 }
 
 /** Imports the files, or only looks into them, and writes what became of each line. */
-async function importUsers(tools: Tools, params: ImportParams, input: Input): Promise<ImportReport> {
+async function importUsers(tools: Tools, params: ImportParams, input: Input): Promise<MovedReport> {
   const where = await tools.reach();
   const report = params.report === undefined ? null : await open(params.report, 'w', 0o600);
   const lineOf = (row: Rows[number]) => formatCsvLine(REPORT_COLUMNS.map((column) => row[column]));
@@ -211,7 +210,7 @@ async function sendUsers(
   { bytes, sizes }: Input,
   send: Send,
   tell: ((rows: Rows) => Promise<void>) | null,
-): Promise<ImportReport> {
+): Promise<MovedReport> {
   if (isOwn(how.from ?? ''))
     throw new AppError('BAD_USER_INPUT', 'An adapter of your own needs PostgreSQL, or that the server is stopped.');
   const asked = { ...how, report: tell !== null, ...(sizes.length > 1 && { sizes }) };
@@ -243,13 +242,13 @@ async function sendUsers(
 /** Of the CSV that says what became of each line. */
 const REPORT_COLUMNS = ['line', 'source_id', 'user_id', 'outcome', 'error'] as const;
 
-function importReport(report: ImportReport, { project, skipInvalid, dryRun }: ImportParams): string {
+function importReport(report: MovedReport, { project, skipInvalid, dryRun }: ImportParams): string {
   const { imported, created, updated, unchanged, skipped, failed, bans, bans_kept, bans_ended, import_id } = report;
   const faults = report.error_kinds.map(({ error, lines, first }) => {
     const more = lines > first.length ? ` and ${(lines - first.length).toLocaleString('en')} more` : '';
     return `${lines === 1 ? 'line' : 'lines'} ${first.join(', ')}${more}: ${error}`;
   });
-  const moved = 'people' in report ? summaryOf(report as ImportReport & MoveSummary, dryRun) : [];
+  const moved = 'people' in report ? summaryOf(report as MovedReport & MoveSummary, dryRun) : [];
   const outcomes = imported === created ? '' : ` Created ${created}, updated ${updated}, unchanged ${unchanged}.`;
   const would = `Nothing was imported: this was a dry run. ${imported} would be, ${failed} failed.${outcomes}`;
   if (dryRun) return [...faults, ...moved, skipped === 0 ? would : `${would} Skipped ${skipped}.`].join('\n');
@@ -266,7 +265,7 @@ function importReport(report: ImportReport, { project, skipInvalid, dryRun }: Im
 }
 
 /** What is in the files of another system. */
-function summaryOf(found: ImportReport & MoveSummary, isWhole: boolean): string[] {
+function summaryOf(found: MovedReport & MoveSummary, isWhole: boolean): string[] {
   const list = (counts: Readonly<Record<string, number>>) =>
     Object.entries(counts)
       .map(([what, count]) => `${what} ${count.toLocaleString('en')}`)

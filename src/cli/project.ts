@@ -158,7 +158,7 @@ async function deleteProject(
   }
 }
 
-/** As long as other work waits for an import (users/transfers.ts). */
+/** As long as other work waits for an import (users/one-import.ts). */
 const IMPORT_WAIT_MS = 900_000;
 
 async function confirmDeletion(name: string, users: number): Promise<void> {

@@ -35,7 +35,7 @@ import {
 } from './transfers.sql.js';
 import type { ImportChange } from './user-columns.sql.js';
 
-/* Writes the lines of an import, or checks them (transfers.ts reads them). */
+/* Writes the lines of an import, or checks them (import-users.ts says when). */
 
 export interface ParsedLine extends LinePlace {
   readonly record: LineRecord;

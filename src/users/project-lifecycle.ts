@@ -12,8 +12,8 @@ import { AppError, badInput } from '../errors.js';
 import { pruneChanges } from '../feed/changes.sql.js';
 import { recordAction } from '../projects/audit.sql.js';
 import * as sql from '../projects/projects.sql.js';
+import { type Waiting, withoutImport } from './one-import.js';
 import type { Totals } from './totals.js';
-import { type Waiting, withoutImport } from './transfers.js';
 
 /** Rows in a transaction of a deletion. A user may have 100 accounts, which go with the user. */
 const BATCH_SIZE = 2_000;

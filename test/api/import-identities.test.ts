@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, inject, test, vi } from 'vitest';
-import type { ImportOptions } from '#dist/users/transfers.js';
+import type { ImportOptions } from '#dist/users/import-users.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp, withoutIds } from '../support/app.js';
 

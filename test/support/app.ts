@@ -11,7 +11,7 @@ import type { AdmissionOptions } from '#dist/http/admission.js';
 import type { StreamLimits } from '#dist/http/lifetime.js';
 import { createLogger } from '#dist/telemetry/logger.js';
 import type { ImportReport } from '#dist/users/import-report.js';
-import type { ImportOptions } from '#dist/users/transfers.js';
+import type { ImportOptions } from '#dist/users/import-users.js';
 import { copyTemplate } from './engines.js';
 import { requireCleanLog } from './hygiene.js';
 import { requireDocumented } from './openapi.js';

@@ -84,13 +84,8 @@ export function createMove({
   dates = null,
   zone = 'UTC',
 }: MoveOptions): Move {
-  const summary: MoveSummary = newSummary();
-  const count = (counts: Record<string, number>) => (what: string) => {
-    const name = Object.hasOwn(counts, what) || Object.keys(counts).length < MAX_KINDS ? what : 'other fields';
-    counts[name] = (counts[name] ?? 0) + 1;
-  };
-  const note = (what: string) => count(summary.kept_otherwise)(what);
-  const drop = (what: string) => count(summary.not_kept)(what);
+  const counter = createCounter(zone);
+  const { summary, note, drop, countUser } = counter;
   const isField = createFieldTest(system);
   /** What a table has was checked by its titles. */
   const isTable = system.checkTitles !== undefined;
@@ -103,88 +98,33 @@ export function createMove({
     readDate: createDateReader({ format: dates, zone, note }),
   };
 
-  function newSummary(): MoveSummary {
-    return {
-      people: 0,
-      identities: {},
-      without_email: 0,
-      blocked: 0,
-      kept_otherwise: {},
-      not_kept: {},
-      time_zone: zone,
-      files: [],
-      sample: [],
-    };
-  }
-
   /** The lines of a record; none where it is of no person. */
-  function linesOfRecord(place: number, record: SourceRecord, joined: ReadonlyMap<string, string[]>): SourceLine[] {
-    const own = joined.size === 0 ? record : { ...record, ...joinedTo(record, joined) };
+  function linesOfRecord(place: number, record: SourceRecord, joined: JoinedRows): SourceLine[] {
+    const own = joined.size === 0 ? record : { ...record, ...joinedTo(record, joined, system) };
     for (const field in record) if (!isField(field) && !isEmpty(record[field])) drop(field);
     const person = system.toPerson(own);
     if (typeof person === 'string') {
       drop(person);
       return [];
     }
-    if ('line' in person) return [{ number: place, read: () => see(parseRecord(person.line)) }];
+    if ('line' in person) return [{ number: place, read: () => countUser(parseRecord(person.line)) }];
     const { user, bans } = linesOf(person, options);
     if (summary.sample.length < SAMPLE) summary.sample.push(user);
     if (bans.length > 0) summary.blocked += 1;
-    return [user, ...bans].map((line) => ({ number: place, sourceId: person.id, read: () => see(parseRecord(line)) }));
+    return [user, ...bans].map((line) => ({
+      number: place,
+      sourceId: person.id,
+      read: () => countUser(parseRecord(line)),
+    }));
   }
 
-  function joinedTo(record: SourceRecord, joined: ReadonlyMap<string, string[]>): SourceRecord {
-    if (system.joined === undefined) return {};
-    const rows = joined.get(textOf(record[system.idFields[0] as string])) ?? [];
-    if (rows.length > MAX_ROWS) throw tooManyRows();
-    return { [system.joined.as]: rows.map((row) => JSON.parse(row)) };
-  }
-
-  function see(line: LineRecord): LineRecord {
-    if ('ban' in line) return line;
-    const { user } = line;
-    summary.people += 1;
-    for (const { authMethod } of [user, ...(user.linked ?? [])]) count(summary.identities)(authMethod);
-    const emails = [user.saidEmail, user.identityEmail, ...(user.linked ?? []).map(({ loginEmail }) => loginEmail)];
-    if (emails.every((email) => email === null || email === '')) summary.without_email += 1;
-    return line;
-  }
-
-  /** The records of the files that belong to people of others, by the ID of the person. BAD_USER_INPUT where they are too many. */
-  async function readJoined(input: AsyncIterable<Buffer>): Promise<Map<string, string[]>> {
-    const joined = new Map<string, string[]>();
-    let length = 0;
-    nextFile: for (let place = 0; system.joined !== undefined && place < sizes.length; place += 1) {
-      for await (const records of (await readFile(partOf(input, sizes, place), system)).records) {
-        for (const { read } of records) {
-          const record = read();
-          if (!isJoined(record)) continue nextFile;
-          const row = JSON.stringify(record);
-          length += row.length;
-          if (length > MAX_JOINED_LENGTH) throw tooManyJoined(system);
-          const id = textOf(record[system.joined.key]);
-          const rows = joined.get(id);
-          if (rows === undefined) joined.set(id, [row]);
-          // One more than is allowed tells that there are too many.
-          else if (rows.length <= MAX_ROWS) rows.push(row);
-        }
-      }
-    }
-    return joined;
-  }
-
-  const isJoined = (record: SourceRecord) => system.joined?.fields.every((field) => field in record) ?? false;
-
-  function linesOfPlaced(
-    { place, read }: PlacedRecord,
-    joined: ReadonlyMap<string, string[]>,
-    isFirst: boolean,
-  ): SourceLine[] {
+  /** The lines of a record of a file, or one that tells why it cannot be read. */
+  function linesOfPlaced({ place, read }: PlacedRecord, joined: JoinedRows, isFirst: boolean): SourceLine[] {
     let sourceId: string | null = null;
     try {
       const record = read();
       if (isFirst && !isTable) requireKnown(record, system, isField);
-      if (isJoined(record)) return [];
+      if (isJoined(record, system)) return [];
       sourceId = idIn(record, system.idFields);
       return linesOfRecord(place, record, joined);
     } catch (error) {
@@ -206,8 +146,8 @@ export function createMove({
     summary: () => summary,
 
     async *read(input) {
-      Object.assign(summary, newSummary());
-      const joined = await readJoined(input);
+      counter.begin();
+      const joined = await readJoined(input, sizes, system);
       for (let place = 0; place < Math.max(1, sizes.length); place += 1) {
         const { form, records, isPage } = await readFile(
           sizes.length > 1 ? partOf(input, sizes, place) : input,
@@ -227,6 +167,94 @@ export function createMove({
       }
     },
   };
+}
+
+/** Counts what is in the files, and what becomes of it. */
+interface Counter {
+  readonly summary: MoveSummary;
+  /** Counts what is kept in another way. */
+  readonly note: (what: string) => void;
+  /** Counts what is not kept. */
+  readonly drop: (what: string) => void;
+  /** Counts the user of a line, which it returns. */
+  readonly countUser: (line: LineRecord) => LineRecord;
+  /** Forgets what was counted before. */
+  readonly begin: () => void;
+}
+
+function createCounter(zone: string): Counter {
+  const summary = newSummary(zone);
+  function count(counts: Record<string, number>, what: string): void {
+    const name = Object.hasOwn(counts, what) || Object.keys(counts).length < MAX_KINDS ? what : 'other fields';
+    counts[name] = (counts[name] ?? 0) + 1;
+  }
+  return {
+    summary,
+    note: (what) => count(summary.kept_otherwise, what),
+    drop: (what) => count(summary.not_kept, what),
+    countUser(line) {
+      if ('ban' in line) return line;
+      const { user } = line;
+      summary.people += 1;
+      for (const { authMethod } of [user, ...(user.linked ?? [])]) count(summary.identities, authMethod);
+      const emails = [user.saidEmail, user.identityEmail, ...(user.linked ?? []).map(({ loginEmail }) => loginEmail)];
+      if (emails.every((email) => email === null || email === '')) summary.without_email += 1;
+      return line;
+    },
+    begin() {
+      Object.assign(summary, newSummary(zone));
+    },
+  };
+}
+
+function newSummary(zone: string): MoveSummary {
+  return {
+    people: 0,
+    identities: {},
+    without_email: 0,
+    blocked: 0,
+    kept_otherwise: {},
+    not_kept: {},
+    time_zone: zone,
+    files: [],
+    sample: [],
+  };
+}
+
+/** The records of other files that belong to people, as JSON, by the ID of the person. */
+type JoinedRows = ReadonlyMap<string, string[]>;
+
+const isJoined = (record: SourceRecord, { joined }: System) =>
+  joined?.fields.every((field) => field in record) ?? false;
+
+function joinedTo(record: SourceRecord, rowsOf: JoinedRows, { joined, idFields }: System): SourceRecord {
+  if (joined === undefined) return {};
+  const rows = rowsOf.get(textOf(record[idFields[0] as string])) ?? [];
+  if (rows.length > MAX_ROWS) throw tooManyRows();
+  return { [joined.as]: rows.map((row) => JSON.parse(row)) };
+}
+
+/** Reads the records of the files that belong to people of others. BAD_USER_INPUT where they are too many. */
+async function readJoined(input: AsyncIterable<Buffer>, sizes: readonly number[], system: System): Promise<JoinedRows> {
+  const joined = new Map<string, string[]>();
+  let length = 0;
+  nextFile: for (let place = 0; system.joined !== undefined && place < sizes.length; place += 1) {
+    for await (const records of (await readFile(partOf(input, sizes, place), system)).records) {
+      for (const { read } of records) {
+        const record = read();
+        if (!isJoined(record, system)) continue nextFile;
+        const row = JSON.stringify(record);
+        length += row.length;
+        if (length > MAX_JOINED_LENGTH) throw tooManyJoined(system);
+        const id = textOf(record[system.joined.key]);
+        const rows = joined.get(id);
+        if (rows === undefined) joined.set(id, [row]);
+        // One more than is allowed tells that there are too many.
+        else if (rows.length <= MAX_ROWS) rows.push(row);
+      }
+    }
+  }
+  return joined;
 }
 
 /** The least part of the fields of a record that an adapter knows, where it is one of its system. */
