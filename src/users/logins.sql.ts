@@ -94,7 +94,7 @@ const IS_BANNED = isBanned('k');
 
 /**
  * The reason for which `k` is refused, whose user is `had`, if there is one. It is asked for before anything is written: a refusal by a constraint would undo the logins beside it.
- * Constraints remain for what others write at the same time, and for a lone login.
+ * Constraints remain for what others write at the same time, and for a lone login. Of a linked identity, only the statement of linked ones has the user.
  */
 const refusalOf = (had: Prisma.Sql) => Prisma.sql`
   CASE
@@ -103,6 +103,7 @@ const refusalOf = (had: Prisma.Sql) => Prisma.sql`
       SELECT CASE
         WHEN had.external_id <> k.external_id THEN 'external id kept'
         WHEN k.external_id IS NOT NULL AND (SELECT other.id FROM (${currentUserBy('external_id')}) AS other) <> coalesce(had.id, 0)
+          AND (had.id IS NOT NULL OR linked_user(k.project_id, k.auth_method, k.auth_value_key) IS NULL)
           THEN 'external id taken'
         WHEN had.id IS NOT NULL AND k.networks <> ''
           THEN (SELECT accounts::text FROM (${WOULD_HAVE}) AS would_have(accounts) WHERE accounts > ${MAX_ACCOUNTS}::int)

@@ -27,6 +27,30 @@ const ada = { authMethod: 'email', authValue: 'ada@example.com' };
 const grace = { authMethod: 'google', authValue: 'grace' };
 const remove = (project: TestProject, id: string) => project.rest(`/server/users/${id}`, { method: 'DELETE' });
 
+test('logins by linked identities may say the external ID of their user, also many at once', async () => {
+  const project = await app.createProject();
+  const numbers = Array.from({ length: 10 }, (_, number) => number);
+  const linked = (number: number) => ({
+    authMethod: 'google',
+    authValue: `linked-${number}`,
+    externalId: `X-${number}`,
+  });
+  const identities = numbers
+    .map(linked)
+    .map(({ authMethod, authValue }) => ({ auth_method: authMethod, auth_value: authValue }));
+  await project.addUsers(
+    ...identities.map((identity, number) => ({
+      auth_method: 'passkey',
+      auth_value: `primary-${number}`,
+      external_id: `X-${number}`,
+      identities: [identity],
+    })),
+  );
+  const answers = await Promise.all(numbers.map((number) => recordLogin(project, linked(number))));
+  expect(answers.map(({ errors }) => errors)).toEqual(numbers.map(() => undefined));
+  expect(await countOf(project)).toBe(numbers.length);
+});
+
 test('logins that are refused keep the connection, with all that it has prepared', async () => {
   const project = await app.createProject();
   await recordLogin(project, { ...ada, externalId: 'A-1' });
