@@ -33,7 +33,8 @@ import {
   type Sessions,
   setPageHeaders,
 } from './session.js';
-import { type RightOf, serveStreams } from './streams.js';
+import { serveStreams } from './streams.js';
+import type { RightOf } from './transfer.js';
 
 export interface DashboardOptions {
   readonly config: Config;

@@ -3,12 +3,13 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { LRUCache } from 'lru-cache';
 import { LOOPBACK } from '../config/config.js';
 import type { Services } from '../context.js';
-import { type ActiveSession, type BegunSession, type Operator, RefusedLogIn, SESSION_MS } from '../domain/operators.js';
+import { type ActiveSession, type BegunSession, type Operator, RefusedLogIn } from '../domain/operators.js';
 import { AppError } from '../errors.js';
 import { type RunWithAdmission, UNAUTHENTICATED } from '../http/admission.js';
 import { createFailureLimit, FAILURES_OF_ADDRESS } from '../http/authentication.js';
 import { clientNetwork, hostnameOf } from '../http/client-address.js';
 import type { Door } from './door.js';
+import { createSessionCookies, type SessionCookies } from './session-cookie.js';
 
 /* How an operator logs in and stays so: a link's token becomes a session, and a cookie holds the token of the session. */
 
@@ -40,9 +41,8 @@ type LogIn = (caller: SessionOrigin) => Promise<BegunSession>;
 const BY_PAGE = 'userdir-by-page';
 
 /** Who sends the requests of the dashboard: begins sessions, finds their operators, and counts what is refused. */
-export interface Sessions {
+export interface Sessions extends SessionCookies {
   readonly limits: SessionLimits;
-  cookieOf(request: FastifyRequest): SessionCookie;
   /** The queue of a request: that of commands or of its operator or, where none is known, that of strangers. */
   queueOf(request: FastifyRequest): string;
   /** Whether a request, which was let in, is of a command. */
@@ -56,12 +56,8 @@ export interface Sessions {
   identify(request: FastifyRequest, question?: SessionQuestion): Promise<Asker>;
   /** Who sends a request, by what is known now, also as a transaction sees it, or UNAUTHENTICATED. */
   require(request: FastifyRequest, question?: SessionQuestion): Promise<Asker>;
-  /** Gives the browser a session that has begun. */
-  begin(request: FastifyRequest, reply: FastifyReply, session: BegunSession): void;
   /** Begins a session by what a page of ours has sent. An attempt that is refused is counted. */
   enter(request: FastifyRequest, reply: FastifyReply, logIn: LogIn): Promise<FastifyReply>;
-  /** Tells the browser to forget the session. */
-  forget(request: FastifyRequest, reply: FastifyReply): void;
   /** The client with which a session would begin. */
   callerOf(request: FastifyRequest): SessionOrigin;
   /** Counts and records an attempt that failed. RATE_LIMITED: beyond the limit it is not recorded, so that the log cannot be filled. */
@@ -83,21 +79,6 @@ export interface SessionLimits {
   signIn(operator: string): Promise<void>;
 }
 
-/**
- * The cookie of a session. A browser keeps one with the prefix __Host- only if it is Secure, and for this very host. Over plain
- * HTTP on a loopback address not every browser keeps a Secure one, so there it has another name, with the port: cookies do not
- * tell ports apart. Where browsers come by HTTPS, a proxy may pass their requests on as local ones.
- */
-export interface SessionCookie {
-  readonly name: string;
-  readonly attributes: {
-    readonly path: '/';
-    readonly httpOnly: true;
-    readonly secure: boolean;
-    readonly sameSite: 'strict';
-  };
-}
-
 /** The queue of an operator, and that of commands. No App ID looks like them. */
 const tenantOf = ({ operatorId }: Pick<ActiveSession, 'operatorId'>) => `operator ${operatorId}`;
 const COMMANDS = 'commands';
@@ -113,29 +94,18 @@ export interface SessionsOptions {
 
 export function createSessions({ operators, publicUrl, runWithAdmission, door }: SessionsOptions): Sessions {
   const countAttempt = createFailureLimit(MAX_FAILURES.ofAddress, 'from this address', 'attempts to sign in');
+  const limits = createSessionLimits();
   const countInAll = createFailureLimit(MAX_FAILURES.inAll, 'from all addresses', 'attempts to sign in');
-  const limits = {
-    change: ofSessions(createFailureLimit(300, 'of this operator', 'changes and transfers')),
-    refusal: ofSessions(createFailureLimit(20, 'of this operator', 'requests that were refused')),
-    signIn: createFailureLimit(20, 'of this operator', 'sign-ins'),
-  };
   const countFailure = createFailureLimit(FAILURES_OF_ADDRESS, 'from this address');
-  /** The queues of cookies. What a session may do is not remembered: it is read each time. */
-  const tenants = new LRUCache<string, string>({ max: MAX_KNOWN });
-  const searches = new Map<string, Promise<void>>();
+  const cookies = createSessionCookies(publicUrl);
+  const tenants = createTenants(operators, runWithAdmission);
 
-  function cookieOf({ protocol, headers, socket }: FastifyRequest): SessionCookie {
-    const isSecure = publicUrl?.startsWith('https:') || protocol !== 'http' || !LOOPBACK.test(hostnameOf(headers.host));
-    const name = isSecure ? '__Host-userdir-dashboard' : `userdir-dashboard-${socket.localPort}`;
-    return { name, attributes: { path: '/', httpOnly: true, secure: isSecure, sameSite: 'strict' } as const };
-  }
-
-  const tokenOf = (request: FastifyRequest) => request.cookies[cookieOf(request).name];
+  const tokenOf = (request: FastifyRequest) => request.cookies[cookies.cookieOf(request).name];
   const keyOf = (request: FastifyRequest) => operators.keyOf(tokenOf(request));
 
   function queueOf(request: FastifyRequest): string {
     if (door?.isAsked(request) && door.operatorOf(request) !== null) return COMMANDS;
-    return tenants.get(keyOf(request) ?? '') ?? UNAUTHENTICATED;
+    return tenants.find(keyOf(request) ?? '') ?? UNAUTHENTICATED;
   }
 
   function run<Result>(request: FastifyRequest, work: Work<Result>, weight?: number): Promise<Result> {
@@ -147,28 +117,14 @@ export function createSessions({ operators, publicUrl, runWithAdmission, door }:
     const key = isCommand ? null : keyOf(request);
     if (key === null && !isCommand) throw noSession();
     try {
-      if (key !== null && !tenants.has(key)) await findTenant(key);
+      if (key !== null && !tenants.has(key)) await tenants.learn(key);
       return await run(request, () => require(request, question));
     } catch (error) {
       if (!(error instanceof AppError && error.code === 'UNAUTHENTICATED')) throw error;
-      if (key !== null) tenants.delete(key);
+      if (key !== null) tenants.forget(key);
       await countFailure(clientNetwork(request));
       throw error;
     }
-  }
-
-  /** However many requests bring an unknown cookie at once, it has one place among those of strangers. */
-  function findTenant(key: string): Promise<void> {
-    const begun = searches.get(key);
-    if (begun !== undefined) return begun;
-    const search = runWithAdmission(UNAUTHENTICATED, () => operators.findOwner(key)).then((operatorId) => {
-      if (operatorId === null) throw noSession();
-      tenants.set(key, tenantOf({ operatorId }));
-    });
-    const end = () => searches.delete(key);
-    searches.set(key, search);
-    search.then(end, end);
-    return search;
   }
 
   async function require(request: FastifyRequest, question?: SessionQuestion): Promise<Asker> {
@@ -177,16 +133,6 @@ export function createSessions({ operators, publicUrl, runWithAdmission, door }:
     const session = await operators.findSession(tokenOf(request), { isUse, ...question });
     if (session === null) throw noSession();
     return askerOf(session);
-  }
-
-  function begin(request: FastifyRequest, reply: FastifyReply, { token }: BegunSession): void {
-    const { name, attributes } = cookieOf(request);
-    reply.setCookie(name, token, { ...attributes, maxAge: SESSION_MS / 1_000 });
-  }
-
-  function forget(request: FastifyRequest, reply: FastifyReply): void {
-    const { name, attributes } = cookieOf(request);
-    reply.clearCookie(name, attributes);
   }
 
   const callerOf = ({ headers, id }: FastifyRequest): SessionOrigin => ({
@@ -203,7 +149,7 @@ export function createSessions({ operators, publicUrl, runWithAdmission, door }:
 
   async function enter(request: FastifyRequest, reply: FastifyReply, logIn: LogIn): Promise<FastifyReply> {
     try {
-      begin(request, reply, await logIn(callerOf(request)));
+      cookies.begin(request, reply, await logIn(callerOf(request)));
     } catch (error) {
       if (!(error instanceof AppError && error.code === 'UNAUTHENTICATED')) throw error;
       await countRefusal(request, error instanceof RefusedLogIn ? error.details : {});
@@ -213,16 +159,14 @@ export function createSessions({ operators, publicUrl, runWithAdmission, door }:
   }
 
   return {
+    ...cookies,
     limits,
-    cookieOf,
     queueOf,
     isCommand: (request) => door?.isAsked(request) === true,
     run,
     identify,
     require,
-    begin,
     enter,
-    forget,
     callerOf,
     countRefusal,
 
@@ -230,6 +174,50 @@ export function createSessions({ operators, publicUrl, runWithAdmission, door }:
       const { token } = (request.body ?? {}) as { token?: unknown };
       return enter(request, reply, (caller) => operators.logIn(token, caller));
     },
+  };
+}
+
+/** The queues of operators, by the keys of their cookies. What a session may do is not remembered: it is read each time. */
+interface Tenants {
+  find(key: string): string | undefined;
+  has(key: string): boolean;
+  /** Finds whose a cookie is that is not known. However many requests bring it at once, it has one place among those of strangers. UNAUTHENTICATED. */
+  learn(key: string): Promise<void>;
+  forget(key: string): void;
+}
+
+function createTenants(
+  operators: Pick<Services['operators'], 'findOwner'>,
+  runWithAdmission: RunWithAdmission,
+): Tenants {
+  const known = new LRUCache<string, string>({ max: MAX_KNOWN });
+  const searches = new Map<string, Promise<void>>();
+  return {
+    find: (key) => known.get(key),
+    has: (key) => known.has(key),
+
+    learn(key) {
+      const begun = searches.get(key);
+      if (begun !== undefined) return begun;
+      const search = runWithAdmission(UNAUTHENTICATED, () => operators.findOwner(key)).then((operatorId) => {
+        if (operatorId === null) throw noSession();
+        known.set(key, tenantOf({ operatorId }));
+      });
+      const end = () => searches.delete(key);
+      searches.set(key, search);
+      search.then(end, end);
+      return search;
+    },
+
+    forget: (key) => void known.delete(key),
+  };
+}
+
+function createSessionLimits(): SessionLimits {
+  return {
+    change: ofSessions(createFailureLimit(300, 'of this operator', 'changes and transfers')),
+    refusal: ofSessions(createFailureLimit(20, 'of this operator', 'requests that were refused')),
+    signIn: createFailureLimit(20, 'of this operator', 'sign-ins'),
   };
 }
 
