@@ -196,20 +196,19 @@ const UPDATE = inProject(
 type UserChanges = VariablesOf<typeof UPDATE>['input'];
 type TextChanges = Pick<UserChanges, 'email' | 'externalId'>;
 
-/** In a command, an empty text takes a value away. */
-const updateRecipe = ({ appId, user }: OfUser, input: UserChanges): Recipe => ({
-  ...asked(UPDATE, { project: appId, id: user.id, input }),
-  userdir: command('user update', {
-    project: appId,
-    userId: user.id,
-    ...Object.fromEntries(
-      Object.entries(input).map(([name, value]) => [
-        name,
-        typeof value === 'object' && value ? JSON.stringify(value) : (value ?? ''),
-      ]),
-    ),
-  }),
-});
+/** A value as an option of a command: an empty text takes it away. */
+function optionOf(value: unknown): string {
+  if (value === null) return '';
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+function updateRecipe({ appId, user }: OfUser, input: UserChanges): Recipe {
+  const options = Object.fromEntries(Object.entries(input).map(([name, value]) => [name, optionOf(value)]));
+  return {
+    ...asked(UPDATE, { project: appId, id: user.id, input }),
+    userdir: command('user update', { project: appId, userId: user.id, ...options }),
+  };
+}
 
 /** The text of a field, if the user has another value. */
 const changeOf = (field: 'email' | 'externalId', text: string, had: string | null): TextChanges =>
@@ -276,12 +275,12 @@ function parseJson(text: string): object | null {
   }
 }
 
-/** What was typed, also half. */
-function jsonOrText(text: string): object | null {
+/** There is none while what was typed is no JSON. */
+function metadataRecipe(of: OfUser, text: string): Recipe | readonly Recipe[] {
   try {
-    return parseJson(text);
+    return updateRecipe(of, { metadata: parseJson(text) });
   } catch {
-    return text as unknown as object;
+    return [];
   }
 }
 
@@ -293,7 +292,7 @@ function EditMetadata({ appId, user }: OfUser) {
       title={`Metadata of user ${user.id}`}
       submit="Save"
       work={async () => send(UPDATE, { project: appId, id: user.id, input: { metadata: parseJson(text.value) } })}
-      recipe={updateRecipe({ appId, user }, { metadata: jsonOrText(text.value) })}
+      recipe={metadataRecipe({ appId, user }, text.value)}
       done="The metadata is changed."
       disabled={text.value.trim() === before}
     >
