@@ -139,7 +139,7 @@ test('another spelling of what a user has is no change: not in a login, in an im
   expect(unchanged).toBe(3);
   for (const [reason, authValue] of Object.entries({ one: 'ada@example.com', two: 'ADA@Example.com' })) {
     const identity = parseIdentity({ authMethod: 'email', authValue }, snakeCase);
-    expect(await app.context.services.bans.ban(scope, identity, { reason })).toMatchObject({
+    expect((await app.context.services.bans.ban(scope, identity, { reason })).ban).toMatchObject({
       reason,
       authValue: 'ada@example.com',
     });
