@@ -1,6 +1,6 @@
 import type { PreparedRequest } from '../engine/execution.js';
 import type { Guard, Requester } from '../graphql/builder.js';
-import { contextOf } from '../graphql/request.js';
+import { contextOf } from '../graphql/context.js';
 import { type DashboardContext, withRightsOfNow } from './builder.js';
 
 /*
@@ -8,7 +8,7 @@ import { type DashboardContext, withRightsOfNow } from './builder.js';
  * document of the public schema together with its project, and the document is executed with the rights of the operator's role.
  */
 
-export { engine, schema } from '../graphql/schema.js';
+export { schema } from '../graphql/schema.js';
 
 /** What the resolvers of the public schema get for an operator. NOT_FOUND where the operator has no such project. */
 export async function contextOfCaller(

@@ -22,9 +22,10 @@ import type { Streams } from '../http/lifetime.js';
 import { accepts, EVENT_STREAM, JSON_TYPE, preferredType } from '../http/media-types.js';
 import type { DemoCredentials } from '../http/public-routes.js';
 import type { Requester } from './builder.js';
+import { contextOf } from './context.js';
+import { engine } from './engine.js';
 import { createExplorer } from './explorer.js';
 import {
-  contextOf,
   createPersistedQueries,
   createRequestReader,
   createTextFinder,
@@ -32,7 +33,6 @@ import {
   readGivenDocument,
   warmDocuments,
 } from './request.js';
-import { engine } from './schema.js';
 import { keepSubscription, subscriptionEvents } from './subscriptions.js';
 
 export interface GraphQLOptions {

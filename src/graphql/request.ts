@@ -4,14 +4,11 @@ import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FastifyRequest } from 'fastify';
 import { LRUCache } from 'lru-cache';
-import type { Services } from '../context.js';
 import { isTooLong } from '../domain/input-limits.js';
 import type { DocumentCache } from '../engine/document-cache.js';
 import type { ReadDocument } from '../engine/documents.js';
 import { toGraphQLErrors } from '../engine/errors.js';
 import {
-  countCosts,
-  isLarge,
   operationOf,
   type Parameters,
   type PreparedRequest,
@@ -22,8 +19,7 @@ import {
 import { LIMITS, limitExceeded } from '../engine/limits.js';
 import { AppError, badInput } from '../errors.js';
 import { isSliceOver, nextSlice } from '../http/turns.js';
-import type { GraphQLContext, Requester } from './builder.js';
-import { engine } from './schema.js';
+import { engine } from './engine.js';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -74,31 +70,6 @@ export function createRequestReader(documents: DocumentCache, persisted: Persist
       return isSliceOver() ? nextSlice(request.scope.appId) : undefined;
     },
   };
-}
-
-/** The context of the resolvers of a request, or of an event of a subscription. */
-export function contextOf(
-  { id, scope, until, addWeight, report }: Requester,
-  prepared: PreparedRequest | null,
-  services: Services,
-  { follower = null, guard = null }: Partial<Pick<GraphQLContext, 'follower' | 'guard'>> = {},
-): GraphQLContext {
-  const countCost = countCosts(prepared, addWeight);
-  const context: GraphQLContext = {
-    scope,
-    project: scope.appId,
-    services,
-    requestId: id,
-    until,
-    follower,
-    guard,
-    isLarge: prepared !== null && isLarge(prepared),
-    charge: countCost(),
-    again: (outcome) => ({ ...context, charge: countCost(), outcome }),
-    report,
-    docsOf: services.docsOf,
-  };
-  return context;
 }
 
 /** The document of a request. At most one of `query` and `documentId` is there. */

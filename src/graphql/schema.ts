@@ -1,5 +1,4 @@
 import { printSchema } from 'graphql';
-import { createEngine } from '../engine/engine.js';
 import { builder } from './builder.js';
 import { printSubgraph, withoutFederation } from './federation.js';
 import './users.js';
@@ -15,8 +14,7 @@ import './webhooks.js';
 
 export const schema = builder.toSchema();
 /** The schema of introspection and `schema.graphql`, from which code is generated. Generators refuse the scalars of federation. */
-const shownSchema = withoutFederation(schema);
-export const engine = createEngine(schema, { shown: shownSchema });
+export const shownSchema = withoutFederation(schema);
 
 /** The text of `schema.graphql`. It is sorted, so that its diff shows only real changes. */
 export function printedSchema(): string {

@@ -15,7 +15,7 @@ import { AppError } from '../errors.js';
 import { HEARTBEAT, type OpenStream } from '../http/lifetime.js';
 import type { Follower, GraphQLContext, Requester } from './builder.js';
 import type { ChangeEvent } from './changes.js';
-import { contextOf } from './request.js';
+import { contextOf } from './context.js';
 import { schema } from './schema.js';
 
 /*

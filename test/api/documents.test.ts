@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { engine } from '#dist/graphql/engine.js';
 import { createPersistedQueries, findFaults, warmDocuments } from '#dist/graphql/request.js';
-import { engine } from '#dist/graphql/schema.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { addNamedUsers, codesOf, requestGraphQL } from '../support/graphql.js';
 

@@ -2,8 +2,9 @@ import type * as GraphQL from 'graphql';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { compile } from '#dist/engine/compiled.js';
 import { answerFast, prepareRequest } from '#dist/engine/execution.js';
-import { contextOf } from '#dist/graphql/request.js';
-import { engine, schema } from '#dist/graphql/schema.js';
+import { contextOf } from '#dist/graphql/context.js';
+import { engine } from '#dist/graphql/engine.js';
+import { schema } from '#dist/graphql/schema.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 
 /** What is compiled, and what is left to GraphQL.js. That both answer the same, differential.slow.test.ts checks. */

@@ -4,7 +4,8 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { declaredCost as costOf } from '#dist/engine/cost.js';
 import { prepareRequest } from '#dist/engine/execution.js';
 import { LIMITS } from '#dist/engine/limits.js';
-import { engine, schema } from '#dist/graphql/schema.js';
+import { engine } from '#dist/graphql/engine.js';
+import { schema } from '#dist/graphql/schema.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 import { explained } from '../support/graphql.js';
 

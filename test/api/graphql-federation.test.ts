@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { Kind, parse, visit } from 'graphql';
 import { beforeAll, beforeEach, expect, test } from 'vitest';
-import { engine, printedSubgraph } from '#dist/graphql/schema.js';
+import { engine } from '#dist/graphql/engine.js';
+import { printedSubgraph } from '#dist/graphql/schema.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { addNamedUsers, idsOf } from '../support/graphql.js';

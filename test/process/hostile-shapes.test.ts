@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { LARGEST_ANSWER_BYTES } from '#dist/domain/input-limits.js';
 import { prepareRequest, weightOfCost, weightOfReading } from '#dist/engine/execution.js';
 import { LIMITS } from '#dist/engine/limits.js';
-import { engine } from '#dist/graphql/schema.js';
+import { engine } from '#dist/graphql/engine.js';
 import { weightOfBody } from '#dist/http/body.js';
 import type { Json } from '../support/app.js';
 import { type Credentials, useServer } from '../support/command.js';

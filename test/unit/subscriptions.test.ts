@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { prepareRequest } from '#dist/engine/execution.js';
 import { LIMITS } from '#dist/engine/limits.js';
 import { AppError } from '#dist/errors.js';
-import { engine } from '#dist/graphql/schema.js';
+import { engine } from '#dist/graphql/engine.js';
 import { keepSubscription, subscriptionEvents } from '#dist/graphql/subscriptions.js';
 
 /** Events of a subscription to changes of one user, whose services are made here. */
