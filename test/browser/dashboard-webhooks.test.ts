@@ -64,13 +64,13 @@ describe.skipIf(!hasBrowser)('webhooks in the dashboard', () => {
       .getByText('{"type":"user.created","timestamp":"2026-01-31T12:00:00.000Z","data":{"user_id":42}}')
       .waitFor();
     await button(page, 'Add webhook').click();
-    await dialog.getByLabel('URL').fill('ftp://example.com/');
+    await dialog.getByRole('textbox', { name: 'URL' }).fill('ftp://example.com/');
     await button(dialog, 'Add').click();
     await dialog.getByText('URL must be an http:// or https:// URL').waitFor();
     // The person is where the mistake is, and the field itself says it until it is changed.
-    const url = dialog.getByLabel('URL');
+    const url = dialog.getByRole('textbox', { name: 'URL' });
     await until(() => url.and(page.locator(':focus:invalid')).count()).toBe(1);
-    await dialog.getByLabel('URL').fill(receiver.url('/journey'));
+    await dialog.getByRole('textbox', { name: 'URL' }).fill(receiver.url('/journey'));
     await dialog.getByLabel('Description').fill('the CRM');
     await dialog.getByLabel('account.added').uncheck();
     await button(dialog, 'Add').click();
@@ -111,13 +111,13 @@ describe.skipIf(!hasBrowser)('webhooks in the dashboard', () => {
 
     receiver.answer('/journey', null);
     await chooseAction(page, 'Edit…');
-    await dialog.getByLabel('URL').fill('ftp://example.com/');
+    await dialog.getByRole('textbox', { name: 'URL' }).fill('ftp://example.com/');
     await button(dialog, 'Save').click();
     await dialog.getByText(/^URL must be /).waitFor();
     // Escape does not lose what was entered, the first time.
     await page.keyboard.press('Escape');
     await dialog.getByText('What you have entered is not saved.').waitFor();
-    await dialog.getByLabel('URL').fill(receiver.url('/journey?moved'));
+    await dialog.getByRole('textbox', { name: 'URL' }).fill(receiver.url('/journey?moved'));
     await dialog.getByLabel('Description').fill('the new CRM');
     await button(dialog, 'Save').click();
     await page.getByRole('heading', { name: receiver.url('/journey?moved') }).waitFor();
