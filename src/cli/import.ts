@@ -2,7 +2,7 @@ import { open, readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { Readable } from 'node:stream';
 import { pathToFileURL } from 'node:url';
-import { Argument, type Command } from 'commander';
+import { Argument, type Command, Help } from 'commander';
 import { graphql } from '../dashboard/documents.js';
 import { formatCsvLine } from '../domain/csv-cells.js';
 import { isStored } from '../domain/stored.js';
@@ -15,7 +15,10 @@ import type { System } from '../users/moving/person.js';
 import { openInput, option, projectOption } from './arguments.js';
 import { type Send, serverEnded, textOf } from './door.js';
 import type { CommandContext, Tools } from './rows.js';
-import { canAsk, confirm, fields, inLines } from './terminal.js';
+import { canAsk, confirm, fields } from './terminal.js';
+
+/** As wide as the lines of the help that are written by hand. */
+const HELP_WIDTH = 104;
 
 const IMPORT_HELP = `
 Without --from, one JSON object per line; auth_method and auth_value are required:
@@ -27,8 +30,9 @@ A ban has its own line:
   {"ban":{"auth_method":"email","auth_value":"eve@example.com","created_at":null,
    "reason":"spam","expires_at":null}}   (on one line; one that has ended is left out)
 created_at and last_login are not in the future. A date is its first instant in UTC, as expires_at its last.
-${inLines(
+${new Help().boxWrap(
   `--from reads JSON and CSV, in gzip or not, of: ${SYSTEM_NAMES.join(', ')}; of any table with --from csv; or by a module of your own, --from ./mine.mjs. On a terminal it first says what is in the files, and asks.`,
+  HELP_WIDTH,
 )}`;
 
 const UNDO = graphql(`mutation UndoImport($project: ID!, $undo: ID!) {

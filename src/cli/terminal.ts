@@ -9,20 +9,6 @@ export function paint(style: 'bold' | 'dim' | 'red' | 'green' | 'yellow', text: 
   return styleText(style, text, { stream: process.stdout });
 }
 
-/** A sentence of a help, in lines. */
-export function inLines(sentence: string): string {
-  const lines: string[] = [];
-  for (const word of sentence.split(' ')) {
-    const line = lines.at(-1);
-    if (line === undefined || `${line} ${word}`.length > HELP_WIDTH) lines.push(word);
-    else lines[lines.length - 1] = `${line} ${word}`;
-  }
-  return lines.join('\n');
-}
-
-/** As wide as the lines of helps that are written by hand. */
-const HELP_WIDTH = 104;
-
 export async function writeToStdout(chunk: string): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     process.stdout.write(chunk, (error) => (error ? reject(error) : resolve()));

@@ -31,7 +31,7 @@ export const api = ((source: string, fragments: readonly string[] = []) =>
 export const inProject = <Result, Variables>(operation: Document<Result, Variables>) =>
   operation as unknown as Document<Result, Variables & { readonly project: string }>;
 
-/** The first line of such an operation. */
+/** The first line of each operation of the public schema: by it `sentOf` tells it from one of the operators' schema. */
 const OF_CALLERS = '# in a project';
 
 /** What is sent of a document with its variables. */

@@ -9,6 +9,7 @@ import { beginTransfer, type Open, type RightOf, readerOf, type StreamOptions } 
 /** The largest upload: about ten million users. */
 const MAX_UPLOAD_BYTES = 4 * 2 ** 30;
 const PROGRESS_INTERVAL_MS = 200;
+
 /** POST .../import: users that are uploaded. */
 export function serveImport(app: FastifyInstance, rightOf: RightOf, { services, lifetimes }: StreamOptions): void {
   app.register(async (uploads) => {

@@ -23,7 +23,7 @@ import { connectionType, DEFAULT_PAGE, readLimit } from './paging.js';
 import { projectType } from './projects.js';
 
 /** A user with the project to which they belong, for the fields that ask for more. */
-export interface ProjectUser extends User {
+interface ProjectUser extends User {
   readonly project: OpenProject;
   /** Known of a user who was looked up; a user in a list is current. */
   readonly removedAt?: string | null;
@@ -36,7 +36,7 @@ export const within =
   (project: OpenProject) =>
   (user: User | UserDetails): ProjectUser => ({ ...user, project });
 
-export const banOfUserType = builder.objectRef<BanOfUser>('BanOfUser').implement({
+const banOfUserType = builder.objectRef<BanOfUser>('BanOfUser').implement({
   description: 'The ban of a user or of an identity.',
   fields: (t) => ({
     createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When the ban began.' }),

@@ -30,7 +30,7 @@ type Outcome = ResultOf<typeof RESTORE>['results'][number];
 
 interface Several {
   readonly appId: string;
-  readonly ids: readonly string[];
+  readonly ids: string[];
   readonly terms: GivenTerms;
 }
 
@@ -44,7 +44,7 @@ interface Action {
 
 const ACTIONS = {
   remove: {
-    change: async ({ appId, ids }) => (await send(REMOVE, { project: appId, ids: [...ids] })).removeUsers.outcomes,
+    change: async ({ appId, ids }) => (await send(REMOVE, { project: appId, ids })).removeUsers.outcomes,
     permission: 'remove',
     verb: 'Remove',
     done: 'removed',
@@ -52,15 +52,14 @@ const ACTIONS = {
       'A removed user is gone from every list, total and search. The same identity may register again, and gets a new ID. Until a purge, a removal can be undone: under Removed users, or on the page of the user.',
   },
   restore: {
-    change: async ({ appId, ids }) => (await send(RESTORE, { appId, ids: [...ids] })).results,
+    change: async ({ appId, ids }) => (await send(RESTORE, { appId, ids })).results,
     permission: 'restore',
     verb: 'Restore',
     done: 'restored',
     effect: 'A restored user is back with the same ID, unless another user has the identity or the external ID by now.',
   },
   ban: {
-    change: async ({ appId, ids, terms }) =>
-      (await send(BAN, { project: appId, ids: [...ids], ...terms })).banUsers.outcomes,
+    change: async ({ appId, ids, terms }) => (await send(BAN, { project: appId, ids, ...terms })).banUsers.outcomes,
     permission: 'ban',
     verb: 'Ban',
     done: 'banned',
@@ -68,7 +67,7 @@ const ACTIONS = {
       'None of the identities of a banned user can log in or register, nor any that is linked later. The user stays in lists and totals. Who is banned already keeps the reason or the end that you leave empty.',
   },
   unban: {
-    change: async ({ appId, ids }) => (await send(UNBAN, { appId, ids: [...ids] })).results,
+    change: async ({ appId, ids }) => (await send(UNBAN, { appId, ids })).results,
     permission: 'ban',
     verb: 'Unban',
     done: 'unbanned',

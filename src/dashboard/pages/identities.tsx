@@ -56,22 +56,24 @@ const unlinkOf = ({ appId, user }: OfUser, identity: GivenIdentity) => ({
 });
 const linkAgain = (of: OfUser, { email, emailVerified, isPrimary, ...identity }: Identity) =>
   send(LINK, linkOf(of, { ...namedBy(identity), email, emailVerified, primary: isPrimary }));
-const primaryOf = (of: OfUser, identity: GivenIdentity) => linkOf(of, { ...namedBy(identity), primary: true });
-const linkRecipe = (of: OfUser, input: LinkInput): Recipe => {
-  const { authMethod: method, authValue: value, email, emailVerified, primary } = input;
-  const options = {
-    method,
-    value,
-    email: email ?? undefined,
-    emailVerified: emailVerified ?? undefined,
-    primary: primary ?? undefined,
-  };
+
+/** An identity to link, of which nothing is null. */
+interface ToLink extends GivenIdentity {
+  readonly email?: string;
+  readonly emailVerified?: boolean;
+  readonly primary?: boolean;
+}
+
+function linkRecipe(of: OfUser, input: ToLink): Recipe {
+  const { authMethod: method, authValue: value, ...options } = input;
   return {
     ...asked(LINK, linkOf(of, input)),
-    userdir: command('user link', { project: of.appId, userId: of.user.id, ...options }),
+    userdir: command('user link', { project: of.appId, userId: of.user.id, method, value, ...options }),
   };
-};
-const makePrimary = (of: OfUser, identity: GivenIdentity) => send(LINK, primaryOf(of, identity));
+}
+
+const makePrimary = (of: OfUser, identity: GivenIdentity) =>
+  send(LINK, linkOf(of, { ...namedBy(identity), primary: true }));
 
 /** The last change of identities that can be taken back, as long as this page is open. */
 const lastChange = signal<{ userId: string; text: string; undo: () => Promise<unknown> } | null>(null);

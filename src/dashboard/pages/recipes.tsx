@@ -30,7 +30,7 @@ export function command<Name extends keyof Commands>(name: Name, values: Command
 /** What a page asks in a project, which is how a backend asks it. */
 export function asked<Result, Variables>(operation: Operation<Result, Variables>, variables: Variables) {
   const { query, variables: given } = sentOf(operation, variables);
-  // Without the mark of such an operation.
+  // The first line only says that the operation is of the public schema.
   return { graphql: { operation: unindented(query.slice(query.indexOf('\n') + 1)), variables: given } };
 }
 
