@@ -176,15 +176,21 @@ test('without a touch, all go, also after what changes nothing, and with bans of
   expect(await undo(project, importId)).toEqual({ removed: 0, kept: 0 });
 });
 
-/** A ban of the import, which has ended since and was deleted then. */
-test.each([
-  ['the user', { of_user: true }],
-  ['an identity', {}],
-])('an ended ban of %s touches nobody when it is deleted', async (_, of) => {
+const SOON = { reason: 'spam', until: 'soon' };
+const OF_USER = { of_user: true };
+
+/** Bans of the import: of them, those until soon have ended since, and were deleted then. */
+test.each<[string, Json[]]>([
+  ['the user', [{ ...SOON, ...OF_USER }]],
+  ['an identity', [SOON]],
+  ['the user, beside one of an identity that holds,', [{ ...SOON, ...OF_USER }, {}]],
+  ['an identity, beside one of the user that holds,', [SOON, OF_USER]],
+])('an ended ban of %s touches nobody when it is deleted', async (_, bans) => {
   const project = await app.createProject();
   const [a, b, c] = LINES;
-  const ends = { reason: 'spam', expires_at: new Date(Date.now() + 1_500).toISOString() };
-  const importId = await importOf(project, [a, b, c, { ban: google('b', { ...ends, ...of }) }] as Json[]);
+  const soon = new Date(Date.now() + 1_500).toISOString();
+  const terms = bans.map(({ until, ...ban }) => ({ ...ban, ...(until && { expires_at: soon }) }));
+  const importId = await importOf(project, [a, b, c, ...terms.map((ban) => ({ ban: google('b', ban) }))] as Json[]);
   const projectId = (await scopeOf(project)).projectIdFor('inspect');
   const { data } = await project.graphql('{ users(filter: { banned: true }) { nodes { authValue } } }');
   expect(data.users.nodes).toEqual([{ authValue: 'b' }]);

@@ -1523,7 +1523,8 @@ DECLARE
     had_held boolean := held_others > 0 OR now() < ANY (had);
     has_held boolean := held_others > 0 OR now() < ANY (has);
 BEGIN
-    IF had_held OR has_held THEN
+    -- The deletion of an ended ban beside one that holds is no act on the user.
+    IF now() < ANY (had || has) THEN
         PERFORM touch_user(project, holder);
     END IF;
     IF cardinality(had) + others = 0 THEN
