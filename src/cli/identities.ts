@@ -18,15 +18,15 @@ export function identityText({ auth_method, auth_value, email, email_verified, p
   return `${auth_method} ${auth_value}${notes.length > 0 ? ` (${notes.join(', ')})` : ''}`;
 }
 
-const LINKED = api(`fragment LinkedUser on UserPayload {
-  user {
-    id
-    identities {
-      auth_method: authMethod auth_value: authValue email email_verified: emailVerified
-      created_at: createdAt last_login: lastLogin primary: isPrimary
-    }
-  }
+/** The same of a current user. */
+export const CURRENT_IDENTITY = api(`fragment CurrentIdentity on Identity {
+  auth_method: authMethod auth_value: authValue email email_verified: emailVerified
+  created_at: createdAt last_login: lastLogin primary: isPrimary
 }`);
+
+const LINKED = api(`fragment LinkedUser on UserPayload { user { id identities { ...CurrentIdentity } } }`, [
+  CURRENT_IDENTITY,
+]);
 
 type LinkedUser = ResultOf<typeof LINKED>['user'];
 

@@ -19,7 +19,7 @@ import {
 import { addBanCommands } from './bans.js';
 import type { Ask, Result } from './door.js';
 import { addExportCommand } from './export.js';
-import { addIdentityCommands, IDENTITY, identityText } from './identities.js';
+import { addIdentityCommands, CURRENT_IDENTITY, IDENTITY, identityText } from './identities.js';
 import { addImportCommand } from './import.js';
 import { type CommandContext, MAX_PAGE, type Tools } from './rows.js';
 import { fields, listTable } from './terminal.js';
@@ -40,11 +40,23 @@ export function addUserCommands(program: Command, context: CommandContext): void
 
 const USER = graphql(
   `fragment UserDetails on User {
-  id auth_method: authMethod auth_value: authValue email wallet external_id: externalId
-  created_at: createdAt last_login: lastLogin login_count: loginCount banned ban { createdAt expiresAt reason }
-  removed_at: removedAt merged_into: mergedInto metadata identities { ...IdentityDetails } accounts { id network public_key: publicKey wallet_type: walletType }
-}`,
+    id auth_method: authMethod auth_value: authValue email wallet external_id: externalId
+    created_at: createdAt last_login: lastLogin login_count: loginCount
+    ban { createdAt expiresAt reason } removed_at: removedAt merged_into: mergedInto
+    metadata identities { ...IdentityDetails } accounts { id network public_key: publicKey wallet_type: walletType }
+  }`,
   [IDENTITY],
+);
+
+/** The same of a current user. */
+const CURRENT = api(
+  `fragment CurrentUser on User {
+    id auth_method: authMethod auth_value: authValue email wallet external_id: externalId
+    created_at: createdAt last_login: lastLogin login_count: loginCount
+    ban { createdAt expiresAt reason }
+    metadata identities { ...CurrentIdentity } accounts { id network public_key: publicKey wallet_type: walletType }
+  }`,
+  [CURRENT_IDENTITY],
 );
 
 const COLUMNS = { ID: 'id', Method: 'auth_method', Value: 'auth_value', Email: 'email' } as const;
@@ -89,7 +101,7 @@ function addFindCommands(user: Command, { row, rows, act }: CommandContext): voi
       const ways = [any, prefix, method ?? value].filter((way) => way !== undefined).length;
       if (ways !== 1 || (method === undefined) !== (value === undefined) || (prefix !== undefined && removed))
         command.error('error: give either ANY, or --method and --value, or --prefix, which finds current users only');
-      const how = { byAny: any !== undefined, byIdentity: method !== undefined, byPrefix: prefix !== undefined };
+      const how = { byAny: any !== undefined, byIdentity: method !== undefined };
       return { project, any, method, value, prefix, removed, ...how };
     },
     act: searchUsers,
@@ -154,34 +166,47 @@ function parsePast(text: string): string {
 
 const SEARCH = graphql(
   `query SearchUsers(
-    $project: ID!, $removed: Boolean!, $any: String = "", $byAny: Boolean!, $prefix: String = "", $byPrefix: Boolean!
+    $project: ID!, $removed: Boolean!, $any: String = "", $byAny: Boolean!
     $method: String = "", $value: String = "", $byIdentity: Boolean!
   ) {
     project(appId: $project) {
       findUsers(any: $any, removed: $removed) @include(if: $byAny) { ...UserDetails }
       usersByIdentity(authMethod: $method, authValue: $value, removed: $removed) @include(if: $byIdentity) { ...UserDetails }
-      usersByPrefix(prefix: $prefix) @include(if: $byPrefix) { hasMore nodes { ...UserDetails } }
     }
   }`,
   [USER],
 );
 
-async function searchUsers({ ask, notice }: Tools, variables: VariablesOf<typeof SEARCH>) {
-  const answer = await ask(SEARCH, variables);
-  const { hasMore, nodes } = answer && 'nodes' in answer ? answer : { hasMore: false, nodes: answer ?? [] };
+const BEGINNING = inProject(
+  api(
+    `query UsersByPrefix($prefix: String!, $first: Int!) {
+      usersByPrefix(prefix: $prefix, first: $first) { hasMore users { ...CurrentUser } }
+    }`,
+    [CURRENT],
+  ),
+);
+
+type SearchParams = VariablesOf<typeof SEARCH> & { readonly prefix: string | undefined };
+
+async function searchUsers({ ask, notice }: Tools, { prefix, ...search }: SearchParams) {
+  if (prefix === undefined) return ((await ask(SEARCH, search)) ?? []).map(flat);
+  const { hasMore, users } = await ask(BEGINNING, { project: search.project, prefix, first: MOST_BY_PREFIX });
   if (hasMore)
     notice(
-      nodes.length === MOST_BY_PREFIX
+      users.length === MOST_BY_PREFIX
         ? `There may be more than ${MOST_BY_PREFIX} users. A longer beginning finds fewer.`
         : `Only IDs of the first ${METHODS_BY_PREFIX} login methods were searched. Others are found by --method and --value.`,
     );
-  return nodes.map(flat);
+  return users.map((user) => flat({ ...user, removed_at: null, merged_into: null }));
 }
 
 /** A user as commands tell it: a ban is some fields, and nothing is in capital letters. */
-function flat({ ban, removed_at, merged_into, accounts, ...user }: ResultOf<typeof USER>) {
+function flat({ ban, removed_at, merged_into, metadata, identities, accounts, ...user }: ResultOf<typeof USER>) {
   return {
     ...user,
+    banned: ban !== null,
+    metadata,
+    identities,
     banned_at: ban?.createdAt ?? null,
     banned_until: ban?.expiresAt ?? null,
     ban_reason: ban?.reason ?? null,

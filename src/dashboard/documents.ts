@@ -25,14 +25,20 @@ type TadaOfCallers = initGraphQLTada<{
 
 /** An operation of the public schema, or a fragment of it. An operator asks it `inProject`. */
 export const api = ((source: string, fragments: readonly string[] = []) =>
-  [OF_CALLERS, source, ...fragments].join('\n')) as unknown as TadaOfCallers;
+  OF_CALLERS + [unindented(source), ...fragments].join('\n')) as unknown as TadaOfCallers;
+
+/** A text without the indentation that it has in its file, which is that of its last line: people read the operation, too. */
+function unindented(text: string): string {
+  const [, indentation = ''] = /\n( *)\S[^\n]*$/.exec(text) ?? [];
+  return text.replaceAll(`\n${indentation}`, '\n');
+}
 
 /** The operation with the variable `project`, which stands beside the others when it is sent: the App ID of the project in which it is asked. */
 export const inProject = <Result, Variables>(operation: Document<Result, Variables>) =>
   operation as unknown as Document<Result, Variables & { readonly project: string }>;
 
-/** The first line of each operation of the public schema: by it `sentOf` tells it from one of the operators' schema. */
-const OF_CALLERS = '# in a project';
+/** The first line of each operation and fragment of the public schema: by it `sentOf` tells it from one of the operators' schema. */
+const OF_CALLERS = '# in a project\n';
 
 /** What is sent of a document with its variables. */
 export interface Sent {
@@ -43,9 +49,10 @@ export interface Sent {
 
 /** A document and its variables as they are sent. In a project, each variable has a value: the public schema refuses an argument without one. */
 export function sentOf(document: unknown, variables: unknown): Sent {
-  const query = String(document);
+  const text = String(document);
   const given = variables as Readonly<Record<string, unknown>>;
-  if (!query.startsWith(OF_CALLERS)) return { query, variables: given };
+  if (!text.startsWith(OF_CALLERS)) return { query: text, variables: given };
+  const query = text.replaceAll(OF_CALLERS, '');
   const { project, ...others } = given;
   const names = [...query.slice(0, query.indexOf('{')).matchAll(/\$(\w+)/g)].map(([, name = '']) => name);
   const values = names.map((name) => [name, others[name] ?? null]);

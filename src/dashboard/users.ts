@@ -1,12 +1,4 @@
-import type { Services } from '../context.js';
-import {
-  cursor,
-  encodeCursor,
-  METHODS_BY_PREFIX,
-  MOST_BY_PREFIX,
-  type Position,
-  readFilter,
-} from '../domain/filters.js';
+import { cursor, encodeCursor, type Position, readFilter, userFilter } from '../domain/filters.js';
 import { parseIdentity } from '../domain/identities.js';
 import { KEPT_TEXTS, ofKeptTexts } from '../domain/kept-texts.js';
 import { parse, userId } from '../domain/parse.js';
@@ -16,7 +8,7 @@ import { SYSTEM_NAMES, SYSTEM_TITLES } from '../domain/systems.js';
 import type { Account, BanOfUser, User, UserDetails } from '../domain/users.js';
 import { checksumAddress, parseAddress } from '../domain/wallets.js';
 import { costs } from '../engine/cost.js';
-import { AppError, badInput } from '../errors.js';
+import { badInput } from '../errors.js';
 import { instantOrNull, orNull, required, withDefault } from '../graphql/shared.js';
 import { builder, loginMethodEnum, networkEnum, WHOLE_COST, walletTypeEnum } from './builder.js';
 import { connectionType, DEFAULT_PAGE, readLimit } from './paging.js';
@@ -56,9 +48,6 @@ const banOfUserType = builder.objectRef<BanOfUser>('BanOfUser').implement({
   }),
 });
 
-const readBan = async ({ id, project, ban }: ProjectUser, { bans }: Services) =>
-  ban === undefined ? bans.banOfUser(project.scope, id) : ban;
-
 export const userType = builder.objectRef<ProjectUser>('User').implement({
   description: 'A user of a project: a current one, or one who was removed and is not erased yet.',
   fields: (t) => ({
@@ -83,16 +72,13 @@ export const userType = builder.objectRef<ProjectUser>('User').implement({
       description: 'When the user was removed; null for a current user.',
       resolve: ({ removedAt = null }) => removedAt,
     }),
-    banned: t.boolean({
-      description: 'Whether the user, or one of their identities, is banned.',
-      resolve: async (user, _args, { services }) => (await readBan(user, services)) !== null,
-    }),
     ban: t.field({
       type: banOfUserType,
       nullable: true,
       description:
         'The ban of the user or else, of those of their identities, the one that ends last; null where none is banned.',
-      resolve: (user, _args, { services }) => readBan(user, services),
+      resolve: ({ id, project, ban }, _args, { services }) =>
+        ban === undefined ? services.bans.banOfUser(project.scope, id) : ban,
     }),
     accounts: t.field({
       type: [accountType],
@@ -134,11 +120,6 @@ export const filterInput = builder.inputType('UserFilter', {
   }),
 });
 
-const userConnectionType = connectionType('UserConnection', userType, {
-  description: 'Users by cursor, newest first.',
-  total: 'The exact number of users on all pages together, of the same instant as the users.',
-});
-
 const described = ({ selects }: StateFilterRow) => ({ description: `${selects}.` });
 
 const stateInput = builder.inputType('UserState', {
@@ -173,25 +154,14 @@ const removedConnectionType = connectionType<ProjectUser & { at: string }>('Remo
   description: 'A page of removed users, by the time of their removal.',
 });
 
-const usersByPrefixType = builder.objectRef<{ nodes: ProjectUser[]; hasMore: boolean }>('UsersByPrefix').implement({
-  description: 'The first users who were found by the beginning of a text.',
-  fields: (t) => ({
-    nodes: t.field({ type: [userType], description: 'The users, each once.', resolve: ({ nodes }) => nodes }),
-    hasMore: t.exposeBoolean('hasMore', {
-      description: `Whether there are more, or may be, because the project has more than ${METHODS_BY_PREFIX} login methods.`,
-    }),
-  }),
-});
-
 const filterArgument = { type: filterInput, description: 'Which users; without it, all.' } as const;
-const cursors = { after: cursor('after', 'users'), before: cursor('before', 'users') };
+const afterArgument = cursor('after', 'users');
 const idArgument = userId('id');
 
 builder.objectFields(projectType, (t) => ({
   userCount: t.int({
-    description: 'The exact number of current users that the filter selects.',
-    args: { filter: t.arg(filterArgument) },
-    resolve: ({ scope }, { filter }, { services }) => services.users.countUsers(scope, readFilter(filter).counted),
+    description: 'The exact number of its current users.',
+    resolve: ({ scope }, _args, { services }) => services.users.countUsers(scope, userFilter({})),
   }),
   removedUserCount: t.int({
     description: 'How many users were removed longer ago than a time, and are not erased yet. Needs ADMIN.',
@@ -208,47 +178,6 @@ builder.objectFields(projectType, (t) => ({
     resolve: async (project, { id }, { services }) => {
       const user = await services.users.describeUser(project.scope, parse(idArgument, id));
       return user && within(project)(user);
-    },
-  }),
-  users: t.field({
-    type: userConnectionType,
-    description:
-      'Users, newest first, by cursor: towards older ones with `first` and `after`, towards newer ones with `last` and `before`.',
-    args: {
-      filter: t.arg(filterArgument),
-      first: t.arg.int({ description: 'How many from the newest end, 1 to 100; by default 25.' }),
-      after: t.arg.string({ description: 'A cursor: only older users.' }),
-      last: t.arg.int({ description: 'How many from the oldest end, 1 to 100.' }),
-      before: t.arg.string({ description: 'A cursor: only newer users.' }),
-    },
-    resolve: async (project, { filter, first, after, last, before }, { services }) => {
-      if (first != null && last != null)
-        throw new AppError('BAD_USER_INPUT', 'first, last: got both, expected one of them or neither.');
-      const found = await services.users.listWindow(project.scope, readFilter(filter).counted, {
-        after: after == null ? null : parse(cursors.after, after),
-        before: before == null ? null : parse(cursors.before, before),
-        from: last == null ? 'newest' : 'oldest',
-        limit: readLimit(last == null ? 'first' : 'last', first ?? last ?? DEFAULT_PAGE),
-        withAccounts: false,
-        withTotal: true,
-        withNewer: true,
-        withOlder: true,
-      });
-      return {
-        nodes: found.users.map(within(project)),
-        total: found.total,
-        hasNextPage: found.hasOlder,
-        hasPreviousPage: found.hasNewer,
-      };
-    },
-  }),
-  usersByPrefix: t.field({
-    type: usersByPrefixType,
-    description: `The first ${MOST_BY_PREFIX} current users whose login email, value of an identity or external ID begins with a text, in alphabetical order of what begins so. It looks at the identities of the first ${METHODS_BY_PREFIX} login methods, in alphabetical order.`,
-    args: { prefix: t.arg.string(required('The beginning. Emails begin with it in any case, IDs exactly.')) },
-    resolve: async (project, { prefix }, { services }) => {
-      const { users, hasMore } = await services.users.searchPrefix(project.scope, prefix);
-      return { nodes: users.map(within(project)), hasMore };
     },
   }),
   scanUsers: t.field({
@@ -269,7 +198,7 @@ builder.objectFields(projectType, (t) => ({
       // Some of the methods are kinds, which an index has.
       const { counted: selected, state } = readFilter({ ...filter, ...given });
       const limit = readLimit('first', first);
-      let end = after == null ? null : parse(cursors.after, after);
+      let end = after == null ? null : parse(afterArgument, after);
       const users: User[] = [];
       const endsAt = performance.now() + SCAN.ms;
       const goesOn = () => users.length < limit && performance.now() < endsAt && isAwaited();

@@ -1,8 +1,8 @@
 import { createBatchedRead, MAX_WEIGHT } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
 import { oneAtATime } from '../db/one-at-a-time.js';
-import { cursor, cursorOf, MOST_BY_PREFIX } from '../domain/filters.js';
-import { foldEmail, type Identity, type Prefix, parsePrefix, parseValueKey } from '../domain/identities.js';
+import { cursor, cursorOf } from '../domain/filters.js';
+import { foldEmail, type Identity, type Prefix, parseValueKey } from '../domain/identities.js';
 import { isTooLong, LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
 import { isExternalId } from '../domain/kept-texts.js';
 import { parse, parseUserId } from '../domain/parse.js';
@@ -174,8 +174,6 @@ export interface Lookups {
    * Emails and addresses of Ethereum begin so in any case, other values exactly. Identities of at most METHODS_BY_PREFIX login methods.
    */
   findPrefix(scope: ProjectScope, prefix: Prefix, wanted: WantedBeginning): Promise<Beginning<User>>;
-  /** These users with all that is known of them. */
-  searchPrefix(scope: ProjectScope, text: string): Promise<Beginning<UserDetails>>;
   /** At most `limit` removed users who are not erased yet, by the time of their removal. BAD_USER_INPUT. */
   listRemoved(scope: ProjectScope, page: RemovedPage): Promise<RemovedUsers>;
   /** The user with an identity, or with `removed` at most 100 removed users who had it, newest first. */
@@ -261,14 +259,6 @@ export function createLookups(
     async findPrefix(scope, prefix, { limit, withAccounts }) {
       const projectId = scope.projectIdFor('read');
       return byPrefix({ projectId, ...prefix, limit, withAccounts });
-    },
-
-    async searchPrefix(scope, text) {
-      const projectId = scope.projectIdFor('inspect');
-      const key = { projectId, ...parsePrefix('prefix', text), limit: MOST_BY_PREFIX, withAccounts: false };
-      const { users, hasMore } = await byPrefix(key);
-      const ids = users.map(({ id }) => BigInt(id));
-      return { users: await describeInOrder(projectId, ids), hasMore };
     },
 
     async listRemoved(scope, { after, limit, order }) {

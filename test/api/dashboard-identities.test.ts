@@ -16,7 +16,7 @@ beforeAll(async () => {
 
 const SHOWN = `id authMethod authValue email externalId loginCount metadata
   identities { authMethod authValue email emailVerified isPrimary } accounts { publicKey walletType }`;
-const USER = `${SHOWN} banned mergedInto`;
+const USER = `${SHOWN} ban { isOfUser } mergedInto`;
 /** What callers have is asked in the project. */
 const change = (types: string, field: string) => `mutation (${types}) { result: ${field} { user { ${SHOWN} } } }`;
 const LINK = change('$userId: ID!, $input: LinkIdentityInput!', 'linkIdentity(userId: $userId, input: $input)');
@@ -135,7 +135,7 @@ test('a ban of a user covers all identities, those linked later too, also of a r
   expect(await loginCodes('github', 'eve-2')).toEqual(['BANNED']);
   expect(await ask(UNBAN, { ids: [userId] })).toEqual([{ ok: true }]);
   expect(await loginCodes('google', 'eve-1')).toEqual([]);
-  expect((await userOf(userId)).banned).toBe(false);
+  expect((await userOf(userId)).ban).toBeNull();
 
   expect(await ask(REMOVE, { ids: [userId] })).toEqual([{ ok: true }]);
   expect(await ask(BAN, { ids: [userId] })).toEqual([{ ok: true }]);
@@ -187,5 +187,5 @@ test('a document with several changes is stopped where the right is lost between
   const BOTH = 'mutation ($a: ID!, $b: ID!) { a: banUser(id: $a) { user { id } } b: banUser(id: $b) { user { id } } }';
   const answer = await who.inProject(project.appId).graphql(BOTH, { a: ids[0], b: ids[1] });
   expect(codesOf(answer)).toEqual(['FORBIDDEN']);
-  expect(await Promise.all(ids.map(async (id) => (await userOf(id)).banned))).toEqual([true, false]);
+  expect(await Promise.all(ids.map(async (id) => (await userOf(id)).ban !== null))).toEqual([true, false]);
 });

@@ -58,13 +58,13 @@ test('a page of users by their state looks at 5,000 users at most, and the next 
   const ask = async (given: string, variables: Json = {}) =>
     (
       await viewer.ask(
-        `query ($appId: ID!, $after: String) { project(appId: $appId) { scanUsers(after: $after, ${given}) { endCursor nodes { authValue banned } } } }`,
+        `query ($appId: ID!, $after: String) { project(appId: $appId) { scanUsers(after: $after, ${given}) { endCursor nodes { authValue ban { isOfUser } } } } }`,
         { appId, ...variables },
       )
     ).project.scanUsers;
   const first = await ask(BANNED);
   expect(first).toEqual({ nodes: [], endCursor: expect.any(String) });
-  const found = [{ authValue: 'u0', banned: true }];
+  const found = [{ authValue: 'u0', ban: { isOfUser: false } }];
   // A busy machine may take more than two requests.
   let last = first;
   while (last.endCursor !== null) last = await ask(BANNED, { after: last.endCursor });

@@ -131,10 +131,7 @@ test('an operator is served while another sends too many, who alone is refused',
   let refused = 0;
   const storming = Array.from({ length: 60 }, async () => {
     while (!isOver)
-      if (
-        (await busy.graphql(`{ project(appId: "${project.appId}") { users(limit: 100) { nodes { id } } } }`)).status ===
-        503
-      )
+      if ((await busy.inProject(project.appId).graphql('{ users(first: 100) { nodes { id } } }')).status === 503)
         refused += 1;
   });
   await vi.waitUntil(() => refused > 0, { timeout: 30_000 });

@@ -347,7 +347,7 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
         await page.waitForTimeout(200);
       }
       expect(performance.now() - from).toBeGreaterThan(9_900);
-      expect(new Set(asked)).toEqual(new Set(['Overview', 'SignUps']));
+      expect(new Set(asked)).toEqual(new Set(['Overview', 'NewestUsers', 'SignUps']));
       const { rows } = await app.context.db.pool.query(
         `SELECT last_seen_at < now() - interval '15 minutes' AS rests FROM operator_sessions
        WHERE operator_id = (SELECT id FROM operators WHERE name = $1)`,

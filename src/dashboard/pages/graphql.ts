@@ -40,11 +40,14 @@ interface Answer<Result> {
 /** Marks a request of the page by itself: it is no use of the session, which an open page must not keep from becoming idle. */
 const BY_PAGE = { 'userdir-by-page': '1' };
 
+/** What a request has beside what it asks. */
+type Init = Pick<RequestInit, 'signal' | 'headers'>;
+
 /** Sends an operation. Throws a Failure. If the session has ended, the page shows the sign-in from then on. */
 export async function send<Result, Variables>(
   operation: Operation<Result, Variables>,
   variables: Variables,
-  init: Pick<RequestInit, 'signal' | 'headers'> = {},
+  init: Init = {},
 ): Promise<Result> {
   const response = await post('/dashboard/graphql', sentOf(operation, variables), init);
   const { data, errors } = (await response.json().catch(() => ({}))) as Answer<Result>;
@@ -60,7 +63,7 @@ export async function send<Result, Variables>(
 }
 
 /** Sends JSON to this service. Throws a Failure if there is no answer. */
-export async function post(path: string, body: object, init: Pick<RequestInit, 'signal' | 'headers'> = {}) {
+export async function post(path: string, body: object, init: Init = {}) {
   const headers = { 'content-type': 'application/json', ...init.headers };
   try {
     return await fetch(path, { ...init, method: 'POST', headers, body: JSON.stringify(body) });
@@ -77,7 +80,7 @@ export async function failureOf(response: Response): Promise<Failure> {
   return new Failure(message, error?.code ?? 'UNAUTHENTICATED');
 }
 
-/** Answers by operation and variables, so that the back button shows a screen at once and at its old place. */
+/** Answers by what was asked, so that the back button shows a screen at once and at its old place. */
 const answers = new Map<string, unknown>();
 const MOST_ANSWERS = 60;
 
@@ -101,13 +104,29 @@ export interface Query<Result> {
   readonly loading: boolean;
 }
 
+/** What a screen asks: one operation, or several that make one answer. */
+interface Question<Result> {
+  /** Tells it from others. */
+  readonly key: string;
+  readonly ask: (init: Init) => Promise<Result>;
+}
+
 /** The answer to an operation, asked again whenever its variables change, and with `follows` when there are news. Null variables ask nothing. */
 export function useQuery<Result, Variables>(
   operation: Operation<Result, Variables>,
   variables: Variables | null,
-  { follows = false } = {},
+  options?: { readonly follows?: boolean },
 ): Query<Result> {
-  const key = variables === null ? '' : `${operation as unknown as string}${JSON.stringify(variables)}`;
+  const question = variables && {
+    key: `${operation as unknown as string}${JSON.stringify(variables)}`,
+    ask: (init: Init) => send(operation, variables, init),
+  };
+  return useAnswer(question, options);
+}
+
+/** As `useQuery`, the answer to a question. */
+export function useAnswer<Result>(question: Question<Result> | null, { follows = false } = {}): Query<Result> {
+  const key = question?.key ?? '';
   const [settled, setSettled] = useState<{ key: string; failure?: Failure }>({ key: '' });
   const shown = useRef<Result | undefined>(undefined);
   const asked = `${changes.value} ${key}`;
@@ -116,10 +135,11 @@ export function useQuery<Result, Variables>(
   useEffect(() => {
     const isByPage = lastAsked.current === asked;
     lastAsked.current = asked;
-    if (variables === null) return;
+    if (question === null) return;
     const controller = new AbortController();
     setSettled({ key: '' });
-    send(operation, variables, { signal: controller.signal, ...(isByPage && { headers: BY_PAGE }) })
+    question
+      .ask({ signal: controller.signal, ...(isByPage && { headers: BY_PAGE }) })
       .then((answer) => {
         remember(key, answer);
         setSettled({ key });
@@ -130,7 +150,7 @@ export function useQuery<Result, Variables>(
     return () => controller.abort();
   }, [asked, told]);
 
-  if (variables === null) return { data: undefined, failure: undefined, loading: false };
+  if (question === null) return { data: undefined, failure: undefined, loading: false };
   shown.current = (answers.get(key) as Result | undefined) ?? shown.current;
   return { data: shown.current, failure: settled.failure, loading: settled.key !== key };
 }

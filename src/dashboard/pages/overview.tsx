@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks';
 import { Figures, sumOf } from './figures.js';
 import { FilterInput, SelectField } from './form.js';
 import { daysAgo, firstOfMonth, formatNumber, LOGIN_METHODS, METHOD_NAMES, plural } from './format.js';
-import { graphql, useNews, useQuery } from './graphql.js';
+import { api, graphql, inProject, useNews, useQuery } from './graphql.js';
 import { paths, streamPath, useUrlState } from './location.js';
 import { CopyCode, Problem, Segments, Swatch, Time } from './parts.js';
 import { command } from './recipes.js';
@@ -11,14 +11,12 @@ import { Answer, Table } from './table.js';
 import { NoUsers, UserName } from './user-table.js';
 
 const OVERVIEW = graphql(`
-  query Overview($appId: ID!) {
-    project(appId: $appId) {
-      createdAt
-      totalsByMethod { loginMethod total }
-      users(first: 5) { totalCount nodes { id authMethod authValue createdAt loginMethod email banned } }
-    }
-  }
+  query Overview($appId: ID!) { project(appId: $appId) { totalsByMethod { loginMethod total } } }
 `);
+
+const NEWEST = inProject(
+  api(`query NewestUsers { users(first: 5) { nodes { id authValue createdAt loginMethod email ban { createdAt } } } }`),
+);
 
 const SIGN_UPS = graphql(`
   query SignUps($appId: ID!, $from: Date!, $to: Date!, $by: Interval!) {
@@ -29,8 +27,9 @@ const SIGN_UPS = graphql(`
 export function Overview({ appId }: { appId: string }) {
   const project = useCurrentProject();
   const query = useQuery(OVERVIEW, { appId }, { follows: true });
-  const shown = query.data?.project;
-  const isEmpty = shown?.users.totalCount === 0;
+  const totals = query.data?.project?.totalsByMethod;
+  const all = totals && sumOf(totals.map(({ total }) => total));
+  const newest = useQuery(NEWEST, { project: appId }, { follows: true });
   useTitle('Overview');
   useNews(project?.disabledAt === null ? streamPath(appId, 'news') : null);
   return (
@@ -48,13 +47,13 @@ export function Overview({ appId }: { appId: string }) {
           userdir: command('project list', {}),
         }}
       />
-      <Answer query={query} data={shown} lines={3}>
-        {({ users, totalsByMethod }) => (
+      <Answer query={query} data={totals} lines={3}>
+        {(totalsByMethod) => (
           <ul class="tiles">
             <li>
               <a href={paths.project(appId, 'users')}>
                 <span>All users</span>
-                <strong>{formatNumber(users.totalCount)}</strong>
+                <strong>{formatNumber(all ?? 0)}</strong>
               </a>
             </li>
             {totalsByMethod.map(({ loginMethod, total }) => (
@@ -70,22 +69,24 @@ export function Overview({ appId }: { appId: string }) {
           </ul>
         )}
       </Answer>
-      <SignUps appId={appId} isEmpty={isEmpty} />
+      <SignUps appId={appId} isEmpty={all === 0} />
       <section>
         <h2>Newest users</h2>
-        {shown && (
-          <Table
-            caption="Newest users"
-            hidesTitles
-            rows={shown.users.nodes}
-            rowKey={({ id }) => id}
-            columns={[
-              { title: 'User', class: 'main-cell', cell: (user) => <UserName appId={appId} user={user} /> },
-              { title: 'Created', class: 'nowrap quiet', cell: ({ createdAt }) => <Time at={createdAt} /> },
-            ]}
-            empty={<p class="quiet">None yet.</p>}
-          />
-        )}
+        <Answer query={newest} data={newest.data?.users} lines={3}>
+          {({ nodes }) => (
+            <Table
+              caption="Newest users"
+              hidesTitles
+              rows={nodes}
+              rowKey={({ id }) => id}
+              columns={[
+                { title: 'User', class: 'main-cell', cell: (user) => <UserName appId={appId} user={user} /> },
+                { title: 'Created', class: 'nowrap quiet', cell: ({ createdAt }) => <Time at={createdAt} /> },
+              ]}
+              empty={<p class="quiet">None yet.</p>}
+            />
+          )}
+        </Answer>
       </section>
     </>
   );

@@ -30,14 +30,7 @@ export function command<Name extends keyof Commands>(name: Name, values: Command
 /** What a page asks in a project, which is how a backend asks it. */
 export function asked<Result, Variables>(operation: Operation<Result, Variables>, variables: Variables) {
   const { query, variables: given } = sentOf(operation, variables);
-  // The first line only says that the operation is of the public schema.
-  return { graphql: { operation: unindented(query.slice(query.indexOf('\n') + 1)), variables: given } };
-}
-
-/** A text without the indentation that it has in its file, which is that of its last line. */
-function unindented(text: string): string {
-  const [, indentation = ''] = /\n( *)\S[^\n]*$/.exec(text) ?? [];
-  return text.replaceAll(`\n${indentation}`, '\n');
+  return { graphql: { operation: query, variables: given } };
 }
 
 const VARIABLES = 'GraphQL variables';

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso';
-import { graphql, useQuery } from './graphql.js';
+import { api, graphql, inProject, send, useAnswer } from './graphql.js';
 import { paths, type UrlState } from './location.js';
 import { SCREENS_OF_OPERATOR, screensOfProject, screensOfService, useCurrentProject } from './screen.js';
 import { namesOf } from './user-table.js';
@@ -11,17 +11,17 @@ const TYPING_MS = 250;
 const combobox = (isExpanded: boolean) =>
   ({ role: 'combobox', list: undefined, 'aria-expanded': isExpanded, 'aria-controls': 'targets' }) as const;
 
-const NAMED = graphql(`fragment Named on User { id authValue loginMethod email }`);
-
-const GO_TO = graphql(
-  `query GoTo($text: String!, $appId: ID!, $inProjects: Boolean!, $inUsers: Boolean!) {
+const GO_TO = graphql(`
+  query GoTo($text: String!, $appId: ID!, $inProjects: Boolean!, $inUsers: Boolean!) {
     projects(search: $text, first: 5) @include(if: $inProjects) { nodes { appId name } }
-    project(appId: $appId) @include(if: $inUsers) {
-      findUsers(any: $text) { ...Named }
-      usersByPrefix(prefix: $text) { nodes { ...Named } }
-    }
-  }`,
-  [NAMED],
+    project(appId: $appId) @include(if: $inUsers) { findUsers(any: $text) { id authValue loginMethod email } }
+  }
+`);
+
+const BEGINNING = inProject(
+  api(`query GoToUsers($text: String!) {
+    usersByPrefix(prefix: $text, first: 5) { users { id authValue loginMethod email } }
+  }`),
 );
 
 /** Where a text leads: screens whose names begin with it and, once it is typed, projects and users whom the list that is shown does not have. */
@@ -29,7 +29,17 @@ function useTargets(text: string | null, isTyped: boolean, shown: string) {
   const project = useCurrentProject();
   const appId = project?.appId ?? '';
   const [inProjects, inUsers] = [shown !== paths.projects, project !== null && shown !== paths.project(appId, 'users')];
-  const { data } = useQuery(GO_TO, text && isTyped ? { text, appId, inProjects, inUsers } : null);
+  const variables = text && isTyped ? { text, appId, inProjects, inUsers } : null;
+  const { data } = useAnswer(
+    variables && {
+      key: `go to ${JSON.stringify(variables)}`,
+      ask: (init) =>
+        Promise.all([
+          send(GO_TO, variables, init),
+          inUsers ? send(BEGINNING, { project: appId, text: variables.text }, init) : null,
+        ]),
+    },
+  );
   if (text === null) return [];
   const screens = [
     ...(project ? screensOfProject(project) : []),
@@ -37,13 +47,17 @@ function useTargets(text: string | null, isTyped: boolean, shown: string) {
     ...screensOfService(),
     ...SCREENS_OF_OPERATOR,
   ].filter(([name]) => name.toLowerCase().startsWith(text.toLowerCase()));
-  const { projects, project: found } = (text && isTyped && data) || {};
+  const [named, begun] = (text && isTyped && data) || [];
   const users = new Map(
-    [...(found?.findUsers ?? []), ...(found?.usersByPrefix.nodes ?? [])].map((user) => [user.id, user]),
+    [...(named?.project?.findUsers ?? []), ...(begun?.usersByPrefix.users ?? [])].map((user) => [user.id, user]),
   );
   return [
     ...screens.map(([name, href]) => ({ name, href, kind: 'screen' })),
-    ...(projects?.nodes ?? []).map((one) => ({ name: one.name, href: paths.project(one.appId), kind: 'project' })),
+    ...(named?.projects?.nodes ?? []).map((one) => ({
+      name: one.name,
+      href: paths.project(one.appId),
+      kind: 'project',
+    })),
     ...[...users.values()]
       .slice(0, 5)
       .map((user) => ({ name: String(namesOf(user)[0]), href: paths.user(appId, user.id), kind: `user ${user.id}` })),

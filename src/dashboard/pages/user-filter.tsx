@@ -23,6 +23,8 @@ export function filterFrom(query: UrlState): UserFilter {
   };
 }
 
+export const isFiltered = (filter: UserFilter) => Object.keys(filter).length > 0;
+
 /** What a text of the URL means, by the kind of the filter. */
 const READERS = ofStateFilters(STATE_FILTER_NAMES, {
   boolean: () => (text: string) => text === 'yes',

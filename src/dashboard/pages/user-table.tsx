@@ -1,19 +1,23 @@
 import type { ComponentChildren } from 'preact';
 import { useRef } from 'preact/hooks';
 import { formatNumber } from './format.js';
-import { graphql, may, type ResultOf } from './graphql.js';
+import { api, graphql, may, type ResultOf } from './graphql.js';
 import { FIRST_PAGE, paths, useUrlState } from './location.js';
 import { Empty, State, Swatch, Time } from './parts.js';
 import { Table } from './table.js';
 
-export const ROW = graphql(`
-  fragment Row on User {
-    id authMethod authValue loginMethod email externalId createdAt lastLogin loginCount banned removedAt
-  }
-`);
+/** A current user as a row. */
+export const ROW = api(`fragment Row on User {
+  id authMethod authValue loginMethod email externalId createdAt lastLogin loginCount ban { createdAt }
+}`);
 
-export type Row = ResultOf<typeof ROW>;
-type NamedUser = Pick<Row, 'id' | 'authValue' | 'loginMethod' | 'email' | 'banned'> & Partial<Pick<Row, 'removedAt'>>;
+/** A user whom only operators find, who may be removed. */
+export const FOUND_ROW = graphql(`fragment FoundRow on User {
+  id authMethod authValue loginMethod email externalId createdAt lastLogin loginCount ban { createdAt } removedAt
+}`);
+
+export type Row = ResultOf<typeof ROW> & Partial<Pick<ResultOf<typeof FOUND_ROW>, 'removedAt'>>;
+type NamedUser = Pick<Row, 'id' | 'authValue' | 'loginMethod' | 'email' | 'ban' | 'removedAt'>;
 
 /** A person's name for a user, and another one: the ID at a social provider says less than the email. */
 export function namesOf({ loginMethod, authValue, email }: Pick<Row, 'authValue' | 'loginMethod' | 'email'>) {
@@ -30,7 +34,7 @@ export function UserName({ appId, user }: { appId: string; user: NamedUser }) {
       <a href={paths.user(appId, user.id)} title={name}>
         <bdi>{name}</bdi>
       </a>
-      {user.banned && <State is="banned" />}
+      {user.ban && <State is="banned" />}
       {user.removedAt && <State is="removed" />}
     </span>
   );

@@ -12,7 +12,7 @@ import { Badge, Button, Copy, CopyValue, Fact, State, Swatch, Time, Value } from
 import { asked, command, type Recipe } from './recipes.js';
 import { Header, Missing, useTitle } from './screen.js';
 import { Answer } from './table.js';
-import { userRecipe } from './user-recipes.js';
+import { userRecipe } from './user-list.js';
 import { namesOf } from './user-table.js';
 import { TIMELINE, Timeline } from './user-timeline.js';
 
@@ -83,7 +83,7 @@ function Known({ appId, user }: OfUser) {
             <Summary appId={appId} user={user} />
           </>
         }
-        recipe={{ ...userRecipe(id), userdir: command('user get', { project: appId, userId: id }) }}
+        recipe={{ ...userRecipe(appId, id), userdir: command('user get', { project: appId, userId: id }) }}
         more={
           may('edit') && (
             <>

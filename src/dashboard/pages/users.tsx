@@ -2,64 +2,15 @@ import { useState } from 'preact/hooks';
 import type { ExportTarget } from '#dist/domain/systems.js';
 import { BulkButton, UndoRemoval } from './bulk.js';
 import { plural } from './format.js';
-import { graphql, may, useQuery } from './graphql.js';
+import { may } from './graphql.js';
 import { ImportDialog } from './import.js';
-import { FIRST_PAGE, streamPath, type UrlState, useUrlState } from './location.js';
+import { FIRST_PAGE, streamPath, useUrlState } from './location.js';
 import { Button, DownloadMenu, Empty, Segments } from './parts.js';
 import { Header, useTitle } from './screen.js';
-import { Answer, CursorPager, type PageInfo } from './table.js';
-import { FilterBar, filterFrom, NO_FILTER, parametersOf, stateFrom, type UserFilter } from './user-filter.js';
-import { recipeFor } from './user-recipes.js';
-import { NoUsers, ROW, type Row, UserTable } from './user-table.js';
-
-const USERS = graphql(
-  `
-    query Users($appId: ID!, $filter: UserFilter, $first: Int, $after: String, $last: Int, $before: String) {
-      project(appId: $appId) {
-        users(filter: $filter, first: $first, after: $after, last: $last, before: $before) {
-          totalCount
-          nodes { ...Row }
-          pageInfo { startCursor endCursor hasNextPage hasPreviousPage }
-        }
-      }
-    }
-  `,
-  [ROW],
-);
-
-const FIND = graphql(
-  `query FindUsers($appId: ID!, $any: String!, $removed: Boolean!) {
-    project(appId: $appId) {
-      findUsers(any: $any, removed: $removed) { ...Row }
-      usersByPrefix(prefix: $any) @skip(if: $removed) { hasMore nodes { ...Row } }
-    }
-  }`,
-  [ROW],
-);
-
-const SCAN = graphql(
-  `query ScanUsers($appId: ID!, $filter: UserFilter, $state: UserState!, $oldestFirst: Boolean!, $first: Int!, $after: String) {
-    project(appId: $appId) {
-      scanUsers(filter: $filter, state: $state, oldestFirst: $oldestFirst, first: $first, after: $after) {
-        endCursor
-        nodes { ...Row }
-      }
-    }
-  }`,
-  [ROW],
-);
-
-const REMOVED = graphql(
-  `query RemovedUsers($appId: ID!, $oldestFirst: Boolean!, $after: String) {
-    project(appId: $appId) {
-      removedUsers(oldestFirst: $oldestFirst, first: 50, after: $after) {
-        nodes { ...Row }
-        pageInfo { endCursor hasNextPage }
-      }
-    }
-  }`,
-  [ROW],
-);
+import { Answer } from './table.js';
+import { FilterBar, filterFrom, isFiltered, NO_FILTER, parametersOf, stateFrom } from './user-filter.js';
+import { useUserList } from './user-list.js';
+import { NoUsers, type Row, UserTable } from './user-table.js';
 
 /** The systems that import an export. Only the command says what they do not hold. */
 const TARGETS: Readonly<Record<ExportTarget, string>> = {
@@ -88,7 +39,7 @@ function UserList({ appId, removed }: { appId: string; removed: boolean }) {
   const chosen = { appId, users: [...selected.values()], onChanged: clear };
   return (
     <>
-      <Header title="Users" note={<span aria-live="polite">{list.note}</span>} recipe={recipeFor(appId, query, filter)}>
+      <Header title="Users" note={<span aria-live="polite">{list.note}</span>} recipe={list.recipe}>
         {!search && !removed && (
           <DownloadMenu
             path={streamPath(appId, 'export')}
@@ -113,7 +64,7 @@ function UserList({ appId, removed }: { appId: string; removed: boolean }) {
             appId={appId}
             rows={rows}
             busy={list.loading}
-            empty={<NoRows appId={appId} hasMore={'hasMore' in list && list.hasMore} />}
+            empty={<NoRows appId={appId} hasMore={list.hasMore === true} />}
             removed={removed}
             isSorted={!search}
             {...((may('remove') || may('ban')) && { selected, onSelect: setSelected })}
@@ -143,88 +94,6 @@ function UserList({ appId, removed }: { appId: string; removed: boolean }) {
   );
 }
 
-const PAGE_SIZES = ['10', '25', '50', '100'];
-
-/** The list for the URL. Exactly one of the four questions is asked. */
-function useUserList(appId: string, filter: UserFilter, query: UrlState) {
-  const search = query['q'];
-  const removed = query['removed'] === '1';
-  const oldestFirst = query['order'] === 'oldest';
-  const limit = PAGE_SIZES.includes(query['limit'] ?? '') ? Number(query['limit']) : 25;
-  const { after = null, before = null } = query;
-  // The API has the newest first: in the other order, onwards is towards its beginning.
-  const fromOldest = oldestFirst !== (before !== null);
-  const [older, newer] = oldestFirst ? [before, after] : [after, before];
-  const matches = useQuery(FIND, search ? { appId, any: search, removed } : null);
-  const gone = useQuery(REMOVED, removed && !search ? { appId, oldestFirst, after } : null);
-  const state = removed || search ? null : stateFrom(query);
-  const scan = useQuery(SCAN, state && { appId, filter, state, oldestFirst, first: limit, after });
-  const walk = useQuery(
-    USERS,
-    search || removed || state
-      ? null
-      : {
-          appId,
-          filter,
-          after: older,
-          before: newer,
-          ...(fromOldest ? { first: null, last: limit } : { first: limit, last: null }),
-        },
-  );
-  if (search) {
-    const { findUsers, usersByPrefix } = matches.data?.project ?? {};
-    // First those whom the whole text means, each once.
-    const rows = findUsers && [
-      ...new Map([...findUsers, ...(usersByPrefix?.nodes ?? [])].map((row) => [row.id, row])).values(),
-    ];
-    const note =
-      rows && `${plural(rows.length, 'user')} found${usersByPrefix?.hasMore ? ', and there may be more' : ''}`;
-    return { ...matches, rows, note, pages: null };
-  }
-  if (removed) {
-    const shown = gone.data?.project?.removedUsers;
-    const note = 'Removed users can be restored until a purge erases them.';
-    const pages = shown && <CursorPager pageInfo={shown.pageInfo} oldestFirst={oldestFirst} />;
-    return { ...gone, rows: shown?.nodes, note, pages };
-  }
-  if (state) {
-    const shown = scan.data?.project?.scanUsers;
-    const pageInfo = shown && { endCursor: shown.endCursor, hasNextPage: shown.endCursor !== null };
-    return {
-      ...scan,
-      rows: shown?.nodes,
-      hasMore: pageInfo?.hasNextPage === true,
-      note:
-        shown &&
-        (shown.endCursor
-          ? 'Not all users were looked at yet: the next page goes on.'
-          : `All users were looked at${after ? '' : `: ${plural(shown.nodes.length, 'user')} found`}.`),
-      pages: pageInfo && <CursorPager pageInfo={pageInfo} oldestFirst={oldestFirst} />,
-    };
-  }
-  const shown = walk.data?.project?.users;
-  const pages = shown && shown.totalCount > 0 && (
-    <div class="list-footer">
-      <CursorPager pageInfo={inOrder(shown.pageInfo, oldestFirst)} backwards oldestFirst={oldestFirst} />
-      <RowsOfPage limit={limit} />
-    </div>
-  );
-  const note = shown && describeTotal(shown.totalCount, filter);
-  return { ...walk, rows: oldestFirst ? shown?.nodes.toReversed() : shown?.nodes, note, pages };
-}
-
-/** The pages around one whose rows are shown turned around. */
-function inOrder(page: Required<PageInfo>, oldestFirst: boolean): PageInfo {
-  const { startCursor, endCursor, hasNextPage, hasPreviousPage } = page;
-  if (!oldestFirst) return page;
-  return {
-    startCursor: endCursor,
-    endCursor: startCursor,
-    hasNextPage: hasPreviousPage,
-    hasPreviousPage: hasNextPage,
-  };
-}
-
 /** A list or a search is of current users, or of removed ones. */
 function AmongRemoved({ isChosen }: { isChosen: boolean }) {
   const { href } = useUrlState();
@@ -236,28 +105,6 @@ function AmongRemoved({ isChosen }: { isChosen: boolean }) {
       ]}
     />
   );
-}
-
-function RowsOfPage({ limit }: { limit: number }) {
-  const { go } = useUrlState();
-  return (
-    <label class="inline">
-      <span class="quiet">Rows</span>
-      <select value={String(limit)} onChange={(event) => go({ ...FIRST_PAGE, limit: event.currentTarget.value })}>
-        {PAGE_SIZES.map((size) => (
-          <option key={size}>{size}</option>
-        ))}
-      </select>
-    </label>
-  );
-}
-
-const isFiltered = (filter: UserFilter) => Object.keys(filter).length > 0;
-
-function describeTotal(total: number, filter: UserFilter): string {
-  return isFiltered(filter)
-    ? `${plural(total, 'user')} ${total === 1 ? 'matches' : 'match'} the filter`
-    : plural(total, 'user');
 }
 
 /** Why no rows are shown, and what to do. */
