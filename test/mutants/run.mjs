@@ -6,6 +6,7 @@
  * what, and half of our conditions stand in SQL, which it only empties.
  */
 import { execFileSync, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import {
   cpSync,
   existsSync,
@@ -52,6 +53,7 @@ const { values } = parseArgs({
     lanes: { type: 'string', default: '2' },
     slow: { type: 'boolean', default: false },
     json: { type: 'string' },
+    entered: { type: 'string' },
     help: { type: 'boolean', default: false },
   },
 });
@@ -64,7 +66,8 @@ if (values.help) {
   --seed S       another seed chooses others (1)
   --lanes N      this many changes at the same time (2)
   --slow         what npm test does not notice is tried with the slow tests too
-  --json FILE    writes each change with its outcome`);
+  --json FILE    writes each change with its outcome
+  --entered FILE keeps which tests enter what, for the next run with the same build`);
   process.exit();
 }
 
@@ -170,7 +173,20 @@ function sourceOf(file, code, start) {
   return { source: relative(ROOT, path), line: (originalLine ?? 0) + 1, text };
 }
 
-/** Runs all tests once, and returns the files of tests by the function that they enter. */
+/** The files of tests by the function that they enter: as they were kept for this build, or else by running all tests once. */
+async function enteredFor(everyFile) {
+  const build = createHash('sha256');
+  for (const file of everyFile) build.update(readFileSync(join(ROOT, 'dist', file)));
+  const of = `${PROJECTS} ${build.digest('hex')}`;
+  const kept =
+    values.entered !== undefined && existsSync(values.entered) && JSON.parse(readFileSync(values.entered, 'utf8'));
+  if (kept && kept.of === of) return new Map(kept.tests.map(([name, tests]) => [name, new Set(tests)]));
+  const entered = await findEntered(everyFile);
+  const tests = [...entered].map(([name, files]) => [name, [...files]]);
+  if (values.entered !== undefined) writeFileSync(values.entered, JSON.stringify({ of, tests }));
+  return entered;
+}
+
 async function findEntered(everyFile) {
   const copy = copyCheckout('entered');
   for (const file of everyFile) {
@@ -300,7 +316,7 @@ const chosen = Object.keys(ROOMS)
 
 execFileSync('npm', ['run', '-s', 'build'], { cwd: ROOT, stdio: ['ignore', 'ignore', 'inherit'] });
 print(`Looking which tests enter what, then ${chosen.length} changes.`);
-const entered = await findEntered(everyFile);
+const entered = await enteredFor(everyFile);
 const results = [];
 const left = [...chosen];
 await Promise.all(
