@@ -5,8 +5,8 @@ const LONGEST =
   `upgrade/upgrade process/embedded browser/dashboard-widths browser/dashboard-screens browser/guides package/package
   package/readme faults/data-dir-lock faults/frozen-leader faults/changes faults/crashes faults/database-faults process/long-lists
   process/commands process/serve browser/dashboard-webhooks browser/pages browser/dashboard-journeys
-  db/growth.slow api/webhooks.slow api/dashboard-streams.slow api/passkeys.slow db/totals.slow api/hidden-secrets.slow
-  api/rate-limit.slow api/change-streams.slow api/request-time.slow
+  db/growth.slow api/dashboard-streams.slow db/totals.slow api/hidden-secrets.slow
+  api/rate-limit.slow api/request-time.slow api/webhooks api/passkeys api/limits api/dashboard-schema api/change-streams
   api/changes api/bad-input api/isolation api/external-ids db/isolation`.split(/\s+/);
 
 export class LongestFirst extends BaseSequencer {
