@@ -2,8 +2,8 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import type { SpoolFile, Stored } from '../../src/domain/stored.js';
-import { createSpool } from '../../src/users/spool.js';
+import type { SpoolFile, Stored } from '#dist/domain/stored.js';
+import { createSpool } from '#dist/users/spool.js';
 
 let dataDir: string;
 beforeAll(async () => {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createPart, syntheticUsers } from '../../src/users/synthetic-users.js';
+import { createPart, syntheticUsers } from '#dist/users/synthetic-users.js';
 
 test('made-up users are the same in parts as at once', () => {
   const COUNT = 10_500;
