@@ -1,8 +1,10 @@
 import type { Command } from 'commander';
-import { graphql, type VariablesOf } from '../dashboard/documents.js';
+import { api, inProject, type VariablesOf } from '../dashboard/documents.js';
 import { patiently } from '../db/failures.js';
 import { CHANGE_MEANINGS, CHANGES_PAGE, changeData, changeTypes } from '../domain/changes.js';
+import { camelCase } from '../domain/identities.js';
 import { parse } from '../domain/parse.js';
+import { FEED_FIELDS } from '../domain/user-columns.js';
 import { AppError, counted } from '../errors.js';
 import { nameOf, valuesOf } from '../graphql/shared.js';
 import { option, projectOption } from './arguments.js';
@@ -22,6 +24,9 @@ const TYPES = valuesOf(CHANGE_MEANINGS);
 export const namesOfTypes = (text?: string) =>
   text === undefined ? null : parse(typesOption, text).map((type) => nameOf(type));
 export const typeOfName = (name: keyof typeof TYPES) => TYPES[name].value;
+
+/** The fields of a user as commands tell them, by their names in the schema. */
+const FIELDS: ReadonlyMap<string, string> = new Map(FEED_FIELDS.map((field) => [camelCase(field), field]));
 
 export function addChangesCommand(program: Command, { act }: CommandContext): void {
   act(program, {
@@ -45,11 +50,14 @@ export function addChangesCommand(program: Command, { act }: CommandContext): vo
   });
 }
 
-const CHANGES = graphql(`query Changes($project: ID!, $after: String, $types: [ChangeType!], $first: Int!) {
-  project(appId: $project) {
-    changes(after: $after, types: $types, first: $first) { nodes { id type at userId fields mergedInto } end hasMore }
-  }
-}`);
+const CHANGES = inProject(
+  api(`query Changes($after: String, $types: [ChangeType!], $first: Int!) {
+    changes(after: $after, types: $types, first: $first) {
+      nodes { id type at userId fields mergedInto }
+      pageInfo { endCursor hasNextPage }
+    }
+  }`),
+);
 
 type ChangesParams = Required<Omit<VariablesOf<typeof CHANGES>, 'first'>> & { readonly follow: boolean };
 
@@ -58,15 +66,16 @@ async function writeChanges(tools: Tools, { follow, ...params }: ChangesParams) 
   const report = { written: 0, end: params.after };
   async function writeNew(ask: Ask): Promise<void> {
     for (let isMore = true; isMore; ) {
-      const { nodes, end, hasMore } = await ask(CHANGES, { ...params, after: report.end, first: CHANGES_PAGE.max });
+      const { nodes, pageInfo } = await ask(CHANGES, { ...params, after: report.end, first: CHANGES_PAGE.max });
       signal.throwIfAborted();
-      const lines = nodes.map(({ id, type, at, ...data }) =>
-        toJson({ id, type: typeOfName(type), at, ...changeData(data) }),
-      );
+      const lines = nodes.map(({ id, type, at, ...data }) => {
+        const fields = data.fields.map((name) => FIELDS.get(name) ?? name);
+        return toJson({ id, type: typeOfName(type), at, ...changeData({ ...data, fields }) });
+      });
       if (lines.length > 0) await writeToStdout(`${lines.join('\n')}\n`);
       report.written += nodes.length;
-      report.end = end;
-      isMore = hasMore;
+      report.end = pageInfo.endCursor;
+      isMore = pageInfo.hasNextPage;
     }
   }
   await writeNew(tools.ask);

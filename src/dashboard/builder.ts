@@ -1,7 +1,6 @@
 import SchemaBuilder from '@pothos/core';
 import type { Services } from '../context.js';
 import type { Finding } from '../domain/findings.js';
-import type { Spelling } from '../domain/identities.js';
 import { requireNoNul } from '../domain/input-limits.js';
 import type { ActiveSession, Operator, OperatorRole } from '../domain/operators.js';
 import type { Site } from '../domain/passkeys.js';
@@ -17,8 +16,6 @@ export interface DashboardContext {
   readonly browser: Browser | null;
   readonly operator: Operator;
   readonly services: Services;
-  /** A command names fields as its output does, a page as this schema. */
-  readonly spelling: Spelling;
   /** The id of the request for the logs and trails; null for a command. */
   readonly requestId: string | null;
   /** Until when what is written has an answer, by the clock of `performance`. */

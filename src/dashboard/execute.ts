@@ -8,7 +8,6 @@ import {
   validate,
 } from 'graphql';
 import type { Services } from '../context.js';
-import { snakeCase } from '../domain/identities.js';
 import type { Operator } from '../domain/operators.js';
 import { AppError } from '../errors.js';
 import { createScopes, type DashboardContext } from './builder.js';
@@ -26,7 +25,6 @@ export function contextOfCommand(services: Services, operator: Operator, place: 
     browser: null,
     operator,
     services,
-    spelling: snakeCase,
     requestId: null,
     until: Number.POSITIVE_INFINITY,
     isAwaited: () => true,

@@ -3,7 +3,6 @@ import { GraphQLError } from 'graphql';
 import { VERSION } from '../config/build.js';
 import { type Config, dashboardUrlOf } from '../config/config.js';
 import type { Services } from '../context.js';
-import { camelCase } from '../domain/identities.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
 import type { ProjectScope } from '../domain/projects.js';
 import { extensionsOf } from '../engine/errors.js';
@@ -306,7 +305,6 @@ async function contextOf(
     },
     operator,
     services,
-    spelling: camelCase,
     status,
     requestId: request.id,
     until: request.until,

@@ -1,7 +1,6 @@
 import { builder } from './builder.js';
 import './audit.js';
 import './bans.js';
-import './changes.js';
 import './identities.js';
 import './operators.js';
 import './passkeys.js';

@@ -60,6 +60,19 @@ builder.queryField('status', (t) =>
   }),
 );
 
+builder.mutationField('noteRestore', (t) =>
+  t.field({
+    type: 'DateTime',
+    description:
+      'Notes that the database was restored, and returns when: new IDs begin far beyond the known ones, and webhooks are paused. Needs an ADMIN of all projects.',
+    resolve: async (_root, _args, { services: { changes }, operator }) => {
+      requirePermission(operator, 'govern');
+      await changes.recognise('restored');
+      return (await changes.findRestore()) as string;
+    },
+  }),
+);
+
 /** The checks ask the database ten questions one after another, so an answer serves all pages for so long. */
 const CHECKED_FOR_MS = 10_000;
 

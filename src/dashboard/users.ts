@@ -1,5 +1,5 @@
 import { cursor, encodeCursor, type Position, readFilter, userFilter } from '../domain/filters.js';
-import { parseIdentity } from '../domain/identities.js';
+import { camelCase, parseIdentity } from '../domain/identities.js';
 import { KEPT_TEXTS, ofKeptTexts } from '../domain/kept-texts.js';
 import { parse, userId } from '../domain/parse.js';
 import type { OpenProject } from '../domain/projects.js';
@@ -244,8 +244,8 @@ builder.objectFields(projectType, (t) => ({
       authValue: t.arg.string(required('The login email, the address, or the ID at the provider or of the passkey.')),
       removed: t.arg.boolean(withDefault(false, 'At most 100 removed users who had it, newest first, instead.')),
     },
-    resolve: async (project, { removed, ...given }, { services, spelling }) =>
-      (await services.users.searchIdentity(project.scope, parseIdentity(given, spelling), removed)).map(
+    resolve: async (project, { removed, ...given }, { services }) =>
+      (await services.users.searchIdentity(project.scope, parseIdentity(given, camelCase), removed)).map(
         within(project),
       ),
   }),
