@@ -104,7 +104,7 @@ export default defineConfig({
         testTimeout: 240_000,
         hookTimeout: 240_000,
         // A second is too little for a machine that runs other tests.
-        expect: { poll: { timeout: 30_000 } },
+        expect: { poll: { timeout: 60_000 } },
         // What runs alone runs after all others.
         sequence: { groupOrder: project.maxWorkers === undefined ? 0 : index },
         ...project,

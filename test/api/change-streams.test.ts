@@ -15,7 +15,7 @@ const SUBSCRIPTION = `subscription ($after: String, $types: [ChangeType!]) {
     change { id type userId user { authValue accounts { publicKey } } }
   }
 }`;
-const PATIENCE = { timeout: 30_000 };
+const PATIENCE = { timeout: 60_000 };
 
 let opened: EventStream[] = [];
 afterEach(() => {

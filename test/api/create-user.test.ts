@@ -232,7 +232,7 @@ async function waitForLock(): Promise<void> {
             "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
           )
         ).rows.length,
-      { timeout: 10_000 },
+      { timeout: 60_000 },
     )
     .toBeGreaterThan(0);
 }

@@ -151,7 +151,7 @@ test('a scan whose client has gone ends', async () => {
     `Content-Length: ${body.length}`,
   ];
   socket.write(`${head.join('\r\n')}\r\n\r\n${body}`);
-  await vi.waitUntil(() => windows.mock.calls.length === 1, { timeout: 30_000 });
+  await vi.waitUntil(() => windows.mock.calls.length === 1, { timeout: 60_000 });
   socket.destroy();
   await once(socket, 'close');
   // What comes after it is answered, so the service knows that the client has gone.
@@ -171,7 +171,7 @@ test('a scan weighs in the queue what it may look at', async () => {
       }),
   );
   const scanned = scan().then(() => answered.push('scan'));
-  await vi.waitUntil(() => windows.mock.calls.length === 1, { timeout: 30_000 });
+  await vi.waitUntil(() => windows.mock.calls.length === 1, { timeout: 60_000 });
   const asked = viewer.ask('{ me { name } }').then(() => answered.push('me'));
   // It has time to be answered, if nothing kept it waiting.
   await Promise.race([asked, sleep(500)]);

@@ -228,7 +228,7 @@ test('what follows a project is told that it has changed, ends with its session,
   expect(status).toBe(429);
   expect(pages.length).toBeGreaterThan(10);
   await vi.waitUntil(() => pages.filter((page) => page.status === 200 && !page.isEnded()).length <= 10, {
-    timeout: 30_000,
+    timeout: 60_000,
   });
   for (const page of pages) page.close();
 });
@@ -261,7 +261,7 @@ test('the right to follow is read every so often, and what follows ends with it'
     openEvents(`${app.url}${path(project, 'news')}`, { headers: { cookie } });
   const lasting = await open(await app.createProject(), viewer);
   const before = looks();
-  await vi.waitUntil(() => looks() >= before + 2, { timeout: 30_000 });
+  await vi.waitUntil(() => looks() >= before + 2, { timeout: 60_000 });
   expect(performance.now() - from).toBeGreaterThan(1.98 * NEWS_MS);
   await Promise.all(
     ends.map(async (end) => {
@@ -312,7 +312,7 @@ test('a client that goes away ends its export, and leaves nothing behind', async
       for (const response of both) await response.text();
       expect(both.map(({ status }) => status)).toEqual([200, 200]);
     },
-    { timeout: 30_000 },
+    { timeout: 60_000 },
   );
 });
 
@@ -340,7 +340,7 @@ test('operators who read exports slowly hold no transaction, and keep no one els
     report: { imported: 1 },
   });
   expect(count(/^BEGIN.*REPEATABLE READ/)).toBeGreaterThan(3);
-  await vi.waitUntil(() => count(/^(COMMIT|ROLLBACK)/) >= count(/^BEGIN/), { timeout: 30_000 });
+  await vi.waitUntil(() => count(/^(COMMIT|ROLLBACK)/) >= count(/^BEGIN/), { timeout: 60_000 });
   for (const socket of sockets) socket.destroy();
 });
 
@@ -372,7 +372,7 @@ test.runIf(existsSync('/proc/self/fd'))(
       return links.filter((link) => /userdir-[0-9a-f-]{36}/.test(link));
     };
     const uploaded = uploadWithPause({ stalledMs: 30_000, pauseMs: 1_500 });
-    await vi.waitUntil(async () => (await spooled()).length > 0, { timeout: 20_000 });
+    await vi.waitUntil(async () => (await spooled()).length > 0, { timeout: 60_000 });
     await vi.waitFor(async () => expect(await spooled()).toEqual([expect.stringMatching(/ \(deleted\)$/)]));
     expect((await uploaded).at(-1)).toMatchObject({ report: { imported: 2 } });
     expect(await spooled()).toEqual([]);

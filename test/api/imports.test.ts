@@ -91,7 +91,7 @@ test('imports of one project run one after the other, and say what they wait for
   const onWait = vi.fn();
   const second = importFrom(project, linesOf('b'), { onWait });
   if (isPostgres) {
-    await vi.waitUntil(() => onWait.mock.calls.length > 0, { timeout: 30_000 });
+    await vi.waitUntil(() => onWait.mock.calls.length > 0, { timeout: 60_000 });
     expect(onWait.mock.calls).toEqual([[WAITS]]);
     await expect(importFrom(project, linesOf('c'), { waitMs: 0 })).rejects.toMatchObject({
       code: 'UNAVAILABLE',
@@ -119,7 +119,7 @@ test.runIf(isPostgres)('a deletion disables a project at once, and deletes it wh
   expect((await project.rest('/server/users')).status).toBe(401);
   const onWait = vi.fn();
   const deletion = lifecycle.deleteProject(await scopeOf(project), { ...options, onWait });
-  await vi.waitUntil(() => onWait.mock.calls.length > 0, { timeout: 30_000 });
+  await vi.waitUntil(() => onWait.mock.calls.length > 0, { timeout: 60_000 });
   expect(onWait.mock.calls).toEqual([[WAITS]]);
   expect(await first.finish()).toMatchObject({ imported: 1 });
   expect(await deletion).toBe(1);

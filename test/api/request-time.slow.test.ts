@@ -89,7 +89,7 @@ describe('beside a connection that is taken,', () => {
       await other.query('BEGIN; LOCK TABLE users IN ACCESS EXCLUSIVE MODE');
       const sent = login('sent');
       const isBlocked = async () => (await other.query('SELECT FROM pg_locks WHERE NOT granted')).rows.length > 0;
-      await vi.waitUntil(isBlocked, { timeout: 20_000 });
+      await vi.waitUntil(isBlocked, { timeout: 60_000 });
       const answers = await Promise.all([sent, login('behind'), login('sent')]);
       await other.query('COMMIT');
       await other.end();

@@ -134,7 +134,7 @@ test('an operator is served while another sends too many, who alone is refused',
       if ((await busy.inProject(project.appId).graphql('{ users(first: 100) { nodes { id } } }')).status === 503)
         refused += 1;
   });
-  await vi.waitUntil(() => refused > 0, { timeout: 30_000 });
+  await vi.waitUntil(() => refused > 0, { timeout: 60_000 });
   const statuses: number[] = [];
   for (let n = 0; n < 20; n += 1) statuses.push((await calm.graphql(ME.query)).status);
   isOver = true;

@@ -9,7 +9,7 @@ import { codesOf } from '../support/graphql.js';
 
 const app = useTestApp();
 afterEach(() => vi.restoreAllMocks());
-const PATIENCE = { timeout: 30_000 };
+const PATIENCE = { timeout: 60_000 };
 
 const MANY = 3_500;
 const PAGE = `query ($after: String, $first: Int! = 1, $types: [ChangeType!] = [USER_REMOVED]) {

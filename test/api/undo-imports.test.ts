@@ -194,7 +194,7 @@ test.each<[string, Json[]]>([
   const projectId = (await scopeOf(project)).projectIdFor('inspect');
   const { data } = await project.graphql('{ users(filter: { banned: true }) { nodes { authValue } } }');
   expect(data.users.nodes).toEqual([{ authValue: 'b' }]);
-  await vi.waitUntil(async () => (await deleteEndedBans(app.context.db, projectId, 100)) > 0, { timeout: 30_000 });
+  await vi.waitUntil(async () => (await deleteEndedBans(app.context.db, projectId, 100)) > 0, { timeout: 60_000 });
   expect(await undo(project, importId)).toEqual({ removed: 3, kept: 0 });
 });
 

@@ -5,8 +5,6 @@ import { hasBrowser, launchBrowser } from '../support/browser.js';
 import { openDashboard, settle, visit } from '../support/dashboard-page.js';
 import { type Receiver, startReceiver } from '../support/receiver.js';
 
-const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 60_000 });
-
 /** What an operator has to see without looking for it. These tests need Chromium. */
 describe.skipIf(!hasBrowser)('the dashboard shows', () => {
   const app = useTestApp({ ownDatabase: true, env: { RATE_LIMIT: '6000', WEBHOOKS_ALLOW_PRIVATE: 'on' } });
@@ -76,7 +74,7 @@ describe.skipIf(!hasBrowser)('the dashboard shows', () => {
     const search = page.getByRole('combobox', { name: /^Search/ });
     await page.getByRole('checkbox').nth(1).check();
     await page.keyboard.press('/');
-    await until(() => search.and(page.locator(':focus')).count()).toBe(1);
+    await expect.poll(() => search.and(page.locator(':focus')).count()).toBe(1);
     expect(await search.inputValue()).toBe('');
     await page.keyboard.press('/');
     expect(await search.inputValue()).toBe('/');
@@ -102,11 +100,11 @@ describe.skipIf(!hasBrowser)('the dashboard shows', () => {
     receiver.answer('/failing', (response) => response.writeHead(500).end());
     const { id } = await webhooks.addWebhook(scope, { url: receiver.url('/failing'), description: '', types: null });
     await failing.graphql('mutation { recordLogin(input: { authMethod: "q", authValue: "1" }) { user { id } } }');
-    await until(async () => (await webhooks.getWebhook(scope, id)).failures).toBeGreaterThan(0);
+    await expect.poll(async () => (await webhooks.getWebhook(scope, id)).failures).toBeGreaterThan(0);
     const banner = page.getByRole('status').filter({ hasText: '1 webhook of this project does not get through.' });
     for (const screen of ['', '/users', '/secrets', '/bans', '/audit', '/settings']) {
       await visit(app, page, `/${failing.appId}${screen}`);
-      await until(() => banner.count()).toBe(1);
+      await expect.poll(() => banner.count()).toBe(1);
     }
     await visit(app, page, `/${project.appId}/users`);
     expect(await banner.count()).toBe(0);

@@ -8,8 +8,6 @@ import { ROOT } from '../support/checkout.js';
 import { openDashboard, visit } from '../support/dashboard-page.js';
 import { isNightly } from '../support/nightly.js';
 
-const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 60_000 });
-
 /** These tests need Chromium. */
 describe.skipIf(!hasBrowser)('the dialog of an import', () => {
   const app = useTestApp();
@@ -106,7 +104,7 @@ describe.skipIf(!hasBrowser)('the dialog of an import', () => {
     await button(dialog, 'Undo this import').click();
     await button(dialog.last(), 'Remove its users').click();
     await page.getByText('16 users removed. 1 user of the import stays.').waitFor();
-    await until(() => dialog.count()).toBe(0);
+    await expect.poll(() => dialog.count()).toBe(0);
     expect(await total(project)).toBe(1);
     // An older import is taken back where it is recorded.
     await visit(app, page, `/${project.appId}/audit?action=import`);
@@ -161,10 +159,12 @@ describe.skipIf(!hasBrowser)('the dialog of an import', () => {
     await dialog.getByLabel('From').selectOption('Auth0');
     await button(dialog, 'Look into the file').click();
     const faults = dialog.getByRole('table', { name: 'Lines that failed' }).getByRole('row');
-    await until(async () => (await faults.allInnerTexts()).slice(1)).toEqual([
-      expect.stringMatching(/^2\s+auth_value: got "no email", expected an email address/),
-      expect.stringMatching(/^3\s+Line 1 has the same auth_method and auth_value/),
-    ]);
+    await expect
+      .poll(async () => (await faults.allInnerTexts()).slice(1))
+      .toEqual([
+        expect.stringMatching(/^2\s+auth_value: got "no email", expected an email address/),
+        expect.stringMatching(/^3\s+Line 1 has the same auth_method and auth_value/),
+      ]);
     await dialog.getByLabel('Skip it').check();
     await button(dialog, 'Skip 2 lines, import 1 person').click();
     await dialog.getByText('Import finished').waitFor();
@@ -173,7 +173,7 @@ describe.skipIf(!hasBrowser)('the dialog of an import', () => {
     // To skip lines was for that file.
     await button(dialog, 'Import another file').click();
     await dialog.getByLabel('File').setInputFiles(file);
-    await until(() => dialog.getByLabel('From').inputValue()).toBe('');
+    await expect.poll(() => dialog.getByLabel('From').inputValue()).toBe('');
     await button(dialog, 'Import').click();
     await dialog.getByText('Nothing was imported').waitFor();
     expect(await button(dialog, 'Skip these lines, import the rest').isVisible()).toBe(true);
@@ -227,12 +227,12 @@ describe.skipIf(!hasBrowser)('the dialog of an import', () => {
     const dialog = await openImport(page, project);
     const rows = ['7;ada@example.com;104;two\n', '8;eve@example.com;;\n', '9;;105;x;y\n'];
     await dialog.getByLabel('File').setInputFiles(csv(`User-ID;E-Mail;Account;notes\n${rows.join('')}`));
-    await until(() => dialog.getByLabel('From').inputValue()).toBe('csv');
+    await expect.poll(() => dialog.getByLabel('From').inputValue()).toBe('csv');
     await button(dialog, 'Look into the file').click();
     const column = (title: string) => dialog.getByRole('combobox', { name: title, exact: true });
-    await until(() => column('User-ID').inputValue()).toBe('external_id');
-    await until(() => column('E-Mail').inputValue()).toBe('email');
-    await until(() => column('notes').inputValue()).toBe('');
+    await expect.poll(() => column('User-ID').inputValue()).toBe('external_id');
+    await expect.poll(() => column('E-Mail').inputValue()).toBe('email');
+    await expect.poll(() => column('notes').inputValue()).toBe('');
     await button(dialog, 'Import nothing').waitFor();
     await dialog.getByText('The row has 5 cells, expected 4.').waitFor();
     expect(await counts(dialog, 'How they log in')).toEqual({ email: 2 });
@@ -240,13 +240,13 @@ describe.skipIf(!hasBrowser)('the dialog of an import', () => {
 
     // A field is that of one column, and what they log in by is asked where no column has it.
     await column('notes').selectOption('email');
-    await until(() => column('E-Mail').inputValue()).toBe('');
+    await expect.poll(() => column('E-Mail').inputValue()).toBe('');
     await column('E-Mail').selectOption('email');
     await column('notes').selectOption('metadata, by its title');
     await column('Account').selectOption('auth_value');
     await dialog.getByLabel('auth_method of all people').fill('google');
     await button(dialog, 'Look again').click();
-    await until(() => counts(dialog, 'How they log in')).toMatchObject({ google: 1 });
+    await expect.poll(() => counts(dialog, 'How they log in')).toMatchObject({ google: 1 });
     await dialog.getByText('The same with').click();
     const map = {
       auth_method: { value: 'google' },
@@ -292,7 +292,7 @@ describe.skipIf(!hasBrowser)('the dialog of an import', () => {
     const text = await exported(from);
     const dialog = await openImport(page, to);
     await dialog.getByLabel('File').setInputFiles(csv(text));
-    await until(() => dialog.locator('bdi').allInnerTexts()).toContain('users.csv');
+    await expect.poll(() => dialog.locator('bdi').allInnerTexts()).toContain('users.csv');
     await button(dialog, 'Import').click();
     await dialog.getByText('Import finished').waitFor();
     expect(withoutIds(await exported(to))).toBe(withoutIds(text));
@@ -341,10 +341,10 @@ describe.skipIf(!hasBrowser)('the dialog of an import', () => {
     await send();
     await button(dialog, 'Stop').click();
     await dialog.getByRole('alert').getByText('You stopped the import').waitFor();
-    await until(async () => ended).toBe(1);
+    await expect.poll(async () => ended).toBe(1);
     await send();
     await page.evaluate('history.back()');
-    await until(async () => ended).toBe(2);
+    await expect.poll(async () => ended).toBe(2);
     expect(await dialog.count()).toBe(0);
     expect(await total(project)).toBe(0);
   });

@@ -8,7 +8,6 @@ import { hasBrowser, launchBrowser } from '../support/browser.js';
 import { chooseAction, openDashboard, settle, visit } from '../support/dashboard-page.js';
 
 const runInShell = async (command: string) => (await promisify(execFile)('sh', ['-c', command])).stdout;
-const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 60_000 });
 
 /** What each role does with the dashboard, from its first link on. These tests need Chromium. */
 describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
@@ -44,7 +43,7 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
   async function search(page: Page, text: string) {
     await page.getByRole('combobox', { name: /^Search/ }).fill(text);
     await page.keyboard.press('Enter');
-    await until(async () => page.url()).toContain(`q=${encodeURIComponent(text)}`);
+    await expect.poll(async () => page.url()).toContain(`q=${encodeURIComponent(text)}`);
     await settle(page);
   }
 
@@ -59,7 +58,7 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     await page.keyboard.press('Enter');
     await dialog.getByText('The project is created').waitFor();
     // A second Enter copies the secret. Escape does not lose it either, the first time.
-    await until(() => page.evaluate('document.activeElement?.ariaLabel')).toBe('Copy the App Secret');
+    await expect.poll(() => page.evaluate('document.activeElement?.ariaLabel')).toBe('Copy the App Secret');
     await page.keyboard.press('Escape');
     await dialog.getByText('has not been copied').waitFor();
     const appSecret = await dialog.getByText(/^uds_\S+$/).innerText();
@@ -145,11 +144,11 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     expect((await ask('{ userCount }')).data).toEqual({ userCount: 33 });
     expect((await backend(appId, nextSecret)('{ userCount }')).data).toEqual({ userCount: 33 });
     const ending = page.getByRole('row').filter({ hasText: 'ending' });
-    await until(() => ending.innerText()).toMatch(/ending \d+ \w+ \d{4}, \d\d:\d\d/);
+    await expect.poll(() => ending.innerText()).toMatch(/ending \d+ \w+ \d{4}, \d\d:\d\d/);
     await button(ending, /^Revoke…/).click();
     await button(dialog, 'Revoke').click();
     await page.getByRole('row').filter({ hasText: 'ended' }).waitFor();
-    await until(async () => (await ask('{ userCount }')).errors?.length).toBe(1);
+    await expect.poll(async () => (await ask('{ userCount }')).errors?.length).toBe(1);
     expect((await backend(appId, nextSecret)('{ userCount }')).data).toEqual({ userCount: 33 });
 
     await navigate(page, 'Users');
@@ -162,17 +161,17 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     await page.getByText('30 users', { exact: true }).waitFor();
     // What opened the dialog is gone with the selection: the focus is on the heading, and not lost.
     const focused = () => page.evaluate('document.activeElement.tagName');
-    await until(focused).toBe('H1');
+    await expect.poll(focused).toBe('H1');
     const toast = page.getByText('3 users removed.', { exact: true });
     await toast.waitFor();
 
     // The removal is undone in one step. Another is undone from the list of removed users, where one has registered again.
     await navigate(page, 'Secrets');
-    await until(() => toast.count()).toBe(0);
+    await expect.poll(() => toast.count()).toBe(0);
     await navigate(page, 'Users');
     await button(page, 'Undo').click();
     await page.getByText('33 users', { exact: true }).waitFor();
-    await until(focused).toBe('H1');
+    await expect.poll(focused).toBe('H1');
     expect(await button(page, 'Undo').count()).toBe(0);
     for (const name of ['user1', 'user2']) {
       await search(page, `${name}@example.com`);
@@ -187,16 +186,16 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     await page.getByRole('link', { name: 'Removed users' }).click();
     await page.getByRole('link', { name: 'user2@example.com' }).waitFor();
     const names = () => page.getByRole('table', { name: 'Users' }).getByRole('link', { name: '@' }).allInnerTexts();
-    await until(names).toEqual(['user2@example.com', 'user1@example.com']);
+    await expect.poll(names).toEqual(['user2@example.com', 'user1@example.com']);
     await page.getByRole('columnheader').getByRole('link', { name: 'Removed' }).click();
-    await until(names).toEqual(['user1@example.com', 'user2@example.com']);
+    await expect.poll(names).toEqual(['user1@example.com', 'user2@example.com']);
     await page.getByRole('checkbox', { name: 'Select all' }).check();
     await button(page, 'Restore…').click();
     await button(dialog, 'Restore 2 users').click();
     await dialog.getByRole('heading', { name: '1 user of 2 restored' }).waitFor();
     await dialog.getByText(/an identity by \w+ is that of user \d+ now/).waitFor();
     await button(dialog, 'Done').click();
-    await until(names).toEqual(['user1@example.com']);
+    await expect.poll(names).toEqual(['user1@example.com']);
     // One whom it cannot restore says why in the dialog that asked.
     await page.getByRole('row').nth(1).getByRole('checkbox').check();
     await button(page, 'Restore…').click();
@@ -247,7 +246,7 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     await external.fill('C-1');
     await button(dialog, 'Save').click();
     await dialog.getByRole('alert').getByText('has this external ID').waitFor();
-    await until(() => external.and(page.locator(':focus:invalid')).count()).toBe(1);
+    await expect.poll(() => external.and(page.locator(':focus:invalid')).count()).toBe(1);
     await button(dialog, 'Cancel').click();
 
     await visit(app, page, `/${project.appId}/bans`);
@@ -257,7 +256,7 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     await end.fill('2020-01-01T00:00');
     await button(dialog, 'Ban').click();
     await dialog.getByRole('alert').getByText('Until must be in the future.', { exact: true }).waitFor();
-    await until(() => end.and(page.locator(':focus:invalid')).count()).toBe(1);
+    await expect.poll(() => end.and(page.locator(':focus:invalid')).count()).toBe(1);
     await end.fill('');
     await button(dialog, 'Ban').click();
     const ban = page.getByRole('row', { name: 'mallory@example.com' });
@@ -321,10 +320,10 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     await button(page, 'Disable the project…').click();
     await button(dialog, 'Disable').click();
     await page.getByText('This project is disabled').waitFor();
-    await until(async () => (await project.graphql('{ userCount }')).errors?.length).toBe(1);
+    await expect.poll(async () => (await project.graphql('{ userCount }')).errors?.length).toBe(1);
     await button(page, 'Enable the project…').click();
     await button(dialog, 'Enable').click();
-    await until(async () => (await project.graphql('{ userCount }')).data?.userCount).toBe(0);
+    await expect.poll(async () => (await project.graphql('{ userCount }')).data?.userCount).toBe(0);
 
     await button(page, 'Delete the project…').click();
     expect(await button(dialog, 'Delete for ever').isDisabled()).toBe(true);
@@ -356,8 +355,8 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     await dialog.getByLabel('Find a project').fill(first.appId);
     await dialog.getByRole('checkbox', { name: first.appId }).check();
     await button(dialog, 'Save').click();
-    await until(() => dialog.count()).toBe(0);
-    await until(() => row.innerText()).toContain('Of hers');
+    await expect.poll(() => dialog.count()).toBe(0);
+    await expect.poll(() => row.innerText()).toContain('Of hers');
     await page.getByText('changed an operator').first().waitFor();
 
     await visit(app, hers.page, '');
@@ -384,7 +383,7 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     await button(dialog, 'Add').click();
     await dialog.getByRole('alert').getByText('Name must be').waitFor();
     await name.fill(`grace-${process.pid}`);
-    await until(() => dialog.getByRole('alert').count()).toBe(0);
+    await expect.poll(() => dialog.getByRole('alert').count()).toBe(0);
     await button(dialog, 'Add').click();
     await dialog.getByText(`grace-${process.pid} is an operator now.`).waitFor();
     await button(dialog, 'Make link').click();
@@ -401,7 +400,7 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     await visit(app, page, '/sessions');
     const row = page.getByRole('row').filter({ hasText: `grace-${process.pid}` });
     await row.getByRole('button').click();
-    await until(() => row.count()).toBe(0);
+    await expect.poll(() => row.count()).toBe(0);
     await hers.getByRole('link', { name: 'Status' }).click();
     await hers.getByRole('heading', { name: 'Sign in to userdir' }).waitFor();
     await context.close();

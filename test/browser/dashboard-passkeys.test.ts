@@ -5,7 +5,6 @@ import { findFaults, hasBrowser, launchBrowser } from '../support/browser.js';
 import { chooseAction, createLink, settle } from '../support/dashboard-page.js';
 import { startTlsProxy } from '../support/tls-proxy.js';
 
-const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 60_000 });
 const NAME = 'users.example.com';
 
 /** Passkeys in Chromium, whose virtual authenticator makes and uses them as a device does. */
@@ -112,7 +111,7 @@ describe.skipIf(!hasBrowser)('passkeys in a real browser', () => {
       await signInByPasskey(page);
       await page.getByText(operator).first().waitFor();
       await goToPasskeys(page, origin);
-      await until(() => page.getByRole('row', { name: 'laptop' }).getByText('never').count()).toBe(0);
+      await expect.poll(() => page.getByRole('row', { name: 'laptop' }).getByText('never').count()).toBe(0);
 
       // A session of a passkey adds none.
       await page.getByRole('button', { name: 'Add passkey' }).click();
@@ -123,7 +122,7 @@ describe.skipIf(!hasBrowser)('passkeys in a real browser', () => {
       await chooseAction(page, 'Remove…');
       await page.getByRole('dialog').getByRole('button', { name: 'Remove', exact: true }).click();
       await page.getByRole('heading', { name: 'Sign in to userdir' }).waitFor();
-      await until(() => page.evaluate('document.activeElement.tagName')).toBe('H1');
+      await expect.poll(() => page.evaluate('document.activeElement.tagName')).toBe('H1');
       await signInByPasskey(page);
       await page.getByText('This passkey is not valid here').waitFor();
       expect(complaints).toEqual([]);

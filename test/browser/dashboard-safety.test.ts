@@ -6,8 +6,6 @@ import { type TestProject, useTestApp } from '../support/app.js';
 import { hasBrowser, launchBrowser } from '../support/browser.js';
 import { chooseAction, createLink, openDashboard, visit } from '../support/dashboard-page.js';
 
-const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 60_000 });
-
 /** What other pages, other people and hostile values may not do. These tests need Chromium. */
 describe.skipIf(!hasBrowser)('the dashboard is safe against', () => {
   const app = useTestApp();
@@ -57,7 +55,7 @@ describe.skipIf(!hasBrowser)('the dashboard is safe against', () => {
     await using opened = await openDashboard(app, browser, 'admin');
     const { page } = opened;
     await page.goto(strangerUrl);
-    await until(async () => opened.complaints.some((text) => /frame/i.test(text))).toBe(true);
+    await expect.poll(async () => opened.complaints.some((text) => /frame/i.test(text))).toBe(true);
     for (const frame of page.frames()) expect(await frame.content()).not.toContain('Projects');
   });
 
@@ -71,7 +69,7 @@ describe.skipIf(!hasBrowser)('the dashboard is safe against', () => {
       const page = await browser.newPage();
       await page.goto(link);
       const alert = page.getByRole('alert');
-      await until(() => alert.innerText()).toMatch(/^This link is no longer valid/);
+      await expect.poll(() => alert.innerText()).toMatch(/^This link is no longer valid/);
       expect(page.url()).not.toContain('login=');
       expect(await page.evaluate('history.length')).toBeLessThanOrEqual(2);
       await page.close();
@@ -100,7 +98,7 @@ describe.skipIf(!hasBrowser)('the dashboard is safe against', () => {
     await visit(app, admin.page, '/sessions');
     const row = admin.page.getByRole('row').filter({ hasText: opened.operator });
     await row.getByRole('button').click();
-    await until(() => row.count()).toBe(0);
+    await expect.poll(() => row.count()).toBe(0);
     await page.getByRole('link', { name: 'Secrets' }).click();
     await page.getByRole('heading', { name: 'Sign in to userdir' }).waitFor();
     await page.getByText('Your session has ended.').waitFor();

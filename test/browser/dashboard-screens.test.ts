@@ -9,7 +9,6 @@ import { chooseAction, openDashboard, settle, visit } from '../support/dashboard
 import { isNightly } from '../support/nightly.js';
 
 const identityOf = (email: string) => parseIdentity({ authMethod: 'email', authValue: email }, snakeCase);
-const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 60_000 });
 
 /** How the screens behave for everyone: by link, by keyboard, on a phone, in both themes. These tests need Chromium. */
 describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
@@ -76,7 +75,7 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     expect(await findFaults(page)).toEqual([]);
     await navigation.getByRole('link', { name: 'Users' }).click();
     await page.getByRole('heading', { name: 'Users', level: 1 }).waitFor();
-    await until(() => navigation.count()).toBe(0);
+    await expect.poll(() => navigation.count()).toBe(0);
     await settle(page);
     const card = page.getByRole('row').nth(1);
     expect(await card.innerText()).toMatch(/\b(user\d+@example.com|value-\d+)\b/);
@@ -108,7 +107,7 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     const firstId = () => page.locator('tbody tr td:nth-child(3)').first().innerText();
     const newest = await firstId();
     await page.getByRole('link', { name: 'Older' }).click();
-    await until(firstId).not.toBe(newest);
+    await expect.poll(firstId).not.toBe(newest);
     const second = await firstId();
     await page.getByRole('checkbox', { name: 'Email' }).check();
     await page.getByText('20 users match the filter').waitFor();
@@ -125,7 +124,7 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     for (let pages = 0; pages < 2; pages += 1) {
       const before = await firstId();
       await page.keyboard.press('Enter');
-      await until(firstId).not.toBe(before);
+      await expect.poll(firstId).not.toBe(before);
       await settle(page);
       expect(await page.evaluate('document.activeElement.innerText')).toBe('Older');
     }
@@ -140,7 +139,7 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     expect(await page.evaluate('scrollY')).toBe(0);
     await page.goBack();
     await page.getByRole('heading', { name: 'Users' }).waitFor();
-    await until(() => page.evaluate(`Math.abs(scrollY - ${place})`)).toBeLessThan(20);
+    await expect.poll(() => page.evaluate(`Math.abs(scrollY - ${place})`)).toBeLessThan(20);
   });
 
   test('walk by cursor to the last user and back, each user once', async () => {
@@ -150,19 +149,19 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     const seen: string[] = [];
     const readIds = () => page.locator('tbody tr td:nth-child(3)').allInnerTexts();
     for (const count of [25, 25, 10]) {
-      await until(() => page.locator('tbody tr').count()).toBe(count);
+      await expect.poll(() => page.locator('tbody tr').count()).toBe(count);
       await settle(page);
       seen.push(...(await readIds()));
       const older = page.getByRole('link', { name: 'Older' });
       if (count === 25) {
         const [before] = await readIds();
         await older.click();
-        await until(async () => (await readIds())[0]).not.toBe(before);
+        await expect.poll(async () => (await readIds())[0]).not.toBe(before);
       } else expect(await older.count()).toBe(0);
     }
     expect(new Set(seen).size).toBe(60);
     await page.getByRole('link', { name: 'Newer' }).click();
-    await until(async () => (await readIds())[0]).toBe(seen[25]);
+    await expect.poll(async () => (await readIds())[0]).toBe(seen[25]);
   });
 
   test.runIf(isNightly)('list the oldest users first, page by page to the newest and back', async () => {
@@ -175,14 +174,14 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     const ids = () => page.locator('tbody tr td.number:nth-child(3)').allInnerTexts();
     const newestFirst = (await project.graphql('{ users(first: 100) { nodes { id } } }')).data.users.nodes;
     const right = newestFirst.map(({ id }: Json) => id).toReversed();
-    await until(ids).toEqual(right.slice(0, 50));
+    await expect.poll(ids).toEqual(right.slice(0, 50));
     expect(await title.getAttribute('aria-sort')).toBe('ascending');
     await page.getByRole('link', { name: 'Newer', exact: true }).click();
-    await until(ids).toEqual(right.slice(50));
+    await expect.poll(ids).toEqual(right.slice(50));
     await page.getByRole('link', { name: 'Older', exact: true }).click();
-    await until(ids).toEqual(right.slice(0, 50));
+    await expect.poll(ids).toEqual(right.slice(0, 50));
     await title.getByRole('link').click();
-    await until(ids).toEqual(right.toReversed().slice(0, 50));
+    await expect.poll(ids).toEqual(right.toReversed().slice(0, 50));
   });
 
   test('filter by ban and last login, say what a page looks at, and go on', async () => {
@@ -204,15 +203,15 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     await page.locator('summary', { hasText: 'Filters' }).click();
     await page.getByLabel('Banned').selectOption('yes');
     await page.keyboard.press('Escape');
-    await until(names).toEqual(['u27@example.com', 'u3@example.com']);
+    await expect.poll(names).toEqual(['u27@example.com', 'u3@example.com']);
     await page.getByText('All users were looked at: 2 users found.').waitFor();
     await page.getByRole('columnheader', { name: 'Created' }).getByRole('link').click();
-    await until(names).toEqual(['u3@example.com', 'u27@example.com']);
+    await expect.poll(names).toEqual(['u3@example.com', 'u27@example.com']);
     await visit(app, page, `/${states.appId}/users?unseen=2026-01-13&limit=10`);
-    await until(async () => (await names()).length).toBe(10);
+    await expect.poll(async () => (await names()).length).toBe(10);
     await page.getByText('Not all users were looked at yet').waitFor();
     await page.getByRole('link', { name: 'Older', exact: true }).click();
-    await until(names).toEqual(['u1@example.com', 'u0@example.com']);
+    await expect.poll(names).toEqual(['u1@example.com', 'u0@example.com']);
     await page.getByRole('button', { name: 'API' }).click();
     const [operation = '', variables = ''] = await page.getByRole('dialog').locator('pre').allInnerTexts();
     const { data } = await states.graphql(operation, JSON.parse(variables));
@@ -238,7 +237,7 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
   test('are used by keyboard alone', async () => {
     await using opened = await openDashboard(app, browser, 'admin');
     const { page } = opened;
-    const hasFocus = (where: Locator) => until(() => where.and(page.locator(':focus')).count()).toBe(1);
+    const hasFocus = (where: Locator) => expect.poll(() => where.and(page.locator(':focus')).count()).toBe(1);
     const focused = () => page.evaluate('document.activeElement?.textContent || document.activeElement?.ariaLabel');
     await visit(app, page, `/${project.appId}/users`);
     await page.keyboard.press('Tab');
@@ -257,7 +256,7 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     await page.getByRole('dialog').waitFor();
     await hasFocus(page.getByLabel('File'));
     await page.keyboard.press('Escape');
-    await until(() => page.getByRole('dialog').count()).toBe(0);
+    await expect.poll(() => page.getByRole('dialog').count()).toBe(0);
     await hasFocus(open);
 
     const menu = page.getByText('Export', { exact: true });
@@ -265,7 +264,7 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     await page.keyboard.press('Enter');
     await page.getByRole('link', { name: /CSV/ }).waitFor();
     await page.keyboard.press('Escape');
-    await until(() => page.getByRole('link', { name: /CSV/ }).isVisible()).toBe(false);
+    await expect.poll(() => page.getByRole('link', { name: /CSV/ }).isVisible()).toBe(false);
     // What has the focus is seen to have it.
     await hasFocus(menu);
     expect(await page.evaluate('getComputedStyle(document.activeElement).outlineStyle')).toBe('solid');
@@ -290,7 +289,7 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     const table = page.getByRole('table', { name: 'Sign-ups by login method' });
     expect(await table.getByRole('row').count()).toBe(32);
     await page.getByRole('combobox', { name: 'By' }).selectOption('month');
-    await until(() => table.getByRole('row').count()).toBe(2);
+    await expect.poll(() => table.getByRole('row').count()).toBe(2);
     expect(await table.getByRole('row').nth(1).innerText()).toMatch(/Jan 2026\s+20\s+20\s+0\s+20\s+60/);
     await visit(app, page, `/${project.appId}?from=2000-01-01&to=2026-01-31`);
     // What the service refuses is shown with its reason.
@@ -308,10 +307,10 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     await lively.addUsers({ auth_method: 'email', auth_value: 'first@example.com' });
     await page.getByRole('link', { name: 'first@example.com' }).waitFor();
     const total = page.getByRole('link', { name: /^All users/ });
-    await until(() => total.innerText()).toMatch(/1$/);
+    await expect.poll(() => total.innerText()).toMatch(/1$/);
     const { id } = (await lively.graphql('{ users { nodes { id } } }')).data.users.nodes[0];
     await lively.graphql(`mutation { deleteUser(id: "${id}") { id } }`);
-    await until(() => total.innerText()).toMatch(/0$/);
+    await expect.poll(() => total.innerText()).toMatch(/0$/);
     expect(opened.complaints).toEqual([]);
     // What is no longer followed says why.
     const { projects, lifecycle } = app.context.services;
@@ -464,18 +463,18 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     const heading = (name: string) => page.getByRole('heading', { level: 1, name }).waitFor();
     await visit(app, page, `/${project.appId}/audit`);
     await page.keyboard.press('/');
-    await until(async () => (await targets()).slice(0, 2)).toEqual(['Overview screen', 'Users screen']);
+    await expect.poll(async () => (await targets()).slice(0, 2)).toEqual(['Overview screen', 'Users screen']);
     expect(await findFaults(page)).toEqual([]);
     await page.keyboard.type('s');
-    await until(async () => (await targets())[0]).toBe('Secrets screen');
+    await expect.poll(async () => (await targets())[0]).toBe('Secrets screen');
     await page.keyboard.press('ArrowDown');
     await page.keyboard.press('Enter');
     await heading('Secrets');
     expect(await box.inputValue()).toBe('');
-    await until(targets).toEqual([]);
+    await expect.poll(targets).toEqual([]);
 
     await box.fill('user42@');
-    await until(targets).toHaveLength(1);
+    await expect.poll(targets).toHaveLength(1);
     expect((await targets())[0]).toMatch(/^user42@example\.com user \d+$/);
     await page.getByRole('option').click();
     await heading('user42@example.com');
@@ -483,14 +482,14 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     // On its own list, users are in the table.
     await visit(app, page, `/${project.appId}/users`);
     await box.fill(project.appId);
-    await until(targets).toHaveLength(1);
+    await expect.poll(targets).toHaveLength(1);
     expect((await targets())[0]).toMatch(/ project$/);
     await page.keyboard.press('ArrowUp');
     await page.keyboard.press('Enter');
     await page.getByText(`App ID ${project.appId}`).waitFor();
     await page.keyboard.press('/');
     await page.keyboard.press('Escape');
-    await until(targets).toEqual([]);
+    await expect.poll(targets).toEqual([]);
     expect(opened.complaints).toEqual([]);
   });
 
@@ -518,13 +517,13 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     await visit(app, page, `/${project.appId}/users`);
     await page.route('**/dashboard/graphql', (route) => route.abort());
     await page.getByRole('link', { name: 'Secrets' }).click();
-    await until(() => page.getByRole('alert').first().innerText()).toMatch(/does not answer/);
+    await expect.poll(() => page.getByRole('alert').first().innerText()).toMatch(/does not answer/);
     await page.unroute('**/dashboard/graphql');
     await page.getByRole('table', { name: 'Secrets' }).waitFor();
     // One who opens the page in the meantime is not asked to sign in anew.
     await page.route('**/dashboard/graphql', (route) => route.abort());
     await page.reload();
-    await until(() => page.getByRole('alert').first().innerText()).toMatch(/goes on by itself/);
+    await expect.poll(() => page.getByRole('alert').first().innerText()).toMatch(/goes on by itself/);
     expect(await page.getByRole('heading', { name: /Sign in/ }).count()).toBe(0);
     await page.unroute('**/dashboard/graphql');
     await page.getByRole('table', { name: 'Secrets' }).waitFor();

@@ -5,7 +5,6 @@ import { findFaults, hasBrowser, launchBrowser } from '../support/browser.js';
 import { chooseAction, openDashboard, settle, visit } from '../support/dashboard-page.js';
 import { type Receiver, startReceiver } from '../support/receiver.js';
 
-const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 60_000 });
 const button = (where: Page | Locator, name: string | RegExp) => where.getByRole('button', { name, exact: true });
 
 /** Webhooks, as people look after them. These tests need Chromium. */
@@ -45,7 +44,7 @@ describe.skipIf(!hasBrowser)('webhooks in the dashboard', () => {
     await receiver.until(() => receiver.at(path).length === 3);
     receiver.answer(path, (response) => response.writeHead(302).end());
     await login(project);
-    await until(async () => (await webhooks.getWebhook(scope, id)).failed).toBe(1);
+    await expect.poll(async () => (await webhooks.getWebhook(scope, id)).failed).toBe(1);
     await webhooks.pauseWebhook(scope, id);
     return `/${project.appId}/webhooks/${id}`;
   }
@@ -69,7 +68,7 @@ describe.skipIf(!hasBrowser)('webhooks in the dashboard', () => {
     await dialog.getByText('URL must be an http:// or https:// URL').waitFor();
     // The person is where the mistake is, and the field itself says it until it is changed.
     const url = dialog.getByRole('textbox', { name: 'URL' });
-    await until(() => url.and(page.locator(':focus:invalid')).count()).toBe(1);
+    await expect.poll(() => url.and(page.locator(':focus:invalid')).count()).toBe(1);
     await dialog.getByRole('textbox', { name: 'URL' }).fill(receiver.url('/journey'));
     await dialog.getByLabel('Description').fill('the CRM');
     await dialog.getByLabel('account.added').uncheck();
@@ -77,9 +76,9 @@ describe.skipIf(!hasBrowser)('webhooks in the dashboard', () => {
     const secret = await dialog.getByText(/^whsec_\S+$/).innerText();
     receiver.expectSecret('/journey', secret);
     await button(dialog, 'I have copied it').click();
-    await until(() => page.getByRole('row').nth(1).innerText()).toMatch(
-      /the CRM[\s\S]*enabled[\s\S]*7 types[\s\S]*nothing waits[\s\S]*never/,
-    );
+    await expect
+      .poll(() => page.getByRole('row').nth(1).innerText())
+      .toMatch(/the CRM[\s\S]*enabled[\s\S]*7 types[\s\S]*nothing waits[\s\S]*never/);
     expect(await page.content()).not.toContain(secret);
     await page.getByRole('link', { name: receiver.url('/journey') }).click();
     await page.getByText('Nothing has been sent yet.').waitFor();
@@ -87,7 +86,7 @@ describe.skipIf(!hasBrowser)('webhooks in the dashboard', () => {
     await chooseAction(page, 'Test…');
     await button(dialog, 'Send').click();
     await dialog.getByText(/Answered 204 after \d+ ms\.$/).waitFor();
-    await until(() => page.evaluate('document.activeElement.innerText')).toMatch(/^accepted Answered/);
+    await expect.poll(() => page.evaluate('document.activeElement.innerText')).toMatch(/^accepted Answered/);
     await button(dialog, 'Done').click();
     expect(received()).toEqual([['webhook.test', null]]);
 
@@ -95,19 +94,23 @@ describe.skipIf(!hasBrowser)('webhooks in the dashboard', () => {
     await button(dialog, 'Pause').click();
     await page.getByText('An operator has paused it.').waitFor();
     const first = await login(project);
-    await until(async () => {
-      await button(page, 'Refresh').click();
-      await settle(page);
-      return main.innerText();
-    }).toMatch(/1 change, since/);
+    await expect
+      .poll(async () => {
+        await button(page, 'Refresh').click();
+        await settle(page);
+        return main.innerText();
+      })
+      .toMatch(/1 change, since/);
     receiver.answer('/journey', (response) => response.writeHead(410).end());
     await chooseAction(page, 'Resume…');
     await button(dialog, 'Resume').click();
-    await until(async () => {
-      await button(page, 'Refresh').click();
-      await settle(page);
-      return main.innerText();
-    }).toMatch(/The endpoint answered 410 \(gone\)\.[\s\S]*0 accepted, 1 failed/);
+    await expect
+      .poll(async () => {
+        await button(page, 'Refresh').click();
+        await settle(page);
+        return main.innerText();
+      })
+      .toMatch(/The endpoint answered 410 \(gone\)\.[\s\S]*0 accepted, 1 failed/);
 
     receiver.answer('/journey', null);
     await chooseAction(page, 'Edit…');
@@ -130,16 +133,18 @@ describe.skipIf(!hasBrowser)('webhooks in the dashboard', () => {
     const second = await login(project);
     await receiver.until(() => at().length === 2);
     const attempts = page.getByRole('table', { name: 'Attempts' });
-    await until(async () => {
-      await button(page, 'Refresh').click();
-      await settle(page);
-      return attempts.innerText();
-    }).toMatch(/(user\.created\s+accepted 204[\s\S]*){2}user\.created\s+failed answered 410/);
+    await expect
+      .poll(async () => {
+        await button(page, 'Refresh').click();
+        await settle(page);
+        return attempts.innerText();
+      })
+      .toMatch(/(user\.created\s+accepted 204[\s\S]*){2}user\.created\s+failed answered 410/);
 
     await page.locator('canvas').waitFor();
     await page.getByText('3 attempts, as a table').click();
     const hours = page.getByRole('table', { name: 'Attempts by the hour' });
-    await until(() => hours.getByRole('row').count()).toBe(25);
+    await expect.poll(() => hours.getByRole('row').count()).toBe(25);
     expect(await hours.getByRole('row').nth(1).innerText()).toMatch(/2\s+1\s+3$/);
     await page.getByText('3 attempts, as a table').click();
 
@@ -161,11 +166,11 @@ describe.skipIf(!hasBrowser)('webhooks in the dashboard', () => {
       ['user.created', second],
     ]);
     await page.getByRole('link', { name: 'Failed' }).click();
-    await until(() => attempts.getByRole('row').count()).toBe(2);
+    await expect.poll(() => attempts.getByRole('row').count()).toBe(2);
     await chooseAction(page, 'Replay…');
     await dialog.getByLabel('After').fill('now');
     await button(dialog, 'Replay').click();
-    await until(() => dialog.count()).toBe(0);
+    await expect.poll(() => dialog.count()).toBe(0);
 
     await chooseAction(page, 'Rotate…');
     await button(dialog, 'Rotate').click();

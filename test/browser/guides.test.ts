@@ -13,7 +13,6 @@ const PATHS = [
   ...'/errors /limits /systems /spec /compatibility /glossary'.split(' '),
   ...'/reference /reference/listUsers /reference/verifyWallets'.split(' '),
 ];
-const until = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 60_000 });
 
 /** The documentation below /docs as a reader meets it. These tests need Chromium. */
 describe.skipIf(!hasBrowser)('the documentation in a browser', () => {
@@ -51,7 +50,7 @@ describe.skipIf(!hasBrowser)('the documentation in a browser', () => {
 
   async function find(page: Page, words: string): Promise<string[]> {
     await page.getByRole('searchbox').fill(words);
-    await until(() => page.getByRole('status').innerText()).toMatch(/^(\d+ sections?|Nothing found\.)$/);
+    await expect.poll(() => page.getByRole('status').innerText()).toMatch(/^(\d+ sections?|Nothing found\.)$/);
     return page.locator('search li').allInnerTexts();
   }
 
@@ -88,7 +87,7 @@ describe.skipIf(!hasBrowser)('the documentation in a browser', () => {
     expect(await hint.isVisible()).toBe(false);
     const [first] = await find(page, 'idempotency key');
     expect(first).toMatch(/^Errors › Idempotency keys/);
-    await until(() => page.locator('search mark').count()).toBeGreaterThan(2);
+    await expect.poll(() => page.locator('search mark').count()).toBeGreaterThan(2);
     // A word without its case; another that is part of a longer one.
     expect((await find(page, 'RATE_LIM'))[0]).toMatch(/^Errors › RATE_LIMITED/);
     expect((await find(page, 'receiver.mjs'))[0]).toMatch(/^Examples › receiver\.mjs/);
@@ -109,7 +108,7 @@ describe.skipIf(!hasBrowser)('the documentation in a browser', () => {
     expect(await page.evaluate('document.activeElement.hash')).toBe('#RATE_LIMITED');
     await page.keyboard.press('Enter');
     await page.waitForURL('**/docs/errors#RATE_LIMITED');
-    await until(() => page.locator('tr:target').innerText()).toContain('RATE_LIMITED');
+    await expect.poll(() => page.locator('tr:target').innerText()).toContain('RATE_LIMITED');
     expect(await page.locator('tr:target').isVisible()).toBe(true);
   });
 
@@ -151,7 +150,7 @@ describe.skipIf(!hasBrowser)('the documentation in a browser', () => {
     await page.goto(`${app.url}/docs`);
     await page.route('**/search.json', (route) => route.abort());
     await page.getByRole('searchbox').fill('cursor');
-    await until(() => page.getByRole('status').innerText()).toMatch(/^The search could not be loaded/);
+    await expect.poll(() => page.getByRole('status').innerText()).toMatch(/^The search could not be loaded/);
     await page.unroute('**/search.json');
     expect((await find(page, 'cursors')).length).toBeGreaterThan(1);
     await page.close();
@@ -166,13 +165,13 @@ describe.skipIf(!hasBrowser)('the documentation in a browser', () => {
     const figure = page.locator('figure').filter({ hasText: '/server/users/count' }).first();
     const button = figure.getByRole('button');
     await button.click();
-    await until(() => button.innerText()).toBe('Copied');
+    await expect.poll(() => button.innerText()).toBe('Copied');
     const command = await page.evaluate<string>('navigator.clipboard.readText()');
     expect(command).toContain(`"${project.appId}:${project.appSecret}"`);
     expect(command).toContain(app.url);
     const { stdout } = await promisify(execFile)('sh', ['-c', command]);
     expect(JSON.parse(stdout)).toEqual({ message: 'Users counted.', result: { total_user: 1 } });
-    await until(() => button.innerText()).toBe('Copy');
+    await expect.poll(() => button.innerText()).toBe('Copy');
 
     shown = project;
     await page.goto(`${app.url}/docs/client`);
@@ -227,7 +226,7 @@ describe.skipIf(!hasBrowser)('the documentation in a browser', () => {
       expect(await shownIn(page, at)).toMatch(/^# pip install requests/);
     }
     await second.getByRole('button', { name: 'Copy' }).click();
-    await until(() => page.evaluate('navigator.clipboard.readText()')).toContain('requests.get(');
+    await expect.poll(() => page.evaluate('navigator.clipboard.readText()')).toContain('requests.get(');
 
     await page.goto(`${app.url}/docs/reference/getUser`);
     expect(await languageOf(page).getAttribute('value')).toBe('Python');
@@ -264,8 +263,8 @@ describe.skipIf(!hasBrowser)('the documentation in a browser', () => {
     const tabs = page.getByRole('tab', { name: /^RecordLogin/ });
     for (const _ of ['opened', 'loaded again']) {
       const selected = page.getByRole('tab', { selected: true });
-      await until(() => selected.innerText()).toBe('RecordLogin');
-      await until(() => page.getByRole('region', { name: 'Variables' }).innerText()).toContain('customer-17');
+      await expect.poll(() => selected.innerText()).toBe('RecordLogin');
+      await expect.poll(() => page.getByRole('region', { name: 'Variables' }).innerText()).toContain('customer-17');
       // The other is one of the examples.
       expect(await tabs.count()).toBe(2);
       await page.reload();
@@ -284,7 +283,7 @@ describe.skipIf(!hasBrowser)('the documentation in a browser', () => {
     expect(await current('location').count()).toBe(0);
     for (const title of ['Answer', 'Body']) {
       await page.getByRole('heading', { name: title, exact: true }).evaluate((heading) => heading.scrollIntoView());
-      await until(() => current('location').allInnerTexts()).toEqual([title]);
+      await expect.poll(() => current('location').allInnerTexts()).toEqual([title]);
     }
   });
 

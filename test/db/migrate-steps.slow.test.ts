@@ -170,7 +170,7 @@ describe.runIf(inject('engine') === 'postgres')('while others use the tables', (
     const told: string[] = [];
     const migrating = run({ tell: (sentence) => told.push(sentence) });
     await vi.waitUntil(() => told.some((sentence) => sentence.includes('waits for other transactions')), {
-      timeout: 20_000,
+      timeout: 60_000,
     });
     expect(told.join('\n')).toContain(
       `the oldest, of PostgreSQL's process ${holder.pid} and role ${holder.user}, open for`,
@@ -210,7 +210,7 @@ describe.runIf(inject('engine') === 'postgres')('while others use the tables', (
           "SELECT FROM pg_stat_activity WHERE query LIKE 'CREATE INDEX CONC%' AND wait_event_type = 'Lock'",
         )
       ).rows.length;
-    await vi.waitUntil(isBuilding, { timeout: 20_000 });
+    await vi.waitUntil(isBuilding, { timeout: 60_000 });
     await writer.query('UPDATE things SET size = NULL WHERE id = 1');
     interruption.abort(new Error('Interrupted.'));
     expect(await migrating).toBe('Interrupted.');

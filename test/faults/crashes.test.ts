@@ -187,7 +187,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('PostgreSQL is ki
       await cluster.kill();
       await Promise.all(writers);
       await cluster.start();
-      await vi.waitUntil(async () => (await fetch(`${server.url}/readyz`)).ok, { timeout: 2_000 });
+      await vi.waitUntil(async () => (await fetch(`${server.url}/readyz`)).ok, { timeout: 60_000 });
       await expectLedger(server.url, project, ledger);
     }
     expect(ledger.registered.size).toBeGreaterThan(0);

@@ -25,7 +25,7 @@ export interface EventStream {
   close(): void;
 }
 
-const PATIENCE = { timeout: 30_000, interval: 5 };
+const PATIENCE = { timeout: 60_000, interval: 5 };
 
 export async function openEvents(url: string, init: RequestInit): Promise<EventStream> {
   const closing = new AbortController();

@@ -44,7 +44,7 @@ test('what goes through a file is read as slowly as it is taken, and produced at
     },
     async (text) => {
       // The first piece is not taken before all are produced.
-      await vi.waitUntil(() => isProduced, { timeout: 30_000 });
+      await vi.waitUntil(() => isProduced, { timeout: 60_000 });
       taken.push(text);
     },
   );
@@ -57,7 +57,7 @@ test('what goes through a file comes before the rest of it is produced', async (
     async (write) => {
       for (const part of ['a', 'b', 'c']) {
         await write(part);
-        await vi.waitUntil(() => taken.includes(part), { timeout: 30_000 });
+        await vi.waitUntil(() => taken.includes(part), { timeout: 60_000 });
       }
     },
     async (text) => void taken.push(text),
