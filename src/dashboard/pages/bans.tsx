@@ -9,10 +9,10 @@ import {
   useTerms,
 } from './ban-terms.js';
 import { FilterForm, FilterInput, FormDialog, IdentityFields } from './form.js';
-import { api, graphql, inProject, may, send, useQuery } from './graphql.js';
+import { api, graphql, inProject, may, useQuery } from './graphql.js';
 import { paths, useUrlState } from './location.js';
 import { Button, Empty, Time } from './parts.js';
-import { asked, command } from './recipes.js';
+import { command, sending } from './recipes.js';
 import { ListScreen } from './screen.js';
 
 const BANS = graphql(`
@@ -40,10 +40,7 @@ const UNBAN = inProject(
 function banning({ appId, authMethod, authValue }: OfIdentity, terms: GivenTerms) {
   const variables = { project: appId, identity: { authMethod, authValue }, ...terms };
   const line = { project: appId, method: authMethod, value: authValue, ...commandTerms(terms) };
-  return {
-    work: () => send(BAN, variables),
-    recipe: { ...asked(BAN, variables), userdir: command('user ban', line) },
-  };
+  return sending(BAN, variables, command('user ban', line));
 }
 
 /** The identities whose logins are refused. */
@@ -174,11 +171,11 @@ export function LiftBan(ban: OfIdentity) {
     <FormDialog
       title="Unban this identity?"
       submit="Unban"
-      work={() => send(UNBAN, unbanning)}
-      recipe={{
-        ...asked(UNBAN, unbanning),
-        userdir: command('user unban', { project: appId, method: ban.authMethod, value: ban.authValue }),
-      }}
+      {...sending(
+        UNBAN,
+        unbanning,
+        command('user unban', { project: appId, method: ban.authMethod, value: ban.authValue }),
+      )}
       done="The ban is lifted."
     >
       <p class="long">

@@ -7,7 +7,7 @@ import { api, Failure, graphql, inProject, type ResultOf, send, useQuery } from 
 import { Named, type OfUser } from './identities.js';
 import { paths } from './location.js';
 import { Fact } from './parts.js';
-import { asked, command } from './recipes.js';
+import { command, sending } from './recipes.js';
 import { Answer } from './table.js';
 
 /** How two users become one: who stays, what moves, and the merge. */
@@ -77,8 +77,7 @@ function MergeInto({ appId, user, users }: OfUser & { users: readonly Candidate[
       title={`Merge user ${user.id} into user ${into}?`}
       submit="Merge"
       danger
-      work={() => send(MERGE, merging)}
-      recipe={{ ...asked(MERGE, merging), userdir: command('user merge', merging) }}
+      {...sending(MERGE, merging, command('user merge', merging))}
       done="The users are one."
       onDone={() => {
         closeDialog();

@@ -1,8 +1,8 @@
 import { type Signal, useSignal } from '@preact/signals';
 import { useState } from 'preact/hooks';
 import { Choices, FormDialog, TextField } from './form.js';
-import { graphql, send, useQuery, type VariablesOf } from './graphql.js';
-import { command } from './recipes.js';
+import { graphql, useQuery, type VariablesOf } from './graphql.js';
+import { command, sending } from './recipes.js';
 
 /** Adds or changes an operator: their name, their role, and their projects. */
 
@@ -110,14 +110,15 @@ export function AddOperator({ onDone }: { onDone: (name: string) => void }) {
     <FormDialog
       title="Add operator"
       submit="Add"
-      work={() => send(ADD, { name: name.value, role, appIds })}
-      recipe={{
-        userdir: command('operator add', {
+      {...sending(
+        ADD,
+        { name: name.value, role, appIds },
+        command('operator add', {
           name: name.value || 'NAME',
           role: role.toLowerCase(),
           project: appIds ?? [],
         }),
-      }}
+      )}
       onDone={({ addOperator: added }) => onDone(added.name)}
       disabled={name.value.trim() === '' || appIds?.length === 0}
     >
@@ -140,16 +141,17 @@ export function EditOperator({ operator }: { operator: Operator }) {
     <FormDialog
       title={`Edit ${operator.name}`}
       submit="Save"
-      work={() => send(UPDATE, { name: operator.name, input })}
-      recipe={{
-        userdir: command('operator update', {
+      {...sending(
+        UPDATE,
+        { name: operator.name, input },
+        command('operator update', {
           operator: operator.name,
           name: input.name,
           role: input.role?.toLowerCase(),
           project: input.appIds ?? [],
           allProjects: input.appIds === null,
         }),
-      }}
+      )}
       done="The operator is changed."
       disabled={name === '' || Object.keys(input).length === 0 || input.appIds?.length === 0}
     >

@@ -5,7 +5,7 @@ import { formatDateTime } from './format.js';
 import { graphql, may, me, type Query, send, useAction, useQuery } from './graphql.js';
 import { AddOperator, EditOperator } from './operator-dialogs.js';
 import { announce, Badge, Button, CopyBlock, Time } from './parts.js';
-import { command } from './recipes.js';
+import { command, sending } from './recipes.js';
 import { ListScreen, NotAllowed, useTitle } from './screen.js';
 import { List } from './table.js';
 
@@ -125,8 +125,7 @@ function RemoveOperator({ name }: { name: string }) {
       title="Remove this operator?"
       submit="Remove"
       danger
-      work={() => send(REMOVE, { name })}
-      recipe={{ userdir: command('operator remove', { name }) }}
+      {...sending(REMOVE, { name }, command('operator remove', { name }))}
       done="The operator is removed."
     >
       <p class="long">
@@ -141,8 +140,7 @@ function LoginLink({ name, isNew = false }: { name: string; isNew?: boolean }) {
     <FormDialog
       title="Make a sign-in link?"
       submit="Make link"
-      work={() => send(LINK, { operator: name })}
-      recipe={{ userdir: command('dashboard', { operator: name }) }}
+      {...sending(LINK, { operator: name }, command('dashboard', { operator: name }))}
       onDone={({ createLoginLink: { url, expiresAt } }) =>
         openDialog(
           <Dialog

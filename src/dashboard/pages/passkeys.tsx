@@ -2,11 +2,11 @@ import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { openDialog } from './dialog.js';
 import { FormDialog, TextField } from './form.js';
-import { graphql, may, me, type ResultOf, send, useAction, useQuery } from './graphql.js';
+import { graphql, may, me, type ResultOf, useAction, useQuery } from './graphql.js';
 import { queryOr } from './operators.js';
 import { Button, Empty, Time, Value } from './parts.js';
 import { beginPasskey, config, hasPasskeys, loadConfig, makePasskey, PasskeysElsewhere } from './passkey-ceremonies.js';
-import { command } from './recipes.js';
+import { command, sending } from './recipes.js';
 import { ListScreen } from './screen.js';
 
 const PASSKEYS = graphql(`query Passkeys { passkeys { id operator name host createdAt lastUsedAt } }`);
@@ -100,8 +100,7 @@ function RemovePasskey({ id, name, operator }: Passkey) {
       title="Remove this passkey?"
       submit="Remove"
       danger
-      work={() => send(REMOVE, { id })}
-      recipe={{ userdir: command('operator remove-passkey', { passkeyId: id }) }}
+      {...sending(REMOVE, { id }, command('operator remove-passkey', { passkeyId: id }))}
       done="The passkey is removed."
     >
       <p class="long">

@@ -3,10 +3,10 @@ import { closeDialog, openDialog } from './dialog.js';
 import { sumOf } from './figures.js';
 import { FormDialog, TextField } from './form.js';
 import { daysAgo, formatNumber, plural } from './format.js';
-import { graphql, may, type ResultOf, send, useQuery } from './graphql.js';
+import { graphql, may, type ResultOf, useQuery } from './graphql.js';
 import { paths, useUrlState } from './location.js';
 import { Badge, Button, CopyCode, Empty, Time } from './parts.js';
-import { command } from './recipes.js';
+import { command, sending } from './recipes.js';
 import { ListScreen } from './screen.js';
 import { SecretDialog } from './secrets.js';
 import type { Column } from './table.js';
@@ -89,8 +89,7 @@ function CreateProject() {
     <FormDialog
       title="Create project"
       submit="Create"
-      work={() => send(CREATE, { name: name.value })}
-      recipe={{ userdir: command('project create', { name: name.value || 'NAME' }) }}
+      {...sending(CREATE, { name: name.value }, command('project create', { name: name.value || 'NAME' }))}
       onDone={({ createProject: { appSecret, project } }) =>
         openDialog(
           <SecretDialog

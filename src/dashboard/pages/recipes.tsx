@@ -1,6 +1,7 @@
 import { COMMANDS, type Commands, type Value } from '#dist/cli/commands.js';
 import { type Document as Operation, sentOf } from '#dist/dashboard/documents.js';
 import { Dialog } from './dialog.js';
+import { send } from './graphql.js';
 import { Button, CopyBlock } from './parts.js';
 
 /** A question or change without the dashboard. Ways that cannot do it are left out. */
@@ -31,6 +32,19 @@ export function command<Name extends keyof Commands>(name: Name, values: Command
 export function asked<Result, Variables>(operation: Operation<Result, Variables>, variables: Variables) {
   const { query, variables: given } = sentOf(operation, variables);
   return { graphql: { operation: query, variables: given } };
+}
+
+/** What a dialog does: it sends an operation, which is its recipe too where backends can ask it, beside the command that does the same. */
+export function sending<Result, Variables>(
+  operation: Operation<Result, Variables>,
+  variables: Variables,
+  userdir: CommandLine,
+) {
+  const isOfBackends = sentOf(operation, variables).project !== undefined;
+  return {
+    work: () => send(operation, variables),
+    recipe: { ...(isOfBackends && asked(operation, variables)), userdir },
+  };
 }
 
 const VARIABLES = 'GraphQL variables';

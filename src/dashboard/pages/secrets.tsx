@@ -3,9 +3,9 @@ import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import { closeDialog, Dialog, openDialog } from './dialog.js';
 import { Choices, FormDialog, SelectField, TextField } from './form.js';
-import { graphql, may, type ResultOf, send, useQuery, type VariablesOf } from './graphql.js';
+import { graphql, may, type ResultOf, useQuery, type VariablesOf } from './graphql.js';
 import { Badge, Button, CopyBlock, CopyCode, Empty, Fact, Time } from './parts.js';
-import { command, firstRequest } from './recipes.js';
+import { command, firstRequest, sending } from './recipes.js';
 import { ListScreen } from './screen.js';
 import type { Column } from './table.js';
 
@@ -200,8 +200,7 @@ function AddSecret({ appId }: { appId: string }) {
     <FormDialog
       title="Add secret"
       submit="Add"
-      work={() => send(ADD, { appId, label: label.value, scopes, expiresInSeconds })}
-      recipe={{ userdir: command('project add-secret', options) }}
+      {...sending(ADD, { appId, label: label.value, scopes, expiresInSeconds }, command('project add-secret', options))}
       onDone={({ made }) => openDialog(newSecret(appId, made.appSecret, scopes))}
       disabled={label.value.trim() === '' || scopes.length === 0}
     >
@@ -272,8 +271,11 @@ function RotateSecret({
     <FormDialog
       title={`Rotate “${label}”`}
       submit="Rotate"
-      work={() => send(ROTATE, { appId, label, overlapSeconds })}
-      recipe={{ userdir: command('project rotate', { project: appId, label, overlap }) }}
+      {...sending(
+        ROTATE,
+        { appId, label, overlapSeconds },
+        command('project rotate', { project: appId, label, overlap }),
+      )}
       onDone={({ made }) => openDialog(newSecret(appId, made.appSecret, scopes))}
     >
       <p>
@@ -297,8 +299,7 @@ function RevokeSecret({ appId, secret: { id, label, lastUsedAt } }: OneSecret) {
       title={`Revoke “${label}” #${id}?`}
       submit="Revoke"
       danger
-      work={() => send(REVOKE, { appId, id })}
-      recipe={{ userdir: command('project revoke', { project: appId, secretId: id }) }}
+      {...sending(REVOKE, { appId, id }, command('project revoke', { project: appId, secretId: id }))}
     >
       <p>Every backend that uses this secret is refused at once. This cannot be undone.</p>
       <p>

@@ -6,7 +6,7 @@ import { formatNumber } from './format.js';
 import { graphql, may, send } from './graphql.js';
 import { paths } from './location.js';
 import { announce, Button, Time, Value } from './parts.js';
-import { command } from './recipes.js';
+import { command, sending } from './recipes.js';
 import { type CurrentProject, Header, useCurrentProject, useTitle } from './screen.js';
 
 const RENAME = graphql(
@@ -101,9 +101,12 @@ function Rename({ project: { appId, name } }: OfProject) {
     <FormDialog
       title="Rename the project"
       submit="Rename"
-      work={() => send(RENAME, { appId, name: newName.value })}
+      {...sending(
+        RENAME,
+        { appId, name: newName.value },
+        command('project rename', { project: appId, name: newName.value }),
+      )}
       done="The project is renamed."
-      recipe={{ userdir: command('project rename', { project: appId, name: newName.value }) }}
       disabled={newName.value.trim() === '' || newName.value === name}
     >
       <TextField
@@ -125,9 +128,8 @@ function Limit({ project: { appId, requestsPerMinute } }: OfProject) {
     <FormDialog
       title="Limit the requests of the project"
       submit="Change"
-      work={() => send(LIMIT, { appId, rate })}
+      {...sending(LIMIT, { appId, rate }, command('project limit', { project: appId, rate: rate ?? 'default' }))}
       done="The limit is changed."
-      recipe={{ userdir: command('project limit', { project: appId, rate: rate ?? 'default' }) }}
       disabled={newLimit.value === now}
     >
       <TextField
@@ -171,8 +173,7 @@ function DeleteProject({ project: { appId, name } }: OfProject) {
       title="Delete the project?"
       submit="Delete for ever"
       danger
-      work={() => send(DELETE, { appId, name: typed.value })}
-      recipe={{ userdir: command('project delete', { project: appId }) }}
+      {...sending(DELETE, { appId, name: typed.value }, command('project delete', { project: appId }))}
       onDone={({ deleteProject: isGone }) => {
         announce(isGone ? 'The project is deleted.' : 'The project is disabled; its deletion goes on.');
         route(paths.projects, true);

@@ -3,10 +3,10 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso';
 import { closeDialog, Dialog, openDialog } from './dialog.js';
 import { Choices, FormDialog, type FormProps, TextField } from './form.js';
-import { api, graphql, inProject, type ResultOf, send, type VariablesOf } from './graphql.js';
+import { api, graphql, inProject, type ResultOf, type VariablesOf } from './graphql.js';
 import { paths } from './location.js';
 import { Badge, Button, CopyCode, Value } from './parts.js';
-import { asked, command } from './recipes.js';
+import { command, sending } from './recipes.js';
 import { useOverlap } from './secrets.js';
 
 /** Dialogs of a webhook. */
@@ -154,8 +154,7 @@ export function AddWebhook({ appId }: { appId: string }) {
     <FormDialog
       title="Add webhook"
       submit="Add"
-      work={() => send(ADD, adding)}
-      recipe={{ ...asked(ADD, adding), userdir: command('webhook add', options) }}
+      {...sending(ADD, adding, command('webhook add', options))}
       onDone={({ made }) => openDialog(<NewSecret secret={made.secret} />)}
       disabled={isIncomplete(fields)}
     >
@@ -180,8 +179,11 @@ export function EditWebhook({ appId, webhook }: OfWebhook) {
     <FormDialog
       title={`Edit #${id}`}
       submit="Save"
-      work={() => send(UPDATE, { appId, id, ...changed })}
-      recipe={{ userdir: command('webhook update', { project: appId, webhookId: id, ...options }) }}
+      {...sending(
+        UPDATE,
+        { appId, id, ...changed },
+        command('webhook update', { project: appId, webhookId: id, ...options }),
+      )}
       done="The webhook is changed."
       disabled={isIncomplete(fields) || Object.keys(changed).length === 0}
     >
@@ -202,11 +204,7 @@ export function RotateSecret({ appId, webhook: { id, secrets } }: OfWebhook) {
     <FormDialog
       title={`Rotate the secret of #${id}`}
       submit="Rotate"
-      work={() => send(ROTATE, asking)}
-      recipe={{
-        ...asked(ROTATE, asking),
-        userdir: command('webhook rotate', { project: appId, webhookId: id, overlap }),
-      }}
+      {...sending(ROTATE, asking, command('webhook rotate', { project: appId, webhookId: id, overlap }))}
       onDone={({ made }) => openDialog(<NewSecret secret={made.secret} />)}
     >
       <p>
@@ -251,8 +249,7 @@ export function TestWebhook({ appId, webhook: { id, url } }: OfWebhook) {
     <SendDialog
       title={`Test #${id}`}
       submit="Send"
-      work={() => send(TEST, { appId, id })}
-      recipe={{ userdir: command('webhook test', { project: appId, webhookId: id }) }}
+      {...sending(TEST, { appId, id }, command('webhook test', { project: appId, webhookId: id }))}
     >
       <p>
         One signed message of the type <code>webhook.test</code> is sent to <Value mono>{url}</Value>.
@@ -270,8 +267,11 @@ export function ResendMessage({ appId, webhook: { id, url }, message: { messageI
     <SendDialog
       title="Send this message again"
       submit="Resend"
-      work={() => send(RESEND, { appId, id, messageId })}
-      recipe={{ userdir: command('webhook resend', { project: appId, webhookId: id, messageId }) }}
+      {...sending(
+        RESEND,
+        { appId, id, messageId },
+        command('webhook resend', { project: appId, webhookId: id, messageId }),
+      )}
     >
       <p>
         It is signed anew and sent to <Value mono>{url}</Value> at once, with the same <code>webhook-id</code>: a
@@ -291,8 +291,11 @@ export function ReplayWebhook({ appId, webhook: { id }, from = null }: OfWebhook
     <FormDialog
       title={`Replay to #${id}`}
       submit="Replay"
-      work={() => send(REPLAY, { appId, id, ...start })}
-      recipe={{ userdir: command('webhook replay', { project: appId, webhookId: id, ...options }) }}
+      {...sending(
+        REPLAY,
+        { appId, id, ...start },
+        command('webhook replay', { project: appId, webhookId: id, ...options }),
+      )}
       done="The webhook goes on from there."
       disabled={from === null && after.value.trim() === ''}
     >
@@ -324,8 +327,7 @@ export function PauseWebhook({ appId, webhook: { id } }: OfWebhook) {
     <FormDialog
       title={`Pause #${id}?`}
       submit="Pause"
-      work={() => send(PAUSE, asking)}
-      recipe={{ ...asked(PAUSE, asking), userdir: command('webhook pause', { project: appId, webhookId: id }) }}
+      {...sending(PAUSE, asking, command('webhook pause', { project: appId, webhookId: id }))}
       done="The webhook is paused."
     >
       <p>
@@ -342,8 +344,7 @@ export function ResumeWebhook({ appId, webhook: { id, reason } }: OfWebhook) {
     <FormDialog
       title={`Resume #${id}?`}
       submit="Resume"
-      work={() => send(RESUME, asking)}
-      recipe={{ ...asked(RESUME, asking), userdir: command('webhook resume', { project: appId, webhookId: id }) }}
+      {...sending(RESUME, asking, command('webhook resume', { project: appId, webhookId: id }))}
       done="The webhook is resumed."
     >
       {reason && <p class="banner warn">{reason}</p>}
@@ -360,8 +361,7 @@ export function RemoveWebhook({ appId, webhook: { id, url } }: OfWebhook) {
       title={`Remove #${id}?`}
       submit="Remove"
       danger
-      work={() => send(REMOVE, asking)}
-      recipe={{ ...asked(REMOVE, asking), userdir: command('webhook remove', { project: appId, webhookId: id }) }}
+      {...sending(REMOVE, asking, command('webhook remove', { project: appId, webhookId: id }))}
       done="The webhook is removed."
       onDone={() => route(paths.project(appId, 'webhooks'))}
     >
