@@ -1,7 +1,8 @@
 import type { Command } from 'commander';
 import { api, inProject, type VariablesOf } from '../dashboard/documents.js';
 import { patiently } from '../db/failures.js';
-import { CHANGE_MEANINGS, CHANGES_PAGE, changeData, changeTypes } from '../domain/changes.js';
+import { CHANGE_MEANINGS } from '../domain/change-types.js';
+import { CHANGES_PAGE, changeData, changeTypes } from '../domain/changes.js';
 import { camelCase } from '../domain/identities.js';
 import { parse } from '../domain/parse.js';
 import { FEED_FIELDS } from '../domain/user-columns.js';

@@ -1,33 +1,11 @@
 import { z } from 'zod';
 import { AppError } from '../errors.js';
+import { CHANGE_TYPES, type ChangeType } from './change-types.js';
 import { commaSeparated, listMeta, opaqueText, openText, pageSize } from './filters.js';
 import { INPUT_LIMITS } from './input-limits.js';
 import { readableText, says } from './parse.js';
 
 /* The feed of changes: what a change is, and its cursors. */
-
-export const CHANGE_TYPES = [
-  'user.created',
-  'user.updated',
-  'user.removed',
-  'user.restored',
-  'account.added',
-  'identity.banned',
-  'identity.unbanned',
-  'user.merged',
-] as const;
-export type ChangeType = (typeof CHANGE_TYPES)[number];
-
-export const CHANGE_MEANINGS: Readonly<Record<ChangeType, string>> = {
-  'user.created': 'A user registered, was created or was imported.',
-  'user.updated': 'Fields of a user were changed. A login is not a change.',
-  'user.removed': 'A user was removed.',
-  'user.restored': 'A removed user came back.',
-  'account.added': 'An account was linked to a user.',
-  'identity.banned': 'An identity is banned from now on, by itself or with its user.',
-  'identity.unbanned': 'An identity is not banned any more: the last ban that held for it was lifted, or has ended.',
-  'user.merged': 'A user was merged into another one, and is gone.',
-};
 
 /** A change of a user, an account or a ban. It names the user, and has nothing that identifies a person. */
 export interface Change<Id = number> {

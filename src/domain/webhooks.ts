@@ -2,7 +2,8 @@ import ipaddr from 'ipaddr.js';
 import type * as models from '../db/generated/prisma/client.js';
 import type { WebhookStatus } from '../db/generated/prisma/enums.js';
 import { AppError, badInput } from '../errors.js';
-import { CHANGE_MEANINGS, CHANGE_TYPES, type Change, type ChangeType, changeData } from './changes.js';
+import { CHANGE_MEANINGS, CHANGE_TYPES, type ChangeType } from './change-types.js';
+import { type Change, changeData } from './changes.js';
 import { atMost, INPUT_LIMITS, isTooLong } from './input-limits.js';
 import type { AsRead } from './user-columns.js';
 

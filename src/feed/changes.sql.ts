@@ -1,6 +1,6 @@
 import type { KeyedRow } from '../db/batched-read.js';
 import { Prisma, type Queryable, readValue } from '../db/statements.js';
-import type { ChangeType } from '../domain/changes.js';
+import type { ChangeType } from '../domain/change-types.js';
 
 export interface ChangesKey {
   readonly projectId: number;

@@ -1,7 +1,8 @@
 import type { Database } from '../db/database.js';
 import type { Prisma } from '../db/generated/prisma/client.js';
 import type { ModelTransaction, Queryable } from '../db/statements.js';
-import { type ChangeCursor, type ChangeType, encodeChangeCursor, type Place } from '../domain/changes.js';
+import type { ChangeType } from '../domain/change-types.js';
+import { type ChangeCursor, encodeChangeCursor, type Place } from '../domain/changes.js';
 import type { Actor, AuditAction, ProjectScope } from '../domain/projects.js';
 import {
   formatWebhookSecret,

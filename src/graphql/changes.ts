@@ -1,8 +1,8 @@
 import type { GraphQLError } from 'graphql';
+import type { ChangeType } from '../domain/change-types.js';
 import {
   CHANGES_PAGE,
   type Change,
-  type ChangeType,
   changeCursor,
   encodeChangeCursor,
   type FollowedChanges,

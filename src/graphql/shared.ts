@@ -1,5 +1,5 @@
 import type { SchemaTypes } from '@pothos/core';
-import { CHANGE_MEANINGS, type ChangeType } from '../domain/changes.js';
+import { CHANGE_MEANINGS, type ChangeType } from '../domain/change-types.js';
 import type { SecretScope } from '../domain/projects.js';
 import type { LoginMethod, Network, WalletType } from '../domain/users.js';
 

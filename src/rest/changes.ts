@@ -1,8 +1,8 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import type { Services } from '../context.js';
+import { CHANGE_TYPES } from '../domain/change-types.js';
 import {
-  CHANGE_TYPES,
   type Change,
   type ChangesQuery,
   changeCursor,

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
-import { CHANGE_TYPES, type ChangeType, encodeChangeCursor } from '#dist/domain/changes.js';
+import { CHANGE_TYPES, type ChangeType } from '#dist/domain/change-types.js';
+import { encodeChangeCursor } from '#dist/domain/changes.js';
 import type { Webhook } from '#dist/domain/webhooks.js';
 import { createWebhookDelivery, type DeliveryLimits } from '#dist/feed/webhook-delivery.js';
 import { createWebhookSender } from '#dist/feed/webhook-sender.js';

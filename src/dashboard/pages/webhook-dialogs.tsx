@@ -1,6 +1,7 @@
 import { type Signal, useSignal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso';
+import { CHANGE_TYPES, type ChangeType } from '#dist/domain/change-types.js';
 import { closeDialog, Dialog, openDialog } from './dialog.js';
 import { Choices, FormDialog, type FormProps, TextField } from './form.js';
 import { api, graphql, inProject, type ResultOf, type VariablesOf } from './graphql.js';
@@ -45,17 +46,10 @@ const REMOVE = inProject(api(`mutation RemoveWebhook($id: ID!) { removeWebhook(i
 
 export type Type = NonNullable<VariablesOf<typeof ADD>['types']>[number];
 
+const typeOf = (name: ChangeType) => name.toUpperCase().replace('.', '_') as Type;
+
 /** The types of changes as the feed spells them. */
-export const TYPES: Record<Type, string> = {
-  USER_CREATED: 'user.created',
-  USER_UPDATED: 'user.updated',
-  USER_REMOVED: 'user.removed',
-  USER_RESTORED: 'user.restored',
-  USER_MERGED: 'user.merged',
-  ACCOUNT_ADDED: 'account.added',
-  IDENTITY_BANNED: 'identity.banned',
-  IDENTITY_UNBANNED: 'identity.unbanned',
-};
+export const TYPES = Object.fromEntries(CHANGE_TYPES.map((name) => [typeOf(name), name])) as Record<Type, ChangeType>;
 const ALL_TYPES = Object.keys(TYPES) as Type[];
 
 /** A webhook as it stands before it is changed. */
