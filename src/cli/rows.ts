@@ -55,11 +55,10 @@ export interface Tools extends Pick<Door, 'ask' | 'reach'> {
   readonly signal: AbortSignal;
 }
 
-/** A list, as the operators' schema has it: whole, a page, or a page of a scan, which ends where it has no cursor. */
+/** A list, as the schemas have it: whole, or a page. */
 type Page<Node> =
   | readonly Node[]
-  | { readonly nodes: readonly Node[]; readonly pageInfo: { endCursor: string | null; hasNextPage: boolean } }
-  | { readonly nodes: readonly Node[]; readonly endCursor: string | null };
+  | { readonly nodes: readonly Node[]; readonly pageInfo: { endCursor: string | null; hasNextPage: boolean } };
 
 type NodeOf<Data> = ResultOf<Data> extends Page<infer Node> ? Node : never;
 
@@ -246,8 +245,8 @@ async function* readPages<Data, Variables>(
   for (let left = limit; ; ) {
     const asked = { ...variables, ...paging, first: Math.min(left, MAX_PAGE) } as Variables;
     const page = (await ask(document, asked)) as Page<NodeOf<Data>>;
-    const { nodes, ...place } = 'nodes' in page ? page : { nodes: page, endCursor: null };
-    const after = 'endCursor' in place ? place.endCursor : place.pageInfo.hasNextPage ? place.pageInfo.endCursor : null;
+    const { nodes, pageInfo } = 'nodes' in page ? page : { nodes: page, pageInfo: null };
+    const after = pageInfo?.hasNextPage ? pageInfo.endCursor : null;
     yield nodes;
     left -= nodes.length;
     if (after === null || left <= 0) return after;

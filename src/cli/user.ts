@@ -140,17 +140,17 @@ function addFindCommands(user: Command, { row, rows, act }: CommandContext): voi
       required('--since <TIME>', 'without a login since: a time such as 90d, or a date', parsePast),
       ...pageOptions(),
     ],
-    document: graphql(`query InactiveUsers($project: ID!, $since: String!, $first: Int!, $after: String) {
-      project(appId: $project) {
-        scanUsers(state: { lastLoginBefore: $since }, first: $first, after: $after) {
+    document: inProject(
+      api(`query InactiveUsers($since: String!, $first: Int!, $after: String) {
+        users(filter: { lastLoginBefore: $since }, first: $first, after: $after) {
           nodes {
             id auth_method: authMethod auth_value: authValue email external_id: externalId
             created_at: createdAt last_login: lastLogin login_count: loginCount
           }
-          endCursor
+          pageInfo { endCursor hasNextPage }
         }
-      }
-    }`),
+      }`),
+    ),
     things: 'inactive users',
     columns: { ...COLUMNS, Created: 'created_at', 'Last login': (found) => found.last_login ?? 'never' },
     none: 'No user is inactive.',

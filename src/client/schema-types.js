@@ -10,7 +10,7 @@ import {
   isNonNullType,
   isObjectType,
 } from 'graphql';
-import { COUNTED_METHODS, PUBLIC_STATE_FILTERS } from '../../dist/domain/state-filters.js';
+import { COUNTED_METHODS, STATE_FILTER_NAMES } from '../../dist/domain/state-filters.js';
 
 const OPERATIONS =
   `caller changes bans webhooks user userByExternalId userByIdentity usersByIds usersByExternalIds usersByIdentities usersByEmails usersByPrefix findUser
@@ -128,7 +128,7 @@ ${operations.join('\n')}
 };
 
 /** The fields of a filter by which the service does not count, but for a list of these methods. */
-export const UNCOUNTED_FILTERS = ${JSON.stringify(PUBLIC_STATE_FILTERS)} as const;
+export const UNCOUNTED_FILTERS = ${JSON.stringify(STATE_FILTER_NAMES)} as const;
 export const COUNTED_METHODS: readonly string[] = ${JSON.stringify(COUNTED_METHODS)};
 `,
 );

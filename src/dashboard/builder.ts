@@ -20,8 +20,6 @@ export interface DashboardContext {
   readonly requestId: string | null;
   /** Until when what is written has an answer, by the clock of `performance`. */
   readonly until: number;
-  /** True while the client waits for the answer. */
-  readonly isAwaited: () => boolean;
   /** Where browsers reach the dashboard; null where there is none. */
   readonly dashboardUrl: string | null;
   /** Null where no server runs. */

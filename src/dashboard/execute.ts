@@ -27,7 +27,6 @@ export function contextOfCommand(services: Services, operator: Operator, place: 
     services,
     requestId: null,
     until: Number.POSITIVE_INFINITY,
-    isAwaited: () => true,
     scopeOf: createScopes(services, operator),
     renew: async () => context,
     // The person who runs the command is told, too.

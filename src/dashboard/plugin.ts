@@ -11,7 +11,6 @@ import { AppError, badInput, COMMAND, fromUnknown, withdrawn } from '../errors.j
 import type { Requester } from '../graphql/builder.js';
 import { engine as engineOfCallers } from '../graphql/engine.js';
 import type { RunWithAdmission } from '../http/admission.js';
-import { isAwaited } from '../http/connections.js';
 import { refuseMalformedUrl, reportFailure, setCommonHeaders } from '../http/failures.js';
 import { createPlaces, type Lifetimes, type Streams } from '../http/lifetime.js';
 import { createScopes, type DashboardContext, type StatusSource } from './builder.js';
@@ -308,7 +307,6 @@ async function contextOf(
     status,
     requestId: request.id,
     until: request.until,
-    isAwaited: () => isAwaited(request),
     dashboardUrl: dashboardUrlOf(config, originOf(request)),
     report: (failure) => reportFailure(failure, request, 'A resolver of the dashboard failed.'),
     scopeOf: createScopes(services, operator),

@@ -1,17 +1,15 @@
-import { cursor, encodeCursor, type Position, readFilter, userFilter } from '../domain/filters.js';
+import { userFilter } from '../domain/filters.js';
 import { camelCase, parseIdentity } from '../domain/identities.js';
 import { KEPT_TEXTS, ofKeptTexts } from '../domain/kept-texts.js';
 import { parse, userId } from '../domain/parse.js';
 import type { OpenProject } from '../domain/projects.js';
-import { ofStateFilters, STATE_FILTER_NAMES, type StateFilterRow } from '../domain/state-filters.js';
 import { SYSTEM_NAMES, SYSTEM_TITLES } from '../domain/systems.js';
 import type { Account, BanOfUser, User, UserDetails } from '../domain/users.js';
 import { checksumAddress, parseAddress } from '../domain/wallets.js';
 import { costs } from '../engine/cost.js';
-import { badInput } from '../errors.js';
 import { instantOrNull, orNull, required, withDefault } from '../graphql/shared.js';
 import { builder, loginMethodEnum, networkEnum, WHOLE_COST, walletTypeEnum } from './builder.js';
-import { connectionType, DEFAULT_PAGE, readLimit } from './paging.js';
+import { connectionType, readLimit } from './paging.js';
 import { projectType } from './projects.js';
 
 /** A user with the project to which they belong, for the fields that ask for more. */
@@ -108,54 +106,10 @@ function checksummed(publicKey: string): string {
   return 'reason' in address || address.network !== 'ethereum' ? publicKey : checksumAddress(address.key);
 }
 
-export const filterInput = builder.inputType('UserFilter', {
-  description: 'Selects users who meet every condition given. A field that is absent or null is no condition.',
-  fields: (t) => ({
-    startDate: t.string({ description: 'Created on or after this: a date (`2026-01-31`) or an RFC 3339 date-time.' }),
-    endDate: t.string({ description: 'Created on or before this: a date (`2026-01-31`) or an RFC 3339 date-time.' }),
-    loginMethods: t.field({
-      type: [loginMethodEnum],
-      description: 'With one of these kinds of login. An empty list is refused.',
-    }),
-  }),
-});
-
-const described = ({ selects }: StateFilterRow) => ({ description: `${selects}.` });
-
-const stateInput = builder.inputType('UserState', {
-  description: 'Selects users by what no index has. A field that is absent or null is no condition.',
-  fields: (t) =>
-    ofStateFilters(STATE_FILTER_NAMES, {
-      boolean: (row) => t.boolean(described(row)),
-      instant: (row) => t.string(described(row)),
-      methods: (row) => t.stringList(described(row)),
-      text: (row) => t.string(described(row)),
-    }),
-});
-
-/** The most that one page of `scanUsers` looks at: so many windows of so many users. After so long it begins no other window. */
-const SCAN = { windows: 10, users: 500, ms: 2_000 };
-/** It is paid for before the first window. As in the public schema, two users who are looked at cost 1. */
-const SCAN_COST = (SCAN.windows * SCAN.users) / 2;
-
-const userScanType = builder.objectRef<{ users: ProjectUser[]; end: Position | null }>('UserScan').implement({
-  description: 'Those whose state matches among some users, who were looked at one by one.',
-  fields: (t) => ({
-    nodes: t.field({ type: [userType], description: 'The users who match.', resolve: ({ users }) => users }),
-    endCursor: t.string({
-      nullable: true,
-      description: 'Where it ended, for `after`; null where it has looked at all users.',
-      resolve: ({ end }) => end && encodeCursor(end),
-    }),
-  }),
-});
-
 const removedConnectionType = connectionType<ProjectUser & { at: string }>('RemovedUserConnection', userType, {
   description: 'A page of removed users, by the time of their removal.',
 });
 
-const filterArgument = { type: filterInput, description: 'Which users; without it, all.' } as const;
-const afterArgument = cursor('after', 'users');
 const idArgument = userId('id');
 
 builder.objectFields(projectType, (t) => ({
@@ -178,44 +132,6 @@ builder.objectFields(projectType, (t) => ({
     resolve: async (project, { id }, { services }) => {
       const user = await services.users.describeUser(project.scope, parse(idArgument, id));
       return user && within(project)(user);
-    },
-  }),
-  scanUsers: t.field({
-    type: userScanType,
-    description:
-      'Users by their state. No index has it, so one page looks at 5,000 users at most, for about two seconds at most: it may have fewer than asked, even none, although there are more.',
-    extensions: costs({ surcharge: SCAN_COST }),
-    args: {
-      filter: t.arg(filterArgument),
-      state: t.arg({ type: stateInput, ...required('Their state: at least one condition.') }),
-      oldestFirst: t.arg.boolean(withDefault(false, 'The oldest users first instead of the newest.')),
-      first: t.arg.int(withDefault(DEFAULT_PAGE, 'At most how many, 1 to 100.')),
-      after: t.arg.string({ description: 'A cursor: only those after it in this order.' }),
-    },
-    resolve: async (project, { filter, state: given, oldestFirst, first, after }, { services, isAwaited }) => {
-      if (Object.values(given).every((condition) => condition == null))
-        throw badInput('state', given, 'at least one condition');
-      // Some of the methods are kinds, which an index has.
-      const { counted: selected, state } = readFilter({ ...filter, ...given });
-      const limit = readLimit('first', first);
-      let end = after == null ? null : parse(afterArgument, after);
-      const users: User[] = [];
-      const endsAt = performance.now() + SCAN.ms;
-      const goesOn = () => users.length < limit && performance.now() < endsAt && isAwaited();
-      for (let windows = 0; windows < SCAN.windows && goesOn(); windows += 1) {
-        const found = await services.users.scanWindow(project.scope, selected, state, {
-          ...(oldestFirst
-            ? { after: null, before: end, from: 'oldest' }
-            : { after: end, before: null, from: 'newest' }),
-          limit: limit - users.length,
-          scanned: SCAN.users,
-          withAccounts: false,
-        });
-        users.push(...(oldestFirst ? found.users.toReversed() : found.users));
-        end = found.hasMore ? found.end : null;
-        if (end === null) break;
-      }
-      return { users: users.map(within(project)), end };
     },
   }),
   removedUsers: t.field({

@@ -1,4 +1,4 @@
-/* The filters by what totals do not know of a user. The public schema, the operators' schema, the users' page, the client and the texts follow from this table. */
+/* The filters by what totals do not know of a user. The schema, the users' page, the client and the texts follow from this table. */
 
 export interface StateFilterRow {
   /** How it is given: true or false, an instant or a UTC day, names of login methods, or a part of a text. */
@@ -6,9 +6,7 @@ export interface StateFilterRow {
   /** Whom it selects, as Markdown. Without a full stop at the end. */
   readonly selects: string;
   /** What more a caller should know of it. */
-  readonly note?: string;
-  /** Whether callers have it too; if not, operators only. */
-  readonly isPublic: boolean;
+  readonly note: string;
   /** What of it is not counted, as it stands in sentences. */
   readonly uncounted: string;
   /** On the page of users: the label, and the parameter of its address. */
@@ -29,7 +27,7 @@ export const STATE_FILTERS = {
   contains: {
     kind: 'text',
     selects: 'With this text, in any case, in the login email, the primary identity or the external ID',
-    isPublic: false,
+    note: `${ONLY_USERS} The beginning of one is found at once by \`usersByPrefix\`.`,
     uncounted: '`contains`',
     label: 'Email, external ID or identity contains',
     parameter: 'part',
@@ -39,7 +37,6 @@ export const STATE_FILTERS = {
     selects:
       'Last logged in before this, a date (its first instant in UTC) or an RFC 3339 date-time; a user who never logged in counts by the registration',
     note: ONLY_USERS,
-    isPublic: true,
     uncounted: '`lastLoginBefore`',
     label: 'No login since (UTC)',
     parameter: 'unseen',
@@ -48,7 +45,6 @@ export const STATE_FILTERS = {
     kind: 'instant',
     selects: 'Last logged in on or after this, a date (its first instant in UTC) or an RFC 3339 date-time',
     note: ONLY_USERS,
-    isPublic: true,
     uncounted: '`lastLoginAfter`',
     label: 'Last login from (UTC)',
     parameter: 'seen',
@@ -57,7 +53,6 @@ export const STATE_FILTERS = {
     kind: 'boolean',
     selects: 'Whether the user, or one of their identities, is banned (`User.ban`)',
     note: `${ONLY_USERS} To list the banned, ask for \`bans\`, which need not look at all users.`,
-    isPublic: true,
     uncounted: '`banned`',
     label: 'Banned',
     parameter: 'banned',
@@ -66,7 +61,6 @@ export const STATE_FILTERS = {
     kind: 'methods',
     selects: `With one of these methods as \`User.authMethod\`: ${COUNTED_METHODS.map((method) => `\`${method}\``).join(', ')} or names of providers, at most ${MAX_AUTH_METHODS}. An empty list is refused`,
     note: 'Only kinds of login are counted: with the name of a provider, only in `users`, and without `totalCount`.',
-    isPublic: true,
     uncounted: 'the name of a provider in `authMethods`',
     label: 'Provider',
     parameter: 'provider',
@@ -75,14 +69,8 @@ export const STATE_FILTERS = {
 
 type Table = typeof STATE_FILTERS;
 export type StateFilterName = keyof Table;
-export type PublicStateFilter = {
-  [Name in StateFilterName]: Table[Name]['isPublic'] extends true ? Name : never;
-}[StateFilterName];
 
 export const STATE_FILTER_NAMES = Object.keys(STATE_FILTERS) as StateFilterName[];
-export const PUBLIC_STATE_FILTERS = STATE_FILTER_NAMES.filter(
-  (name): name is PublicStateFilter => STATE_FILTERS[name].isPublic,
-);
 
 interface Given {
   readonly boolean: boolean;
@@ -113,10 +101,10 @@ export function ofStateFilters<Name extends StateFilterName, Makers extends Reco
 }
 type Maker = (row: StateFilterRow, name: StateFilterName) => unknown;
 
-const publicRows: readonly StateFilterRow[] = PUBLIC_STATE_FILTERS.map((name) => STATE_FILTERS[name]);
+const rows: readonly StateFilterRow[] = Object.values(STATE_FILTERS);
 
-/** What a caller cannot count by, as it stands in sentences: "`a`, `b` or `c`". */
-export const UNCOUNTED = `${publicRows
+/** What cannot be counted by, as it stands in sentences: "`a`, `b` or `c`". */
+export const UNCOUNTED = `${rows
   .slice(0, -1)
   .map(({ uncounted }) => uncounted)
-  .join(', ')} or ${publicRows.at(-1)?.uncounted}`;
+  .join(', ')} or ${rows.at(-1)?.uncounted}`;

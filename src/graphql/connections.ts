@@ -22,21 +22,21 @@ const pageInfoType = builder.objectRef<PageInfo>('PageInfo').implement({
   fields: (t) => ({
     hasNextPage: t.exposeBoolean('hasNextPage', {
       description:
-        'Whether there is more after this page. Exact, in whichever direction you page, except where a filter selects by last login, ban or provider.',
+        'Whether there is more after this page. Exact, in whichever direction you page, except where users are selected by what is not counted.',
     }),
     hasPreviousPage: t.exposeBoolean('hasPreviousPage', {
       description:
-        'Whether there is more before this page. Exact for users, in whichever direction you page; for changes and bans, and where a filter selects by last login, ban or provider, whether `after` was given.',
+        'Whether there is more before this page. Exact for users, in whichever direction you page; for changes and bans, and where users are selected by what is not counted, whether `after` was given.',
     }),
     startCursor: t.exposeString('startCursor', {
       nullable: true,
       description:
-        'The cursor of the first item of this page; null when the page is empty, except where a filter selects by last login, ban or provider.',
+        'The cursor of the first item of this page; null when the page is empty, except where users are selected by what is not counted.',
     }),
     endCursor: t.exposeString('endCursor', {
       nullable: true,
       description:
-        'The cursor of the last item of this page, to be given as `after`; null when a page of users or bans is empty, except where a filter selects by last login, ban or provider: then it is where the search of this page ended. A page of changes always has one.',
+        'The cursor of the last item of this page, to be given as `after`; null when a page of users or bans is empty, except where users are selected by what is not counted: then it is where the search of this page ended. A page of changes always has one.',
     }),
   }),
 });

@@ -9,7 +9,7 @@ import {
   type UserScan,
 } from '../domain/filters.js';
 import { parse, readAll, readNumber } from '../domain/parse.js';
-import { ofStateFilters, PUBLIC_STATE_FILTERS, type StateFilterRow, UNCOUNTED } from '../domain/state-filters.js';
+import { ofStateFilters, STATE_FILTER_NAMES, type StateFilterRow, UNCOUNTED } from '../domain/state-filters.js';
 import type { User } from '../domain/users.js';
 import { costs } from '../engine/cost.js';
 import { selects } from '../engine/nodes.js';
@@ -40,7 +40,7 @@ const filterInput = builder.inputType('UserFilter', {
       type: [loginMethodEnum],
       description: 'With one of these kinds of login. An empty list is refused.',
     }),
-    ...ofStateFilters(PUBLIC_STATE_FILTERS, {
+    ...ofStateFilters(STATE_FILTER_NAMES, {
       boolean: (row) => t.boolean(described(row)),
       instant: (row) => t.string(described(row)),
       methods: (row) => t.stringList(described(row)),
@@ -171,7 +171,7 @@ builder.queryFields((t) => ({
     },
     extensions: costs({
       surcharge: SURCHARGES.search,
-      options: { of: ['filter', PUBLIC_STATE_FILTERS], surcharge: SURCHARGES.scan },
+      options: { of: ['filter', STATE_FILTER_NAMES], surcharge: SURCHARGES.scan },
       rows: { of: ['first', 'last'], otherwise: PAGE_SIZE.default, atMost: PAGE_SIZE.max },
     }),
     resolve: async (_root, { filter, first, after, last, before }, { scope, services }, info) => {

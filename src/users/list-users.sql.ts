@@ -253,19 +253,16 @@ export const listUserWindows = shapedStatement(
 const UNKNOWN = Prisma.sql`NULL::boolean`;
 const NO_TOTAL = Prisma.sql`SELECT NULL::bigint AS total, NULL::int AS pending`;
 
-/** The users of the list that one window looks at, where nothing else is asked for. */
+/** The users of the list that one window looks at. */
 export const SCANNED = 1_000;
 
 /** Asks for the users of a window whose state matches. */
 export interface ScanKey extends Omit<WindowKey, 'withTotal' | 'withNewer' | 'withOlder'> {
   /** Null: any. */
   readonly state: StateFilter | null;
-  /** The number of users that it looks at. */
-  readonly scanned: number;
 }
 
-/** Without `scanned`, it looks at SCANNED users. */
-export type AskedScan = Omit<ScanKey, keyof CountKey | 'state' | 'scanned'> & Partial<Pick<ScanKey, 'scanned'>>;
+export type AskedScan = Omit<ScanKey, keyof CountKey | 'state'>;
 
 /** The end of a window that has looked at so many users; nulls if the list ended before. */
 export interface Reached {
@@ -274,7 +271,7 @@ export interface Reached {
 }
 
 /** As `countGroupKey`. */
-export function scanGroupKey({ projectId: _, limit: __, scanned: ___, after, before, ...shared }: ScanKey): string {
+export function scanGroupKey({ projectId: _, limit: __, after, before, ...shared }: ScanKey): string {
   return `${after !== null} ${before !== null} ${cacheKey(shared)}`;
 }
 
@@ -291,7 +288,7 @@ export function scanUserWindows(db: Queryable, keys: readonly ScanKey[]): Promis
       project_id: ['int', ({ projectId }) => projectId],
       size: ['bigint', ({ limit }) => limit + 1],
       // A limit that the planner does not know: of a known one it would think that a table without statistics hardly has as many rows, and sort.
-      scanned: ['bigint', ({ scanned }) => scanned],
+      scanned: ['bigint', () => SCANNED],
       ...BOUNDS,
     },
     (from) => Prisma.sql`

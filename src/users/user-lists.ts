@@ -52,7 +52,7 @@ export function createUserLists(db: Database, totals: Totals): UserLists {
     read: (keys: readonly lists.ScanKey[]) => lists.scanUserWindows(db, keys),
     answer: toList<lists.Reached>,
     groupKey: lists.scanGroupKey,
-    weigh: ({ scanned }) => scanned,
+    weigh: () => lists.SCANNED,
   });
 
   /** The number of a total, after which its deltas may be folded. */
@@ -84,7 +84,7 @@ export function createUserLists(db: Database, totals: Totals): UserLists {
 
     async scanWindow(scope, filter, state, window) {
       const projectId = scope.projectIdFor('read');
-      const { users: rows, whole } = await scans({ projectId, filter, state, scanned: lists.SCANNED, ...window });
+      const { users: rows, whole } = await scans({ projectId, filter, state, ...window });
       const users = nearestOf(rows, window);
       const last = window.from === 'newest' ? users.at(-1) : users[0];
       const isFull = rows.length > window.limit;

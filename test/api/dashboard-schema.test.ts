@@ -220,6 +220,13 @@ describe('queries', () => {
       .slice(before)
       .filter((text) => /\b(users|accounts|projects|audit_log)\b/.test(text) && !text.includes('operator_sessions'));
     expect(read).toEqual([]);
+    // What reads all rows of a project is asked once in a request.
+    for (const field of ['tallyDifferences { span }', 'removedUserCount(olderThanSeconds: 1)']) {
+      const once = `{ project(appId: "${project.appId}") { one: ${field} } }`;
+      expect((await admin.graphql(once)).errors).toBeUndefined();
+      const { errors } = await admin.graphql(once.replace('one:', `two: ${field} one:`));
+      expect(errors).toMatchObject([{ message: expect.stringMatching(/^cost:/) }]);
+    }
     const long = await viewer.graphql('query ($s: String) { projects(search: $s) { totalCount } }', {
       s: 'x'.repeat(5_000),
     });

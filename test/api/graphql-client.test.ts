@@ -8,7 +8,7 @@ import { buildSchema, type GraphQLInputObjectType } from 'graphql';
 import { type Change, type Client, type ClientOptions, createClient, type User } from 'userdir/client';
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type ChangeCursor, decodeChangeCursor, encodeChangeCursor } from '#dist/domain/changes.js';
-import { ofStateFilters, PUBLIC_STATE_FILTERS } from '#dist/domain/state-filters.js';
+import { ofStateFilters, STATE_FILTER_NAMES } from '#dist/domain/state-filters.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 import { ROOT } from '../support/checkout.js';
 import { startProxy, type TcpProxy } from '../support/proxy.js';
@@ -37,7 +37,7 @@ const FILTERS: Record<string, Form[]> = {
   startDate: [['2026-01-01', true]],
   endDate: [['2026-01-01', true]],
   loginMethods: [[['EMAIL'], true]],
-  ...ofStateFilters(PUBLIC_STATE_FILTERS, {
+  ...ofStateFilters(STATE_FILTER_NAMES, {
     boolean: (): Form[] => [
       [true, false],
       [false, false],

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { camelCase, parseIdentity } from '#dist/domain/identities.js';
-import { ofStateFilters, PUBLIC_STATE_FILTERS, type PublicStateFilter, UNCOUNTED } from '#dist/domain/state-filters.js';
+import { ofStateFilters, STATE_FILTER_NAMES, type StateFilterName, UNCOUNTED } from '#dist/domain/state-filters.js';
 import { SCANNED } from '#dist/users/list-users.sql.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { codesOf, explained } from '../support/graphql.js';
 
-/** Users by last login and by ban. No total is kept for them, and no index: a page looks at a limited number of users. */
+/** Users by what totals do not know. There is no index for it: a page looks at a limited number of users. */
 
 const app = useTestApp();
 const DAY_MS = 86_400_000;
@@ -57,7 +57,7 @@ async function walk(project: TestProject, filter: Json, size: number, direction:
   return { found, pages };
 }
 
-describe('a filter by last login or ban', () => {
+describe('a filter by what totals do not know', () => {
   let project: TestProject;
   /** Newest first. */
   const users: Known[] = [];
@@ -92,7 +92,11 @@ describe('a filter by last login or ban', () => {
   const instant = fc.integer({ min: -2, max: 100 }).map(day);
 
   /** Of each filter: values, and whom one selects. */
-  const MODEL: { readonly [Name in PublicStateFilter | 'loginMethods' | 'startDate' | 'endDate']: Model } = {
+  const MODEL: { readonly [Name in StateFilterName | 'loginMethods' | 'startDate' | 'endDate']: Model } = {
+    contains: {
+      values: fc.constantFrom('R-1', '5', 'USER', 'nobody'),
+      selects: (user, part) => user.authValue.includes(part.toLowerCase()),
+    },
     lastLoginBefore: {
       values: instant,
       selects: (user, end) => (user.lastLogin ?? user.createdAt) < end,
@@ -144,6 +148,26 @@ describe('a filter by last login or ban', () => {
     );
   });
 
+  test('finds a part of an email, of an external ID or of the primary identity, in any case and literally', async () => {
+    const texts = await app.createProject();
+    await texts.addUsers(
+      { auth_method: 'email', auth_value: 'Ada@Mail.Acme.example', created_at: '2025-01-01' },
+      { auth_method: 'google', auth_value: 'g_%1', email: 'bo@other.example', created_at: '2025-01-02' },
+      { auth_method: 'github', auth_value: 'h1', external_id: 'CRM-7', created_at: '2025-01-03' },
+    );
+    const find = async (contains: string, more: Json = {}) =>
+      (await list(texts, { filter: { contains, ...more } }))['nodes'].map(({ authValue }: Json) =>
+        authValue.toLowerCase(),
+      );
+    expect(await find('ACME')).toEqual(['ada@mail.acme.example']);
+    expect(await find('@other.')).toEqual(['g_%1']);
+    expect(await find('crm-')).toEqual(['h1']);
+    expect([await find('_%'), await find('%')]).toEqual([['g_%1'], ['g_%1']]);
+    expect(await find('example', { authMethods: ['email'] })).toEqual(['ada@mail.acme.example']);
+    const refused = await texts.graphql(LIST, { filter: { contains: '' } });
+    expect(refused.errors).toMatchObject([{ message: expect.stringMatching(/^contains: /) }]);
+  });
+
   test('reads a date as its first instant', async () => {
     const before = await list(project, { filter: { lastLoginBefore: '2026-01-02' }, first: 100 });
     expect(before['nodes']).toEqual([{ authValue: 'user-0' }]);
@@ -169,7 +193,7 @@ describe('a filter by last login or ban', () => {
     ['userPage', 'query ($f: UserFilter) { userPage(filter: $f) { users { id } } }'],
     ['totalCount', 'query ($f: UserFilter) { users(filter: $f) { totalCount } }'],
   ])('is refused by %s, which has an exact total', async (what, query) => {
-    const each = ofStateFilters(PUBLIC_STATE_FILTERS, {
+    const each = ofStateFilters(STATE_FILTER_NAMES, {
       boolean: () => false,
       instant: () => '2026-01-01',
       methods: () => ['google'],
@@ -183,7 +207,7 @@ describe('a filter by last login or ban', () => {
         `filter: ${what} cannot select by ${UNCOUNTED.replaceAll('`', '')}, because such users are not counted; ask for users without totalCount.`,
       );
     }
-    const none = { f: Object.fromEntries(PUBLIC_STATE_FILTERS.map((name) => [name, null])) };
+    const none = { f: Object.fromEntries(STATE_FILTER_NAMES.map((name) => [name, null])) };
     expect((await project.graphql(query, none)).errors).toBeUndefined();
   });
 

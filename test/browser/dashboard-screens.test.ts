@@ -217,6 +217,15 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
     const { data } = await states.graphql(operation, JSON.parse(variables));
     expect(data.users.nodes.map(({ authValue }: Json) => authValue)).toEqual(['u1@example.com', 'u0@example.com']);
     await page.keyboard.press('Escape');
+    // The service looks at 1,000 users at a time, the page at more.
+    const many = await app.createProject('Many');
+    await many.addUsers(...Array.from({ length: 1_100 }, (_, n) => ({ ...user(0), auth_value: `m${n}@example.com` })));
+    const [oldest] = (await many.graphql('{ users(last: 1) { nodes { authValue } } }')).data.users.nodes;
+    const { projects, bans } = app.context.services;
+    await bans.ban(await projects.getScope(many.appId), identityOf(oldest.authValue));
+    await visit(app, page, `/${many.appId}/users?banned=yes`);
+    await expect.poll(names).toEqual([oldest.authValue]);
+    await page.getByText('All users were looked at: 1 user found.').waitFor();
     await visit(app, page, `/${states.appId}/users?seen=2027-01-01`);
     await page.getByText('None of the users looked at matches.').waitFor();
     expect(await page.getByText('The next page looks at more.').count()).toBe(0);

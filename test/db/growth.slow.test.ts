@@ -623,7 +623,6 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
                 from: 'newest',
                 limit: 20,
                 withAccounts: true,
-                scanned: lists.SCANNED,
               },
             ]),
           ),

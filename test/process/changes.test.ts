@@ -17,15 +17,17 @@ test('the command writes the changes after a cursor, such as that of an export',
   const report = JSON.parse(exported.stderr);
   expect(report).toEqual({ exported: 1, bans: 0, cursor: expect.any(String) });
   const b = await login(project, 'b');
+  await run('user', 'update', '--project', project.app_id, String(b), '--external-id', 'b-1');
   await call(url(), project, `/server/users/${a}`, { method: 'DELETE' });
   const after = [...command, '--after', report.cursor];
-  await vi.waitUntil(async () => linesOf((await run(...after)).stdout).length === 2, PATIENCE);
+  await vi.waitUntil(async () => linesOf((await run(...after)).stdout).length === 3, PATIENCE);
   const all = await run(...after);
   expect(linesOf(all.stdout)).toMatchObject([
     { type: 'user.created', user_id: b },
+    { type: 'user.updated', user_id: b, fields: ['external_id'] },
     { type: 'user.removed', user_id: a },
   ]);
-  expect(all.stderr).toMatch(/^2 changes\. The next ones come after \S+\n$/);
+  expect(all.stderr).toMatch(/^3 changes\. The next ones come after \S+\n$/);
   const removals = await run(...after, '--types', 'user.removed');
   expect(linesOf(removals.stdout)).toMatchObject([{ type: 'user.removed' }]);
 });

@@ -41,7 +41,7 @@ interface Answer<Result> {
 const BY_PAGE = { 'userdir-by-page': '1' };
 
 /** What a request has beside what it asks. */
-type Init = Pick<RequestInit, 'signal' | 'headers'>;
+export type Init = Pick<RequestInit, 'signal' | 'headers'>;
 
 /** Sends an operation. Throws a Failure. If the session has ended, the page shows the sign-in from then on. */
 export async function send<Result, Variables>(

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { plural } from './format.js';
-import { api, graphql, inProject, type Query, send, useAnswer, useQuery } from './graphql.js';
+import { api, graphql, type Init, inProject, type Query, send, useAnswer, useQuery } from './graphql.js';
 import { FIRST_PAGE, type UrlState, useUrlState } from './location.js';
 import { asked, command, type Recipe } from './recipes.js';
 import { CursorPager, type PageInfo } from './table.js';
@@ -15,7 +15,7 @@ interface UserList extends Query<unknown> {
   readonly note: string | undefined;
   /** The links to the other pages. */
   readonly pages: ComponentChildren;
-  /** Whether another page may have rows where this one has none. */
+  /** Whether the next page may have rows where this one has none. */
   readonly hasMore?: boolean;
   readonly recipe: Recipe | undefined;
 }
@@ -120,19 +120,7 @@ function RowsOfPage({ limit }: { limit: number }) {
   );
 }
 
-const SCAN = graphql(
-  `query ScanUsers($appId: ID!, $filter: UserFilter, $state: UserState!, $oldestFirst: Boolean!, $first: Int!, $after: String) {
-    project(appId: $appId) {
-      scanUsers(filter: $filter, state: $state, oldestFirst: $oldestFirst, first: $first, after: $after) {
-        endCursor
-        nodes { ...FoundRow }
-      }
-    }
-  }`,
-  [FOUND_ROW],
-);
-
-/** How callers ask by state. Such users are not counted. */
+/** Such users are not counted. */
 const BY_STATE = inProject(
   api(
     `query UsersByState($filter: UserFilter, $first: Int, $after: String, $last: Int, $before: String) {
@@ -145,30 +133,46 @@ const BY_STATE = inProject(
   ),
 );
 
+/** The service looks at 1,000 users at a time. For one page it is asked so often, and not again after so long. */
+const SCAN = { times: 5, ms: 2_000 };
+
 /** Users by their state, who are looked at one by one. */
 function useScan(appId: string, filter: UserFilter, state: UserState | null, url: UrlState): UserList {
   const { after = null } = url;
   const oldestFirst = isOldestFirst(url);
-  const first = limitOf(url);
-  const answer = useQuery(SCAN, state && { appId, filter, state, oldestFirst, first, after });
-  const shown = answer.data?.project?.scanUsers;
-  const pageInfo = shown && { endCursor: shown.endCursor, hasNextPage: shown.endCursor !== null };
-  const { contains, ...ofCallers } = state ?? {};
-  const inOrderOfCallers = oldestFirst ? { last: first, before: after } : { first, after };
+  const limit = limitOf(url);
+  const variablesOf = (count: number, place: string | null) => ({
+    project: appId,
+    filter: { ...filter, ...state },
+    ...(oldestFirst ? { last: count, before: place } : { first: count, after: place }),
+  });
+  async function ask(init: Init) {
+    const rows: Row[] = [];
+    const endsAt = performance.now() + SCAN.ms;
+    let end = after;
+    for (let times = 0; times < SCAN.times && rows.length < limit && performance.now() < endsAt; times += 1) {
+      const { users } = await send(BY_STATE, variablesOf(limit - rows.length, end), init);
+      rows.push(...(oldestFirst ? users.nodes.toReversed() : users.nodes));
+      const { hasNextPage, endCursor } = inOrder(users.pageInfo, oldestFirst);
+      end = hasNextPage ? endCursor : null;
+      if (end === null) break;
+    }
+    return { rows, end };
+  }
+  const asking = variablesOf(limit, after);
+  const answer = useAnswer(state && { key: `scan ${JSON.stringify(asking)}`, ask });
+  const { rows, end = null } = answer.data ?? {};
   return {
     ...answer,
-    rows: shown?.nodes,
-    hasMore: pageInfo?.hasNextPage === true,
+    rows,
+    hasMore: end !== null,
     note:
-      shown &&
-      (shown.endCursor
+      rows &&
+      (end
         ? 'Not all users were looked at yet: the next page goes on.'
-        : `All users were looked at${after ? '' : `: ${plural(shown.nodes.length, 'user')} found`}.`),
-    pages: pageInfo && <CursorPager pageInfo={pageInfo} oldestFirst={oldestFirst} />,
-    recipe:
-      contains === undefined
-        ? asked(BY_STATE, { project: appId, filter: { ...filter, ...ofCallers }, ...inOrderOfCallers })
-        : undefined,
+        : `All users were looked at${after ? '' : `: ${plural(rows.length, 'user')} found`}.`),
+    pages: rows && <CursorPager pageInfo={{ endCursor: end, hasNextPage: end !== null }} oldestFirst={oldestFirst} />,
+    recipe: asked(BY_STATE, asking),
   };
 }
 
