@@ -13,6 +13,7 @@ import {
 import { CURRENT_USER_OF_IDENTITY, currentUserBy, LINKED_IDENTITY, userById } from './find-users.sql.js';
 import {
   isBanned,
+  isOtherEmail,
   isToBeLinked,
   LINKED_COLUMNS,
   LOGIN_COLUMNS,
@@ -214,6 +215,8 @@ function statementFor({ extras, retries }: Parts) {
 /** A user is written by one row of a statement: of more logins of one, the others wait for their turn. */
 const IS_LINKED_USER = Prisma.sql`u.project_id = k.project_id AND u.id = k.user_id AND k.turn = 1`;
 
+const IS_OTHER_EMAIL = Prisma.raw(isOtherEmail('k.said_email', 'i.login_email'));
+
 /** Logins by linked identities: each counts for its user, and the identity keeps its own last login and its email. */
 const linkedStatement = keyedWrite<Login, LoginRow>(
   ALL_OF_LOGIN,
@@ -233,7 +236,7 @@ const linkedStatement = keyedWrite<Login, LoginRow>(
       RETURNING existing.*, false AS created
     ), used AS (
       UPDATE identities AS i SET last_login = ${THIS_INSTANT}, login_email = coalesce(k.said_email, i.login_email),
-        email_verified = CASE WHEN k.said_email <> i.login_email THEN k.email_verified ELSE coalesce(k.email_verified, i.email_verified) END
+        email_verified = CASE WHEN ${IS_OTHER_EMAIL} THEN k.email_verified ELSE coalesce(k.email_verified, i.email_verified) END
       FROM k JOIN u ON ${IS_LINKED_USER}
       WHERE i.project_id = k.project_id AND i.id = k.identity_id
     ), ${addedAccounts(IS_LINKED_USER)}, ${storedAnswers(IS_LINKED_USER)}

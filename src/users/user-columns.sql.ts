@@ -43,6 +43,9 @@ const CHANGED_BY_IMPORT = WRITTEN_COLUMNS.filter(({ whenGiven }) => whenGiven !=
 /** The email that a login says, which is of the identity, too. */
 const SAID = 'excluded.said_email';
 
+/** True where an identity is given another email than `before`, or an email where it had none. No email is equal to a hyphen. */
+export const isOtherEmail = (given: string, before: string) => `${given} <> coalesce(${before}, '-')`;
+
 /** A login only adds to a user who exists. */
 export const loginUpdates = (columns: readonly UserColumn[]) =>
   sqlList(
@@ -124,7 +127,7 @@ function valueAfter(column: UserColumn, value: string, how: ImportChange = 'repl
   const replaced = `coalesce(${value}, ${before})`;
   switch (whenGiven) {
     case 'replaced with email':
-      return `CASE WHEN ${email} <> existing.identity_email THEN ${value} ELSE ${replaced} END`;
+      return `CASE WHEN ${isOtherEmail(email, 'existing.identity_email')} THEN ${value} ELSE ${replaced} END`;
     case 'replaced or none':
       return `nullif(${replaced}, '')`;
     case 'replaced as address':

@@ -159,6 +159,23 @@ describe('whether an email is verified', () => {
 
 describe('a line of an import', () => {
   const google = (auth_value: string, more: Json = {}): Json => ({ auth_method: 'saml', auth_value, ...more });
+  test('an email that takes the place of none has nothing of what was said before', async () => {
+    const line = (more: Json) => ({ auth_method: 'apple', auth_value: 'none@verified.example', ...more });
+    // What is said without an email is said of the value, which is one.
+    const said = { email_verified: true };
+    for (const linked of [false, true]) {
+      const own = await app.createProject();
+      const none = line({ email: null });
+      await own.importLines([linked ? { auth_method: 'passkey', auth_value: 'p', identities: [none] } : none]);
+      if (!linked) expect(await own.importLines([line(said)], { onConflict: 'update' })).toMatchObject({ updated: 1 });
+      const after = await login(of('apple', 'none@verified.example', { email: 'other@verified.example' }), own);
+      const identity = after.identities.find(({ authMethod }: Json) => authMethod === 'apple');
+      expect([identity.email, identity.emailVerified]).toEqual(['other@verified.example', null]);
+      const again = of('apple', 'none@verified.example', { email: 'other@verified.example', emailVerified: true });
+      expect((await login(again, own)).identities.map(({ emailVerified }: Json) => emailVerified)).toContain(true);
+    }
+  });
+
   test('says nothing without an email, none by null, and also by "none"', async () => {
     const one = await app.createProject();
     const emails = async () => {
