@@ -101,8 +101,7 @@ function addFindCommands(user: Command, { row, rows, act }: CommandContext): voi
       const ways = [any, prefix, method ?? value].filter((way) => way !== undefined).length;
       if (ways !== 1 || (method === undefined) !== (value === undefined) || (prefix !== undefined && removed))
         command.error('error: give either ANY, or --method and --value, or --prefix, which finds current users only');
-      const how = { byAny: any !== undefined, byIdentity: method !== undefined };
-      return { project, any, method, value, prefix, removed, ...how };
+      return { project, any, method, value, prefix, removed };
     },
     act: searchUsers,
     print: (users, { prefix, removed }) =>
@@ -164,15 +163,9 @@ function parsePast(text: string): string {
   throw new InvalidArgumentError('Expected a time that is past.');
 }
 
-const SEARCH = graphql(
-  `query SearchUsers(
-    $project: ID!, $removed: Boolean!, $any: String = "", $byAny: Boolean!
-    $method: String = "", $value: String = "", $byIdentity: Boolean!
-  ) {
-    project(appId: $project) {
-      findUsers(any: $any, removed: $removed) @include(if: $byAny) { ...UserDetails }
-      usersByIdentity(authMethod: $method, authValue: $value, removed: $removed) @include(if: $byIdentity) { ...UserDetails }
-    }
+const MEANT = graphql(
+  `query FindUsers($project: ID!, $any: String!, $removed: Boolean!) {
+    project(appId: $project) { findUsers(any: $any, removed: $removed) { ...UserDetails } }
   }`,
   [USER],
 );
@@ -186,19 +179,53 @@ const BEGINNING = inProject(
   ),
 );
 
-type SearchParams = VariablesOf<typeof SEARCH> & { readonly prefix: string | undefined };
+const BY_IDENTITY = inProject(
+  api(
+    `query UserByIdentity($method: String!, $value: String!) {
+      userByIdentity(authMethod: $method, authValue: $value) { ...CurrentUser }
+    }`,
+    [CURRENT],
+  ),
+);
 
-async function searchUsers({ ask, notice }: Tools, { prefix, ...search }: SearchParams) {
-  if (prefix === undefined) return ((await ask(SEARCH, search)) ?? []).map(flat);
-  const { hasMore, users } = await ask(BEGINNING, { project: search.project, prefix, first: MOST_BY_PREFIX });
+const REMOVED_BY_IDENTITY = graphql(
+  `query RemovedUsersByIdentity($project: ID!, $method: String!, $value: String!) {
+    project(appId: $project) { removedUsersByIdentity(authMethod: $method, authValue: $value) { ...UserDetails } }
+  }`,
+  [USER],
+);
+
+/** One of three ways to search: by any value, by the beginning of one, or by an identity. */
+interface SearchParams {
+  readonly project: string;
+  readonly removed: boolean;
+  readonly any?: string;
+  readonly prefix?: string;
+  readonly method?: string;
+  readonly value?: string;
+}
+
+async function searchUsers(
+  { ask, notice }: Tools,
+  { project, removed, any, prefix, method = '', value = '' }: SearchParams,
+) {
+  if (any !== undefined) return (await ask(MEANT, { project, any, removed })).map(flat);
+  if (prefix === undefined && removed) return (await ask(REMOVED_BY_IDENTITY, { project, method, value })).map(flat);
+  if (prefix === undefined) {
+    const user = await ask(BY_IDENTITY, { project, method, value });
+    return user === null ? [] : [flatCurrent(user)];
+  }
+  const { hasMore, users } = await ask(BEGINNING, { project, prefix, first: MOST_BY_PREFIX });
   if (hasMore)
     notice(
       users.length === MOST_BY_PREFIX
         ? `There may be more than ${MOST_BY_PREFIX} users. A longer beginning finds fewer.`
         : `Only IDs of the first ${METHODS_BY_PREFIX} login methods were searched. Others are found by --method and --value.`,
     );
-  return users.map((user) => flat({ ...user, removed_at: null, merged_into: null }));
+  return users.map(flatCurrent);
 }
+
+const flatCurrent = (user: ResultOf<typeof CURRENT>) => flat({ ...user, removed_at: null, merged_into: null });
 
 /** A user as commands tell it: a ban is some fields, and nothing is in capital letters. */
 function flat({ ban, removed_at, merged_into, metadata, identities, accounts, ...user }: ResultOf<typeof USER>) {

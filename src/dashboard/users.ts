@@ -152,18 +152,15 @@ builder.objectFields(projectType, (t) => ({
       return { nodes, hasNextPage: next !== null, hasPreviousPage: after != null };
     },
   }),
-  usersByIdentity: t.field({
+  removedUsersByIdentity: t.field({
     type: [userType],
-    description: 'The user who logs in with an identity: none or one.',
+    description: 'At most 100 removed users who had an identity, newest first.',
     args: {
       authMethod: t.arg.string(required('The method: `email`, `passkey`, `wallet`, or the name of a provider.')),
       authValue: t.arg.string(required('The login email, the address, or the ID at the provider or of the passkey.')),
-      removed: t.arg.boolean(withDefault(false, 'At most 100 removed users who had it, newest first, instead.')),
     },
-    resolve: async (project, { removed, ...given }, { services }) =>
-      (await services.users.searchIdentity(project.scope, parseIdentity(given, camelCase), removed)).map(
-        within(project),
-      ),
+    resolve: async (project, given, { services }) =>
+      (await services.users.findRemovedByIdentity(project.scope, parseIdentity(given, camelCase))).map(within(project)),
   }),
   findUsers: t.field({
     type: [userType],

@@ -153,7 +153,6 @@ export interface Reads {
   readonly byEmail: (key: sql.SearchKey) => Promise<User[]>;
   readonly byAddress: (key: sql.SearchKey) => Promise<User[]>;
   readonly byId: (key: sql.UserKey) => Promise<User | null>;
-  readonly byIdentity: (projectId: number, identity: Identity) => Promise<User | null>;
   readonly byExternalId: (key: sql.ExternalIdKey) => Promise<User | null>;
   readonly byPrefix: PrefixSearch;
 }
@@ -176,8 +175,8 @@ export interface Lookups {
   findPrefix(scope: ProjectScope, prefix: Prefix, wanted: WantedBeginning): Promise<Beginning<User>>;
   /** At most `limit` removed users who are not erased yet, by the time of their removal. BAD_USER_INPUT. */
   listRemoved(scope: ProjectScope, page: RemovedPage): Promise<RemovedUsers>;
-  /** The user with an identity, or with `removed` at most 100 removed users who had it, newest first. */
-  searchIdentity(scope: ProjectScope, identity: Identity, removed?: boolean): Promise<UserDetails[]>;
+  /** At most 100 removed users who had an identity, newest first. */
+  findRemovedByIdentity(scope: ProjectScope, identity: Identity): Promise<UserDetails[]>;
 }
 
 export interface WantedBeginning extends Wanted {
@@ -195,10 +194,7 @@ export interface RemovedUsers {
   readonly next: string | null;
 }
 
-export function createLookups(
-  db: Database,
-  { byId, byEmail, byAddress, byIdentity, byExternalId, byPrefix }: Reads,
-): Lookups {
+export function createLookups(db: Database, { byId, byEmail, byAddress, byExternalId, byPrefix }: Reads): Lookups {
   async function describe(projectId: number, ids: readonly bigint[]): Promise<UserDetails[]> {
     const users: UserDetails[] = [];
     for (let start = 0; start < ids.length; start += BATCH_SIZE)
@@ -212,20 +208,15 @@ export function createLookups(
     return ids.flatMap((id) => users.get(Number(id)) ?? []);
   }
 
-  async function idsOf(projectId: number, { identity, value, email, addressKey, externalId }: described.Mark) {
+  async function idsOf(projectId: number, { value, email, addressKey, externalId }: described.Mark) {
     const key = (text: string) => ({ projectId, value: text, withAccounts: false });
     const matches = await Promise.all([
-      identity === undefined ? null : byIdentity(projectId, identity),
       email === undefined ? [] : byEmail(key(email)),
       addressKey === undefined ? [] : byAddress(key(addressKey)),
       externalId === undefined ? null : byExternalId({ projectId, externalId, withAccounts: false }),
     ]);
     const ids = matches.flat().flatMap((user) => (user === null ? [] : BigInt(user.id)));
     return value === undefined ? ids : [...ids, ...(await sql.findIdsByValue(db, projectId, value))];
-  }
-
-  async function findMarked(projectId: number, mark: described.Mark, removed: boolean): Promise<bigint[]> {
-    return removed ? described.findRemovedIds(db, projectId, mark, MAX_REMOVED) : idsOf(projectId, mark);
   }
 
   return {
@@ -236,7 +227,9 @@ export function createLookups(
     async searchAny(scope, text, removed = false) {
       const projectId = scope.projectIdFor('inspect');
       const { id, ...mark } = parseAny(text);
-      const ids = await findMarked(projectId, mark, removed);
+      const ids = removed
+        ? await described.findRemovedIds(db, projectId, mark, MAX_REMOVED)
+        : await idsOf(projectId, mark);
       const users = await describe(projectId, id === null ? ids : [id, ...ids]);
       return users.filter(({ removedAt }) => !removed || removedAt !== null);
     },
@@ -273,9 +266,9 @@ export function createLookups(
       return { users, next };
     },
 
-    async searchIdentity(scope, identity, removed = false) {
+    async findRemovedByIdentity(scope, identity) {
       const projectId = scope.projectIdFor('inspect');
-      return describe(projectId, await findMarked(projectId, { identity }, removed));
+      return describe(projectId, await described.findRemovedIds(db, projectId, { identity }, MAX_REMOVED));
     },
   };
 }

@@ -57,21 +57,12 @@ export function createUsers(db: Database, totals: Totals): Users {
     return id > LARGEST_ID ? null : byId({ projectId, id, withAccounts });
   }
 
-  function findByIdentity(
-    projectId: number,
-    { authMethod, authValueKey }: Pick<Identity, 'authMethod' | 'authValueKey'>,
-    withAccounts: boolean,
-  ) {
-    return byIdentity({ projectId, authMethod, authValueKey, withAccounts });
-  }
-
   return {
     findUser,
 
     ...createLookups(db, {
       byEmail: emails.find,
       byAddress: addresses.find,
-      byIdentity: (projectId, identity) => findByIdentity(projectId, identity, false),
       byId,
       byExternalId,
       byPrefix: createPrefixSearch(db),
@@ -79,8 +70,8 @@ export function createUsers(db: Database, totals: Totals): Users {
     ...createUserLists(db, totals),
     ...createUserEdits(db, totals, byIdentity),
 
-    async findIdentity(scope, identity, { withAccounts } = EVERYTHING) {
-      return findByIdentity(scope.projectIdFor('read'), identity, withAccounts);
+    async findIdentity(scope, { authMethod, authValueKey }, { withAccounts } = EVERYTHING) {
+      return byIdentity({ projectId: scope.projectIdFor('read'), authMethod, authValueKey, withAccounts });
     },
 
     async findByExternalId(scope, externalId, { withAccounts } = EVERYTHING) {

@@ -45,8 +45,11 @@ const shown = async (fields: string): Promise<Json> =>
   (await support.ask(`query ($appId: ID!) { project(appId: $appId) { ${fields} } }`, { appId: project.appId })).project;
 const userOf = async (id: string) => (await shown(`user(id: "${id}") { ${USER} }`)).user;
 const idOf = async (authMethod: string, authValue: string): Promise<string> =>
-  (await shown(`usersByIdentity(authMethod: "${authMethod}", authValue: "${authValue}") { id }`)).usersByIdentity[0]
-    ?.id;
+  (
+    await support
+      .inProject(project.appId)
+      .ask(`{ userByIdentity(authMethod: "${authMethod}", authValue: "${authValue}") { id } }`)
+  ).userByIdentity?.id;
 async function add(name: string, more: Json = {}): Promise<string> {
   await project.addUsers({ auth_method: 'email', auth_value: `${name}@example.com`, ...more });
   return idOf('email', `${name}@example.com`);
