@@ -16,7 +16,7 @@ const READ_COST = 50;
 const PARTS_OF_PAGE: readonly string[] = ['nodes', 'pageInfo'];
 /** A list that belongs to something has about so many items. */
 const USUAL_LENGTH = 4;
-const LENGTHS = ['first', 'last', 'limit', 'ids'];
+const LENGTHS = ['first', 'ids'];
 
 /**
  * What a field costs by its form: one that has arguments or fields of its own is taken for a read, and a list or a page multiplies what is
