@@ -386,7 +386,7 @@ describe('changes', () => {
     const expected: string[] = [];
     const registerAndWait = async (count: number) => {
       for (let n = 0; n < count; n += 1) expected.push((await register()).id);
-      await expect.poll(() => followed.map(({ userId }) => userId), { timeout: 60_000 }).toEqual(expected);
+      await expect.poll(() => followed.map(({ userId }) => userId)).toEqual(expected);
     };
     let following = begin();
     await registerAndWait(3);

@@ -162,7 +162,7 @@ async function requireRules(waves: readonly Step[][]): Promise<void> {
   const listed = data.users.nodes.map((node: Json) => node.id).toSorted();
   expect(data.users.totalCount).toBe(listed.length);
   // The open transactions of other histories hold up the feed for a moment.
-  await expect.poll(() => copyOf(project), { timeout: 60_000 }).toEqual(listed);
+  await expect.poll(() => copyOf(project)).toEqual(listed);
 }
 
 /** The users that the feed of a project has come to. */

@@ -45,7 +45,7 @@ test('a secret that another process ended is refused within a second', async () 
 test('a project that another process disabled is refused within a second, and one that it limited is limited', async () => {
   await sql('UPDATE projects SET requests_per_minute = 1000000');
   const policy = async () => (await project.rest('/server/users/count')).headers.get('ratelimit-policy');
-  await expect.poll(policy, { timeout: 60_000 }).toBe('"project";q=1000000;w=60');
+  await expect.poll(policy).toBe('"project";q=1000000;w=60');
   await sql('UPDATE projects SET disabled_at = now()');
   expect(await acceptedMs()).toBeLessThan(1_000);
   await sql('UPDATE projects SET disabled_at = NULL');
@@ -167,7 +167,7 @@ test.runIf(hasOtherProcesses)(
 test.runIf(hasOtherProcesses)('a lost connection for notifications is restored without a late refusal', async () => {
   await until(async () => (await listeners()) === 1);
   await sql(`SELECT pg_terminate_backend(pid) FROM (${LISTENERS}) AS listeners`);
-  await expect.poll(() => app.logged.join(''), { timeout: 60_000 }).toContain('Listening for changed secrets');
+  await expect.poll(() => app.logged.join('')).toContain('Listening for changed secrets');
   expect(await status()).toBe(200);
   await endSecrets();
   expect(await acceptedMs()).toBeLessThan(1_000);

@@ -69,7 +69,7 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
         const attack = await context.newPage();
         await attack.goto(`http://${other}:${(evil.address() as AddressInfo).port}/`);
         // The frame is refused: what is shown there is the browser's own page.
-        await expect.poll(() => attack.frames()[1]?.url(), { timeout: 60_000 }).toMatch(/^chrome-error:/);
+        await expect.poll(() => attack.frames()[1]?.url()).toMatch(/^chrome-error:/);
         const read = await attack.evaluate(
           (url) =>
             fetch(url, {

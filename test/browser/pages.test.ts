@@ -53,7 +53,7 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
       (await page.locator('.result-window').innerText()).replaceAll('\u00a0', ' ');
     const run = (page: Page) => page.getByRole('button', { name: /^Execute/ }).click();
     const openTab = (page: Page, name: string) => page.getByRole('tab').getByTitle(name).click();
-    const expectAnswer = (page: Page) => expect.poll(() => readAnswer(page), { timeout: 60_000 });
+    const expectAnswer = (page: Page) => expect.poll(() => readAnswer(page));
 
     /** Replaces the whole text of an editor. */
     async function write(page: Page, editor: 'Headers' | 'Variables' | 'Operation Editor', text: string) {
@@ -163,7 +163,7 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
       await expect.poll(right).toBeLessThanOrEqual(390);
       await run(page);
       const lines = page.locator('.error-docs');
-      await expect.poll(() => lines.allInnerTexts(), { timeout: 60_000 }).toContain('"/docs/');
+      await expect.poll(() => lines.allInnerTexts()).toContain('"/docs/');
       const popup = page.waitForEvent('popup');
       await lines.getByText('"/docs/').click();
       await (await popup).waitForURL('**/docs/errors#BAD_USER_INPUT');
@@ -177,7 +177,7 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
       const { page } = opened;
       // The reference leads to the form of its operation.
       await page.getByRole('link', { name: 'Try it' }).click();
-      await expect.poll(() => page.locator('.opblock').count(), { timeout: 60_000 }).toBe(9);
+      await expect.poll(() => page.locator('.opblock').count()).toBe(9);
       const search = page.locator('#operations-users-searchUsers');
       await search.getByPlaceholder('email').fill('ada@example.com');
       const execute = search.getByRole('button', { name: 'Execute' });

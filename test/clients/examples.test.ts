@@ -165,7 +165,7 @@ describe('the programs of docs/examples', () => {
     const filesOf = () => readdir(copy).catch(() => []);
     const id = await logIn('copied@example.com');
     start('copy.mjs', { COPY: copy });
-    await expect.poll(filesOf, { timeout: 60_000 }).toContain('cursor');
+    await expect.poll(filesOf).toContain('cursor');
     expect(JSON.parse(await readFile(join(copy, `${id}.json`), 'utf8'))).toMatchObject({
       authValue: 'copied@example.com',
     });
@@ -173,9 +173,9 @@ describe('the programs of docs/examples', () => {
     await project.rest(`/server/users/${id}`, { method: 'DELETE' });
     const later = await logIn('later@example.com');
     start('copy.mjs', { COPY: copy });
-    await expect.poll(filesOf, { timeout: 60_000 }).toContain(`${later}.json`);
+    await expect.poll(filesOf).toContain(`${later}.json`);
     // A page is copied user by user, so this may be a moment later.
-    await expect.poll(filesOf, { timeout: 60_000 }).not.toContain(`${id}.json`);
+    await expect.poll(filesOf).not.toContain(`${id}.json`);
   });
 
   async function changesAfter(cursor: string): Promise<unknown[]> {

@@ -216,7 +216,7 @@ test.runIf(inject('engine') === 'postgres')(
     expect(await app.context.services.changes.findOldestWriter()).toMatchObject({ pid: rows[0].pid });
     await slow.query('COMMIT');
     slow.release();
-    await expect.poll(async () => (await readPage(scope, null)).changes.length, { timeout: 60_000 }).toBe(3);
+    await expect.poll(async () => (await readPage(scope, null)).changes.length).toBe(3);
   },
 );
 

@@ -36,7 +36,7 @@ async function readExporter(path: string, args: readonly string[], env: NodeJS.P
   });
   try {
     const read = () => fetch(`http://127.0.0.1:${port}/metrics`).then((answer) => answer.text());
-    await expect.poll(() => read().catch(() => ''), { timeout: 60_000 }).toContain('# HELP');
+    await expect.poll(() => read().catch(() => '')).toContain('# HELP');
     return await read();
   } finally {
     exporter.kill();

@@ -54,7 +54,7 @@ describe.runIf(inject('engine') === 'postgres')('with DATABASE_DIRECT_URL', () =
       { role: admin.user, listens: true },
     ];
     // It serves before it listens.
-    await expect.poll(roles, { timeout: 60_000 }).toEqual(expect.arrayContaining(expected));
+    await expect.poll(roles).toEqual(expect.arrayContaining(expected));
     await server.stop();
   });
 

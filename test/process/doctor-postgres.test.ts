@@ -241,7 +241,7 @@ describe.runIf(inject('engine') === 'embedded' && hasPostgres)('of a PostgreSQL 
       'ALTER TABLE accounts SET (autovacuum_enabled = false, fillfactor = 90)',
       'ALTER TABLE app_secrets SET (autovacuum_enabled = true)',
     );
-    await expect.poll(finding, { timeout: 60_000 }).toMatchObject({
+    await expect.poll(finding).toMatchObject({
       status: 'warning',
       found: 'autovacuum off; autovacuum off for accounts, users: dead rows stay, and statistics grow old',
     });
@@ -252,7 +252,7 @@ describe.runIf(inject('engine') === 'embedded' && hasPostgres)('of a PostgreSQL 
       'ALTER SYSTEM RESET autovacuum',
       'SELECT pg_reload_conf()',
     );
-    await expect.poll(finding, { timeout: 60_000 }).toMatchObject({ status: 'passed', found: 'on' });
+    await expect.poll(finding).toMatchObject({ status: 'passed', found: 'on' });
   });
 
   test('which tables were filled and never analyzed, as after a restore', async () => {
@@ -264,14 +264,14 @@ describe.runIf(inject('engine') === 'embedded' && hasPostgres)('of a PostgreSQL 
     );
     // PostgreSQL counts the rows of a transaction a moment after its end.
     await expect
-      .poll(() => findingOf('statistics'), { timeout: 60_000 })
+      .poll(() => findingOf('statistics'))
       .toMatchObject({
         status: 'warning',
         found: 'never analyzed: operator_log, so PostgreSQL guesses how to read them',
         advice: 'Run as the owner of the tables: ANALYZE operator_log;',
       });
     await administer('ANALYZE operator_log', 'ALTER TABLE operator_log RESET (autovacuum_enabled)');
-    await expect.poll(() => findingOf('statistics'), { timeout: 60_000 }).toMatchObject({ status: 'passed' });
+    await expect.poll(() => findingOf('statistics')).toMatchObject({ status: 'passed' });
   });
 
   test('how to end a prepared transaction, which has no process', async () => {

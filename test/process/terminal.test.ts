@@ -87,7 +87,7 @@ describe.runIf(existsSync(SCRIPT))('on a terminal,', () => {
     const child = spawn(SCRIPT, onTerminal(160, ...args), { env: environment({ ...settings(), NO_COLOR: '1' }) });
     const written: string[] = [];
     child.stdout.setEncoding('utf8').on('data', (text: string) => written.push(text));
-    await expect.poll(() => written.join(''), { timeout: 60_000 }).toContain(question);
+    await expect.poll(() => written.join('')).toContain(question);
     child.stdin.write(answer);
     await once(child, 'close');
     return written.join('');

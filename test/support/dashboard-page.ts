@@ -57,7 +57,7 @@ export async function openDashboard(
 /** Waits until nothing loads any more: no placeholder is shown, and no table is being replaced. */
 export async function settle(page: Page): Promise<void> {
   const busy = page.locator('.loading, [aria-busy="true"]');
-  await expect.poll(() => busy.count(), { timeout: 60_000 }).toBe(0);
+  await expect.poll(() => busy.count()).toBe(0);
 }
 
 /** Goes to a path below /dashboard as a deep link, and waits for what it shows. */
