@@ -724,7 +724,7 @@ const NO_STATEMENTS: Record<string, readonly string[]> = {
   imports: ['beginImport'],
   'import-users': ['linkedTo', 'toImportRows', 'withHolders', 'withIdentity', 'write'],
   logins: ['addedAccounts', 'isLinked', 'isUserRemoved', 'storedAnswers'],
-  'linked-accounts': ['isToBeLinked', 'linkedAccount', 'throwLinkingError', 'toAccounts'],
+  'linked-accounts': ['isOtherEmail', 'isToBeLinked', 'linkedAccount', 'throwLinkingError', 'toAccounts'],
   'list-users': ['countGroupKey', 'pageGroupKey', 'slice', 'windowGroupKey'],
   operators: ['insertLogEntries', 'milliseconds'],
   'scan-users': ['scanGroupKey'],
