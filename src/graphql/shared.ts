@@ -1,5 +1,6 @@
 import type { SchemaTypes } from '@pothos/core';
 import { CHANGE_MEANINGS, type ChangeType } from '../domain/change-types.js';
+import { type NameOf, nameOf } from '../domain/enum-names.js';
 import type { SecretScope } from '../domain/projects.js';
 import type { LoginMethod, Network, WalletType } from '../domain/users.js';
 
@@ -15,13 +16,6 @@ export const required = (description: string) => ({ required: true, description 
 /** Options of an argument that has a value where none is given. */
 export function withDefault<Value>(defaultValue: Value, description: string) {
   return { required: true, defaultValue, description } as const;
-}
-
-/** The name of a value in a schema: `user.created` is `USER_CREATED`. */
-type NameOf<Value extends string> = Uppercase<Value extends `${infer Noun}.${infer Verb}` ? `${Noun}_${Verb}` : Value>;
-
-export function nameOf<Value extends string>(value: Value): NameOf<Value> {
-  return value.replace('.', '_').toUpperCase() as NameOf<Value>;
 }
 
 /** The values of an enum, from what each of them means. */

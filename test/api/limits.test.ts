@@ -71,13 +71,19 @@ const ofDocument = (name: keyof typeof LIMITS, called: string, make: (count: num
   },
 });
 
-/** Of a list in the variables of a query. */
-const ofList = (field: string, type: string, item: (index: number) => unknown, most = 100): Limit => ({
+/** Of a list in the variables of an operation. */
+const ofList = (
+  field: string,
+  type: string,
+  item: (index: number) => unknown,
+  most = 100,
+  operation: 'query' | 'mutation' = 'query',
+): Limit => ({
   most,
   fewest: 0,
   ask: (project, count) => {
     const name = /^(\w+)\((\w+):/.exec(field)?.[2] as string;
-    return graphql(project, `query ($${name}: [${type}!]!) { ${field} }`, { [name]: range(count).map(item) });
+    return graphql(project, `${operation} ($${name}: [${type}!]!) { ${field} }`, { [name]: range(count).map(item) });
   },
 });
 
@@ -185,22 +191,8 @@ const ROWS: Readonly<Record<string, Limit>> = {
         jsonPost({ wallets: range(count).map((n) => ({ address: stellarAddress(n) })) }),
       ),
   },
-  'ids of removeUsers': {
-    most: 100,
-    fewest: 0,
-    ask: (project, count) =>
-      graphql(project, 'mutation ($ids: [ID!]!) { removeUsers(ids: $ids) { outcomes { ok } } }', {
-        ids: range(count).map((n) => n + 1),
-      }),
-  },
-  'ids of banUsers': {
-    most: 100,
-    fewest: 0,
-    ask: (project, count) =>
-      graphql(project, 'mutation ($ids: [ID!]!) { banUsers(ids: $ids) { outcomes { ok } } }', {
-        ids: range(count).map((n) => n + 1),
-      }),
-  },
+  'ids of removeUsers': ofList('removeUsers(ids: $ids) { outcomes { ok } }', 'ID', (n) => n + 1, 100, 'mutation'),
+  'ids of banUsers': ofList('banUsers(ids: $ids) { outcomes { ok } }', 'ID', (n) => n + 1, 100, 'mutation'),
 
   'identities of a user, by a link': {
     most: 20,

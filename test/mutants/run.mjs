@@ -187,6 +187,7 @@ async function enteredFor(everyFile) {
   return entered;
 }
 
+/** Runs all tests once. */
 async function findEntered(everyFile) {
   const copy = copyCheckout('entered');
   for (const file of everyFile) {

@@ -1,5 +1,5 @@
 import { COMMANDS, type Commands, type Value } from '#dist/cli/commands.js';
-import { type Document as Operation, sentOf } from '#dist/dashboard/documents.js';
+import { type Document as Operation, type Sent, sentOf } from '#dist/dashboard/documents.js';
 import { Dialog } from './dialog.js';
 import { send } from './graphql.js';
 import { Button, CopyBlock } from './parts.js';
@@ -29,10 +29,10 @@ export function command<Name extends keyof Commands>(name: Name, values: Command
 }
 
 /** What a page asks in a project, which is how a backend asks it. */
-export function asked<Result, Variables>(operation: Operation<Result, Variables>, variables: Variables) {
-  const { query, variables: given } = sentOf(operation, variables);
-  return { graphql: { operation: query, variables: given } };
-}
+export const asked = <Result, Variables>(operation: Operation<Result, Variables>, variables: Variables) =>
+  asSent(sentOf(operation, variables));
+
+const asSent = ({ query, variables }: Sent) => ({ graphql: { operation: query, variables } });
 
 /** What a dialog does: it sends an operation, which is its recipe too where backends can ask it, beside the command that does the same. */
 export function sending<Result, Variables>(
@@ -40,10 +40,10 @@ export function sending<Result, Variables>(
   variables: Variables,
   userdir: CommandLine,
 ) {
-  const isOfBackends = sentOf(operation, variables).project !== undefined;
+  const sent = sentOf(operation, variables);
   return {
     work: () => send(operation, variables),
-    recipe: { ...(isOfBackends && asked(operation, variables)), userdir },
+    recipe: { ...(sent.project !== undefined && asSent(sent)), userdir },
   };
 }
 

@@ -2,6 +2,7 @@ import { type Signal, useSignal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso';
 import { CHANGE_TYPES, type ChangeType } from '#dist/domain/change-types.js';
+import { nameOf } from '#dist/domain/enum-names.js';
 import { closeDialog, Dialog, openDialog } from './dialog.js';
 import { Choices, FormDialog, type FormProps, TextField } from './form.js';
 import { api, graphql, inProject, type ResultOf, type VariablesOf } from './graphql.js';
@@ -46,10 +47,8 @@ const REMOVE = inProject(api(`mutation RemoveWebhook($id: ID!) { removeWebhook(i
 
 export type Type = NonNullable<VariablesOf<typeof ADD>['types']>[number];
 
-const typeOf = (name: ChangeType) => name.toUpperCase().replace('.', '_') as Type;
-
 /** The types of changes as the feed spells them. */
-export const TYPES = Object.fromEntries(CHANGE_TYPES.map((name) => [typeOf(name), name])) as Record<Type, ChangeType>;
+export const TYPES = Object.fromEntries(CHANGE_TYPES.map((name) => [nameOf(name), name])) as Record<Type, ChangeType>;
 const ALL_TYPES = Object.keys(TYPES) as Type[];
 
 /** A webhook as it stands before it is changed. */
