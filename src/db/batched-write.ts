@@ -9,7 +9,7 @@ import {
 import type { Database } from './database.js';
 import { isLockTimeout, leavesSession } from './failures.js';
 import type { Queryable } from './statements.js';
-import { mayShare, type PlannedCall, type PlannedKeys, planWrites } from './write-plan.js';
+import { mayShare, type PlannedCall, type PlannedKeys, planWrites, type StatementsUnderWay } from './write-plan.js';
 
 export interface BatchedWrite<Key extends { readonly projectId: number }, Answer>
   extends Pick<PlannedKeys<Key>, 'weigh'>,
@@ -65,8 +65,7 @@ export function createBatchedWrite<Key extends { readonly projectId: number }, A
 ): (key: Key, until: number) => Promise<Answer> {
   const { groupKey = () => null, weigh } = options;
   let waiting: Call<Key, Answer>[] = [];
-  const batches = new Set<Batch<Key, Answer>>();
-  const underWay = { changing: new Set<string>(), shared: 0, alone: [] as number[] };
+  const batches = createBatches<Key, Answer>();
   const aside = createAside();
   let lastBatch = 0;
   let isScheduled = false;
@@ -75,7 +74,7 @@ export function createBatchedWrite<Key extends { readonly projectId: number }, A
   /** Starts what may start now. */
   function dispatch(): void {
     isScheduled = false;
-    const plan = planWrites(waiting, underWay, { groupKey, weigh });
+    const plan = planWrites(waiting, batches.underWay, { groupKey, weigh });
     waiting = plan.waiting;
     for (const call of plan.alone) void writeAlone(call);
     if (plan.together.length > 0) void writeTogether(plan.together);
@@ -85,34 +84,16 @@ export function createBatchedWrite<Key extends { readonly projectId: number }, A
     if (isScheduled) return;
     isScheduled = true;
     // As for reads (batched-read.ts): while keys come one at a time, there is nothing to collect in a tick.
-    if (lastBatch === 1 && underWay.changing.size === 0) queueMicrotask(() => process.nextTick(dispatch));
+    if (lastBatch === 1 && batches.underWay.changing.size === 0) queueMicrotask(() => process.nextTick(dispatch));
     else setImmediate(dispatch);
   }
 
-  function begin(batch: Batch<Key, Answer>): void {
-    batches.add(batch);
-    for (const { key, changes } of batch.calls) {
-      for (const change of changes) underWay.changing.add(change);
-      if (batch.isAlone) underWay.alone.push(key.projectId);
-    }
-    if (!batch.isAlone) underWay.shared += 1;
-  }
-
-  function end(batch: Batch<Key, Answer>): void {
-    batches.delete(batch);
-    for (const { key, changes } of batch.calls) {
-      for (const change of changes) underWay.changing.delete(change);
-      if (batch.isAlone) underWay.alone.splice(underWay.alone.indexOf(key.projectId), 1);
-    }
-    if (!batch.isAlone) underWay.shared -= 1;
-  }
-
   async function send(batch: Batch<Key, Answer>): Promise<readonly (Answer | Error)[]> {
-    begin(batch);
+    batches.begin(batch);
     try {
       return await writeBatch(options, batch);
     } finally {
-      end(batch);
+      batches.end(batch);
     }
   }
 
@@ -145,8 +126,8 @@ export function createBatchedWrite<Key extends { readonly projectId: number }, A
   /** Answers the calls whose time is over. */
   function endCalls(): void {
     waiting = waiting.filter((call) => !isEnded(call));
-    for (const { calls, isSent } of batches) for (const call of calls) isEnded(call, isSent);
-    if (timer === null || waiting.length + batches.size > 0) return;
+    for (const { calls, isSent } of batches.all) for (const call of calls) isEnded(call, isSent);
+    if (timer === null || waiting.length + batches.all.size > 0) return;
     clearInterval(timer);
     timer = null;
   }
@@ -158,9 +139,42 @@ export function createBatchedWrite<Key extends { readonly projectId: number }, A
       if (isEnded(call)) return;
       waiting.push(call);
       timer ??= setInterval(endCalls, CHECK_MS).unref();
-      if (isAlone || mayShare(underWay, waiting.length)) schedule();
-      if (waiting.length === FIRST_BATCH && mayShare(underWay, waiting.length)) queueMicrotask(dispatch);
+      if (isAlone || mayShare(batches.underWay, waiting.length)) schedule();
+      if (waiting.length === FIRST_BATCH && mayShare(batches.underWay, waiting.length)) queueMicrotask(dispatch);
     });
+}
+
+/** The batches that have begun and not ended, and what they change. */
+interface Batches<Key extends { readonly projectId: number }, Answer> {
+  readonly all: ReadonlySet<Batch<Key, Answer>>;
+  readonly underWay: StatementsUnderWay;
+  begin(batch: Batch<Key, Answer>): void;
+  end(batch: Batch<Key, Answer>): void;
+}
+
+function createBatches<Key extends { readonly projectId: number }, Answer>(): Batches<Key, Answer> {
+  const all = new Set<Batch<Key, Answer>>();
+  const underWay = { changing: new Set<string>(), shared: 0, alone: [] as number[] };
+  return {
+    all,
+    underWay,
+    begin(batch) {
+      all.add(batch);
+      for (const { key, changes } of batch.calls) {
+        for (const change of changes) underWay.changing.add(change);
+        if (batch.isAlone) underWay.alone.push(key.projectId);
+      }
+      if (!batch.isAlone) underWay.shared += 1;
+    },
+    end(batch) {
+      all.delete(batch);
+      for (const { key, changes } of batch.calls) {
+        for (const change of changes) underWay.changing.delete(change);
+        if (batch.isAlone) underWay.alone.splice(underWay.alone.indexOf(key.projectId), 1);
+      }
+      if (!batch.isAlone) underWay.shared -= 1;
+    },
+  };
 }
 
 /** Runs the statement of a batch; for a lone key again, where writes of others were in the way. */
