@@ -95,18 +95,22 @@ export async function* parsedBatches(
 
 /** The lines of an export of this service: NDJSON or, if they begin so, a JSON list, CSV, UTF-16 or gzip. */
 async function* readOwn(input: AsyncGenerator<Buffer>): AsyncGenerator<SourceLine[]> {
-  const [[first], all] = await lookAt(input, 1);
+  // The first piece of a pipe may be one byte.
+  const [first, all] = await lookAt(input, LOOK_BYTES);
   // Loaded only for this, because it takes time.
-  if (first !== undefined && isOtherForm(first)) yield* (await import('./moving/move.js')).ownMove().read(all);
+  if (isOtherForm(Buffer.concat(first))) yield* (await import('./moving/move.js')).ownMove().read(all);
   else yield* readLines(all);
 }
 
 const LOOK_BYTES = 4_096;
+/** The byte order mark of UTF-8, byte by byte. */
+const UTF8_MARK = /^\xef\xbb\xbf/;
 
 function isOtherForm(beginning: Buffer): boolean {
   const [one, two] = beginning;
   if ((one === 0x1f && two === 0x8b) || (one === 0xff && two === 0xfe) || (one === 0xfe && two === 0xff)) return true;
-  const [line = '', next = ''] = beginning.toString('latin1', 0, LOOK_BYTES).trimStart().split('\n');
+  const text = beginning.toString('latin1', 0, LOOK_BYTES).replace(UTF8_MARK, '');
+  const [line = '', next = ''] = text.trimStart().split('\n');
   const isCsv = /^[^{]*[,;\t|]/.test(line) && !/^\s*\{/.test(next);
   return line.startsWith('[') || /^\{\s*("users"\s*:\s*(\[|$)|$)/.test(line.trimEnd()) || isCsv;
 }

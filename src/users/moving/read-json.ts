@@ -21,8 +21,9 @@ export function createJsonSplitter(lists: readonly string[]) {
   /** The pieces of the record that has begun; null if it is too long. */
   let held: string[] | null = null;
   let heldLength = 0;
-  /** The last text of an object that may have the list, and what stands after it. */
+  /** The last text of an object that may have the list, and whether it goes on. */
   let name = '';
+  let isName = false;
 
   function hold(text: string): void {
     heldLength += text.length;
@@ -37,11 +38,12 @@ export function createJsonSplitter(lists: readonly string[]) {
       const records: JsonRecord[] = [];
       /** From where on the piece is not held yet; -1 outside of records. */
       let start = heldLength > 0 ? 0 : -1;
-      let nameStart = -1;
       for (let at = 0; at < piece.length; ) {
         if (isInText) {
+          const textStart = at;
           at = endOfText(piece, at);
-          if (nameStart >= 0) name = isInText ? '' : piece.slice(nameStart, at - 1).slice(0, MAX_NAME_LENGTH + 1);
+          if (isName && name.length <= MAX_NAME_LENGTH)
+            name += piece.slice(textStart, isInText ? at : at - 1).slice(0, MAX_NAME_LENGTH + 1);
           continue;
         }
         STRUCTURE.lastIndex = at;
@@ -51,7 +53,8 @@ export function createJsonSplitter(lists: readonly string[]) {
         at = found.index + 1;
         if (mark === '"') {
           isInText = true;
-          nameStart = depth === 1 && base === 0 ? at : -1;
+          isName = depth === 1 && base === 0;
+          if (isName) name = '';
         } else if (mark === '{' || mark === '[') {
           if (mark === '[' && depth === 0) base = 1;
           else if (mark === '[' && depth === 1 && base === 0 && lists.includes(name)) {
