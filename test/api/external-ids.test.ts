@@ -140,6 +140,27 @@ describe('a login', () => {
     expect(codesOf(await recordLogin(project, ada, 'k'))).toEqual(['IDEMPOTENCY_KEY_REUSED']);
   });
 
+  test.each([true, false])(
+    'a retry with a key is answered where another user has the external id by then (linking: %s)',
+    async (links) => {
+      const project = await app.createProject();
+      const login = (input: Json, key?: string) =>
+        project.graphql(
+          `mutation ($input: RecordLoginInput!, $key: String = null) {
+          recordLogin(input: $input, idempotencyKey: $key) { created user { id loginCount } }
+        }`,
+          { input: { ...input, linkByExternalId: links }, key },
+        );
+      const first = await login({ ...ada, externalId: 'A-1' }, 'k');
+      const { id } = first.data.recordLogin.user;
+      await project.graphql(`mutation { updateUser(id: "${id}", input: { externalId: "A-2" }) { user { id } } }`);
+      await recordLogin(project, { ...grace, externalId: 'A-1' });
+      for (let time = 0; time < 2; time += 1)
+        expect((await login({ ...ada, externalId: 'A-1' }, 'k')).data).toEqual(first.data);
+      expect(codesOf(await login({ ...ada, externalId: 'A-1' }))).toEqual(['CONFLICT']);
+    },
+  );
+
   test('first logins of one user at once, with and without a key, make one user', async () => {
     for (let round = 0; round < 5; round += 1) {
       const project = await app.createProject();

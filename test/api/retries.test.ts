@@ -179,7 +179,34 @@ test('each change with a key is tried', () => {
   expect(Object.keys(REQUESTS).sort()).toEqual(mutations.map(({ name }) => name).sort());
 });
 
+/** What the same request is without a key, once it was done: done again, nothing, or an error. */
+const REPEATED: Record<string, 'again' | 'nothing' | string> = {
+  ...Object.fromEntries(mutations.map(({ name }) => [name, 'nothing'])),
+  addWebhook: 'again',
+  createUser: 'CONFLICT',
+  deleteUser: 'NOT_FOUND',
+  mergeUsers: 'NOT_FOUND',
+  removeWebhook: 'NOT_FOUND',
+  restoreUser: 'CONFLICT',
+  resumeWebhook: 'again',
+  rotateWebhookSecret: 'again',
+  unlinkAccount: 'NOT_FOUND',
+  unlinkIdentity: 'NOT_FOUND',
+};
+
 describe.each(Object.entries(REQUESTS))('%s', (name, arrange) => {
+  test('that was done and is asked without a key is what it would be for anyone', async () => {
+    const { asked } = await arrange();
+    const query = `mutation { answer: ${name}(${asked}) ${selectionOf(name)} }`;
+    expect((await send(query)).errors).toBeUndefined();
+    let codes: string[] = [];
+    const effects = await effectsOf(async () => {
+      codes = codesOf(await send(query));
+    });
+    expect(codes[0] ?? (effects > 0 ? 'again' : 'nothing')).toBe(REPEATED[name]);
+    if (codes.length > 0) expect(effects).toBe(0);
+  });
+
   test('that was done is answered again, and changes nothing more', async () => {
     const [{ asked, other }, key] = [await arrange(), next().replace(' ', '-')];
     const first = await ask(name, asked, key);
