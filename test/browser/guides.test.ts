@@ -54,14 +54,14 @@ describe.skipIf(!hasBrowser)('the documentation in a browser', () => {
     return page.locator('search li').allInnerTexts();
   }
 
-  test('has nothing that axe finds, on a phone (and nightly on a desk), in light and dark', async () => {
+  test('has nothing that axe finds, on a phone, in light and dark (every fourth page; nightly all, on a desk too)', async () => {
     await using opened = await openPage('/docs', { colorScheme: 'light' });
     const { page } = opened;
     const red = async () => {
       const colour = await page.evaluate<string>('getComputedStyle(document.documentElement).backgroundColor');
       return Number(/\d+/.exec(colour)?.[0]);
     };
-    for (const path of PATHS) {
+    for (const path of isNightly ? PATHS : PATHS.filter((_, place) => place % 4 === 0)) {
       await page.goto(`${app.url}/docs${path}`);
       for (const width of isNightly ? [390, 1280] : [390]) {
         await page.setViewportSize({ width, height: 800 });

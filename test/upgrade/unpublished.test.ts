@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { userdir } from '../support/command.js';
+import { isNightly } from '../support/nightly.js';
 import { createMigrated, type Resting } from './resting.js';
 
 /** A database of a release from before 2.0.0: its record has migrations, and not the first one of this package. */
@@ -24,7 +25,9 @@ afterAll(async () => {
   await database.drop();
 });
 
-test.each(['serve', 'migrate', 'migrate --dry-run', 'project list', 'user export', 'totals check', 'restored'])(
+const OTHERS = ['migrate --dry-run', 'project list', 'totals check', 'restored'];
+
+test.each(['serve', 'migrate', 'user export', ...(isNightly ? OTHERS : [])])(
   '%s is refused in one sentence, which says how users come along',
   async (words) => {
     const settings = { ...database.env, PORT: '0', DEMO: 'off', LOG_LEVEL: 'fatal' };
