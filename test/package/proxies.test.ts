@@ -19,7 +19,7 @@ import { makeCertificate } from '../support/tls-proxy.js';
 
 /**
  * The service behind the proxies of the documentation, whose configurations run as they are printed: only addresses and files are those of
- * the test, and the time-outs of a stream are shorter, together with its heartbeat, and HAProxy is patient with a busy machine.
+ * the test, and where a stream is silent its time-outs are shorter, together with its heartbeat, and HAProxy is patient with a busy machine.
  */
 
 const FASTER = 10;
@@ -99,14 +99,20 @@ async function start(program: string, args: string[], url: string, folder: strin
   };
 }
 
-/** In front of one process, or of two. */
-async function startNginx(service: string, other = service): Promise<Proxy> {
+interface ProxyOptions {
+  /** In front of a second process. */
+  readonly other?: string;
+  /** The time-outs of a stream are shorter. */
+  readonly isSooner?: boolean;
+}
+
+async function startNginx(service: string, { other = service, isSooner = false }: ProxyOptions = {}): Promise<Proxy> {
   const folder = await mkdtemp(join(tmpdir(), 'userdir-nginx-'));
   const port = await freePort();
   const { key, cert } = makeCertificate('users.example.com');
   await writeFile(join(folder, 'tls.key'), key);
   await writeFile(join(folder, 'tls.pem'), cert);
-  const site = sooner(printedNginx)
+  const site = (isSooner ? sooner(printedNginx) : printedNginx)
     .replace('127.0.0.1:4000', new URL(service).host)
     .replace('127.0.0.1:4001', new URL(other).host)
     .replace('listen 443 ssl', `listen ${port} ssl`)
@@ -124,10 +130,11 @@ async function startNginx(service: string, other = service): Promise<Proxy> {
   return start(NGINX, ['-c', join(folder, 'nginx.conf'), '-p', folder], `https://${outer}:${port}`, folder);
 }
 
-async function startHaproxy(service: string, other = service): Promise<Proxy> {
+async function startHaproxy(service: string, { other = service, isSooner = false }: ProxyOptions = {}): Promise<Proxy> {
   const folder = await mkdtemp(join(tmpdir(), 'userdir-haproxy-'));
   const port = await freePort();
-  const text = sooner(await read('docs/deploy/haproxy.cfg'))
+  const printed = await read('docs/deploy/haproxy.cfg');
+  const text = (isSooner ? sooner(printed) : printed)
     .replace('userdir-a:4000', new URL(service).host)
     .replace('userdir-b:4000', new URL(other).host)
     .replace('bind :8080', `bind :${port}`)
@@ -180,11 +187,12 @@ describe.runIf(inject('engine') === 'embedded' && outer !== undefined).concurren
   afterAll(() => proxy?.stop());
 
   testThere('an idle stream stays open for longer than its time-outs', async () => {
+    const quick = await startProxy(app.url, { isSooner: true });
     const silence = Math.max(...silencesOf(printedNginx), ...silencesOf(await read('docs/deploy/haproxy.cfg')));
     const idle = await app.createProject();
     const paths = ['/changes', '/graphql?query=subscription%20%7B%20changes%20%7B%20cursor%20%7D%20%7D'];
     const streams = await Promise.all(
-      paths.map((path) => open(proxy.url + path, { headers: { ...idle.credentials, accept: 'text/event-stream' } })),
+      paths.map((path) => open(quick.url + path, { headers: { ...idle.credentials, accept: 'text/event-stream' } })),
     );
     const texts = streams.map(() => '');
     const cut: (string | undefined)[] = [];
@@ -201,6 +209,7 @@ describe.runIf(inject('engine') === 'embedded' && outer !== undefined).concurren
     expect(cut).toEqual([]);
     for (const text of texts) expect(text.split('\n\n').length).toBeGreaterThan(3);
     for (const stream of streams) stream.destroy();
+    await quick.stop();
   });
 
   testThere('an import of 2 MB goes through the upload of the dashboard', async () => {
@@ -279,7 +288,7 @@ describe.runIf(inject('engine') === 'postgres' && outer !== undefined).concurren
       const servers = await Promise.all(settings.map((each) => startServer(each)));
       onTestFinished(async () => void (await Promise.all(servers.map((server) => server.stop()))));
       const [first, second] = servers.map(({ url }) => url) as [string, string];
-      const proxy = await startProxy(first, second);
+      const proxy = await startProxy(first, { other: second });
       onTestFinished(() => proxy.stop());
 
       const headers = {
