@@ -32,7 +32,7 @@ const OF_NO_ENGINE = [
  * sooner. The service as a program of an operating system, its terminal, its log and its shutdown have no engine.
  */
 const OF_ONE_ENGINE = [
-  'test/process/{audit,changes,commands,documents,exit-codes,hostile-shapes,import-export,long-lists}.test.ts',
+  'test/process/{audit,changes,commands,documents,exit-codes,hostile-shapes,import-export,long-lists,moving}.test.ts',
   'test/faults/client.test.ts',
   'test/upgrade/upgrade.test.ts',
   'test/process/{observability,operators,project-lifecycle,releases,secrets,shutdown,terminal,users,wallet-verify,webhooks}.test.ts',
@@ -100,7 +100,8 @@ export default defineConfig({
         pool: 'forks',
         // The build runs as Node runs it; Vite would resolve `graphql` to a second copy, whose errors are of another class.
         server: { deps: { external: [/\/dist\//] } },
-        maxWorkers: 3,
+        // Many wait for processes, clocks and disks.
+        maxWorkers: 4,
         testTimeout: 240_000,
         hookTimeout: 240_000,
         // A second is too little for a machine that runs other tests.

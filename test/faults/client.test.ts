@@ -8,9 +8,10 @@ import { createClient, type User } from 'userdir/client';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { type Credentials, type RunningServer, startServer, userdirJson } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
+import { isNightly } from '../support/nightly.js';
 import { startProxy, type TcpProxy } from '../support/proxy.js';
 
-const KILLS = 20;
+const KILLS = isNightly ? 20 : 8;
 const PATIENCE = { timeout: 120_000, interval: 50 };
 const COPY = fileURLToPath(new URL('../../docs/examples/copy.mjs', import.meta.url));
 

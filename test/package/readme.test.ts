@@ -1,7 +1,7 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { access, cp, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { access, cp, mkdtemp, readdir, readFile, rm, utimes } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -54,6 +54,8 @@ beforeAll(async () => {
   checkout = await mkdtemp(join(tmpdir(), 'userdir-readme-'));
   await copyCheckout(checkout);
   await cp(join(ROOT, 'dist'), join(checkout, 'dist'), { recursive: true, preserveTimestamps: true });
+  // The folders of the copy are newer than it, which would make `npm start` build again.
+  await utimes(join(checkout, 'dist/build.json'), new Date(), new Date());
   database = await createEmptyDatabase();
   env = {
     PATH: process.env['PATH'] ?? '',
