@@ -100,8 +100,7 @@ export default defineConfig({
         pool: 'forks',
         // The build runs as Node runs it; Vite would resolve `graphql` to a second copy, whose errors are of another class.
         server: { deps: { external: [/\/dist\//] } },
-        // Many wait for processes, clocks and disks.
-        maxWorkers: 4,
+        maxWorkers: 3,
         testTimeout: 240_000,
         hookTimeout: 240_000,
         // A second is too little for a machine that runs other tests.
