@@ -224,6 +224,14 @@ const failuresOf = (report) =>
         .join('; ')
     : 'they did not run';
 
+/**
+ * What runs once in a worker, as a schema is built, is entered by the file that comes first there. These look at all that is built.
+ */
+const OF_SCHEMAS = ['contract/schema', 'contract/openapi', 'api/graphql-cost', 'contract/secret-scopes'].map(
+  (name) => `test/${name}.test.ts`,
+);
+const buildsSchema = (file) => /^(graphql|rest|engine)\//.test(file);
+
 /** How often each file of tests noticed a change in a file of the build: those are tried first. */
 const noticed = new Map();
 
@@ -234,6 +242,7 @@ function testsFor(entered, project, { file, enclosing }) {
       ? [...entered.keys()].filter((key) => key.startsWith(`${project} ${file}#`))
       : [`${project} ${file}#${enclosing}`];
   const tests = new Set(keys.flatMap((key) => [...(entered.get(key) ?? [])]));
+  if (project === 'fast' && tests.size > 0 && buildsSchema(file)) for (const test of OF_SCHEMAS) tests.add(test);
   const score = (test) => (noticed.get(`${file} ${test}`) ?? 0) * 1000 - (entersOf(entered).get(test) ?? 0);
   return [...tests].sort((a, b) => score(b) - score(a));
 }
