@@ -16,6 +16,18 @@ async function call(path: string, init: RequestInit = {}) {
   return { status: answer.status, headers: answer.headers, body: JSON.parse(await answer.text()) };
 }
 
+test.each(['text/plain', 'application/xml', 'x/y; z'])(
+  'a route without a body ignores one that is no JSON: %s',
+  async (type) => {
+    const project = await app.createProject();
+    await project.addUsers({ auth_method: 'google', auth_value: 'one' });
+    const { body } = await project.rest('/server/users');
+    const init = { method: 'DELETE', headers: { 'content-type': type }, body: '{' };
+    const answer = await project.rest(`/server/users/${body.result.users[0].id}`, init);
+    expect(answer.status).toBe(200);
+  },
+);
+
 describe('a request with both credential schemes', () => {
   const status = async (headers: Record<string, string>) => (await call('/server/users', { headers })).status;
 

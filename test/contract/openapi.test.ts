@@ -39,6 +39,12 @@ describe('/openapi.json', () => {
     });
   });
 
+  test('is as it was reviewed: what changes it changes the file beside this test', async () => {
+    const { info, ...rest } = document;
+    const shown = JSON.stringify({ ...rest, info: { ...info, version: 'this one' } }, null, 1);
+    await expect(`${shown}\n`).toMatchFileSnapshot('openapi.json');
+  });
+
   test('lists exactly the six routes, the verification of many wallets, users for a copy and the feed of changes', () => {
     expect(
       operations()
