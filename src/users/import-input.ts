@@ -103,14 +103,12 @@ async function* readOwn(input: AsyncGenerator<Buffer>): AsyncGenerator<SourceLin
 }
 
 const LOOK_BYTES = 4_096;
-/** The byte order mark of UTF-8, byte by byte. */
-const UTF8_MARK = /^\xef\xbb\xbf/;
 
 function isOtherForm(beginning: Buffer): boolean {
   const [one, two] = beginning;
   if ((one === 0x1f && two === 0x8b) || (one === 0xff && two === 0xfe) || (one === 0xfe && two === 0xff)) return true;
-  const text = beginning.toString('latin1', 0, LOOK_BYTES).replace(UTF8_MARK, '');
-  const [line = '', next = ''] = text.trimStart().split('\n');
+  // The byte order mark of UTF-8 is white space.
+  const [line = '', next = ''] = beginning.toString('utf8', 0, LOOK_BYTES).trimStart().split('\n');
   const isCsv = /^[^{]*[,;\t|]/.test(line) && !/^\s*\{/.test(next);
   return line.startsWith('[') || /^\{\s*("users"\s*:\s*(\[|$)|$)/.test(line.trimEnd()) || isCsv;
 }

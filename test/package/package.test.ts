@@ -1,13 +1,13 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { access, cp, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { access, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join, relative } from 'node:path';
 import { promisify } from 'node:util';
 import { list } from 'tar';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type { Json } from '../support/app.js';
-import { CHECKOUT, copyCheckout, ROOT } from '../support/checkout.js';
+import { CHECKOUT, copyBuild, copyCheckout, ROOT } from '../support/checkout.js';
 import { type Command, call, outcomeOf, type RunningServer, spawnUserdir, startServer } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
 import { isNightly } from '../support/nightly.js';
@@ -331,7 +331,7 @@ async function makeRelease(checkout: string): Promise<Release> {
 async function packBuild(checkout: string): Promise<Release> {
   const to = join(checkout, 'release');
   await mkdir(to);
-  await cp(join(ROOT, 'dist'), join(checkout, 'dist'), { recursive: true, preserveTimestamps: true });
+  await copyBuild(checkout);
   await run(process.execPath, ['src/config/shrinkwrap.js'], { cwd: checkout });
   await npm(checkout, ['pack', '--ignore-scripts', '--pack-destination', to]);
   return releaseIn(to);

@@ -186,8 +186,9 @@ describe.runIf(inject('engine') === 'embedded' && outer !== undefined).concurren
   });
   afterAll(() => proxy?.stop());
 
-  testThere('an idle stream stays open for longer than its time-outs', async () => {
+  testThere('an idle stream stays open for longer than its time-outs', async ({ onTestFinished }) => {
     const quick = await startProxy(app.url, { isSooner: true });
+    onTestFinished(() => quick.stop());
     const silence = Math.max(...silencesOf(printedNginx), ...silencesOf(await read('docs/deploy/haproxy.cfg')));
     const idle = await app.createProject();
     const paths = ['/changes', '/graphql?query=subscription%20%7B%20changes%20%7B%20cursor%20%7D%20%7D'];
@@ -209,7 +210,6 @@ describe.runIf(inject('engine') === 'embedded' && outer !== undefined).concurren
     expect(cut).toEqual([]);
     for (const text of texts) expect(text.split('\n\n').length).toBeGreaterThan(3);
     for (const stream of streams) stream.destroy();
-    await quick.stop();
   });
 
   testThere('an import of 2 MB goes through the upload of the dashboard', async () => {

@@ -1,7 +1,7 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { access, cp, mkdtemp, readdir, readFile, rm, utimes } from 'node:fs/promises';
+import { access, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -10,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { createProgram } from '#dist/cli/program.js';
 import { SETTINGS } from '#dist/config/settings.js';
 import { AppError, ERROR_CODES } from '#dist/errors.js';
-import { copyCheckout, ROOT } from '../support/checkout.js';
+import { copyBuild, copyCheckout, ROOT } from '../support/checkout.js';
 import { type RunningServer, startServer } from '../support/command.js';
 import { createEmptyDatabase, type TestDatabase } from '../support/engines.js';
 import { type Example, type Page, readPage, requireShown } from '../support/examples.js';
@@ -53,9 +53,7 @@ let url: string | undefined;
 beforeAll(async () => {
   checkout = await mkdtemp(join(tmpdir(), 'userdir-readme-'));
   await copyCheckout(checkout);
-  await cp(join(ROOT, 'dist'), join(checkout, 'dist'), { recursive: true, preserveTimestamps: true });
-  // The folders of the copy are newer than it, which would make `npm start` build again.
-  await utimes(join(checkout, 'dist/build.json'), new Date(), new Date());
+  await copyBuild(checkout);
   database = await createEmptyDatabase();
   env = {
     PATH: process.env['PATH'] ?? '',

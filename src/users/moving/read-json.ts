@@ -21,9 +21,9 @@ export function createJsonSplitter(lists: readonly string[]) {
   /** The pieces of the record that has begun; null if it is too long. */
   let held: string[] | null = null;
   let heldLength = 0;
-  /** The last text of an object that may have the list, and whether it goes on. */
+  /** The last text of an object that may have the list, and what stands after it. */
   let name = '';
-  let isName = false;
+  const mayHaveList = () => depth === 1 && base === 0;
 
   function hold(text: string): void {
     heldLength += text.length;
@@ -42,7 +42,7 @@ export function createJsonSplitter(lists: readonly string[]) {
         if (isInText) {
           const textStart = at;
           at = endOfText(piece, at);
-          if (isName && name.length <= MAX_NAME_LENGTH)
+          if (mayHaveList() && name.length <= MAX_NAME_LENGTH)
             name += piece.slice(textStart, isInText ? at : at - 1).slice(0, MAX_NAME_LENGTH + 1);
           continue;
         }
@@ -53,11 +53,10 @@ export function createJsonSplitter(lists: readonly string[]) {
         at = found.index + 1;
         if (mark === '"') {
           isInText = true;
-          isName = depth === 1 && base === 0;
-          if (isName) name = '';
+          if (mayHaveList()) name = '';
         } else if (mark === '{' || mark === '[') {
           if (mark === '[' && depth === 0) base = 1;
-          else if (mark === '[' && depth === 1 && base === 0 && lists.includes(name)) {
+          else if (mark === '[' && mayHaveList() && lists.includes(name)) {
             base = 2;
             [start, held, heldLength] = [-1, null, 0];
           } else if (mark === '{' && depth === base) [start, held, heldLength] = [at - 1, [], 0];
