@@ -171,16 +171,6 @@ export async function endSilentLeader(session: Queryable, silentSeconds: number)
   return ended?.isEnded === true;
 }
 
-/** The id of a change that was given out last. Not transactional: it may belong to a transaction that is still open. */
-export function lastChangeId(db: Queryable): Promise<number> {
-  return readValue(db, Prisma.sql`SELECT ${LAST_ID}`);
-}
-
-/** A transaction id of its own: every transaction that was given a change before this call has a smaller one. */
-export function takeTransactionId(session: Queryable): Promise<string> {
-  return readValue(session, Prisma.sql`SELECT pg_current_xact_id()::text`);
-}
-
 /** True once every transaction up to this one has ended. */
 export function haveEnded(session: Queryable, xid: string): Promise<boolean> {
   return readValue(session, Prisma.sql`SELECT pg_snapshot_xmin(pg_current_snapshot()) > ${xid}::text::xid8`);
@@ -197,6 +187,23 @@ export async function findWriters(session: Queryable): Promise<string[]> {
     Prisma.sql`SELECT DISTINCT l.virtualtransaction AS writer FROM ${WRITERS}`,
   );
   return rows.map(({ writer }) => writer);
+}
+
+export interface Look {
+  /** The id of a change that was given out last. Not transactional: it may belong to a transaction that is still open. */
+  readonly last: number;
+  /** Up to where is published now; null if this look published nothing. */
+  readonly published: number | null;
+  /** Null unless transactions up to this one are open, and may commit a change up to the last. */
+  readonly unsettled: string | null;
+}
+
+/** Publishes the changes after an id at once, if no transaction may still commit one of them (see the migration), and tells every process. */
+export async function publishSettled(db: Queryable, known: number): Promise<Look> {
+  const [look] = await db.query<Look>(Prisma.sql`
+    WITH look AS MATERIALIZED (SELECT last, published, unsettled::text FROM publish_settled(${known}::bigint))
+    SELECT last, published, unsettled, CASE WHEN published IS NOT NULL THEN pg_notify(${PUBLISHED_CHANNEL}, published::text)::text END FROM look`);
+  return look as Look;
 }
 
 /** Publishes the changes up to an id (see the migration), and tells every process. Returns up to where is published now. */

@@ -22,8 +22,8 @@ export function createEmbeddedPublisher(
 
   /** One session does everything, so whatever this statement sees is committed, and no other transaction is open. */
   async function publish(): Promise<void> {
-    const last = await sql.lastChangeId(db);
-    if (last > publication.published()) publication.announce(await sql.publishChanges(db, last));
+    const { published } = await sql.publishSettled(db, publication.published());
+    if (published !== null) publication.announce(published);
   }
 
   async function publishWhileListening(): Promise<void> {

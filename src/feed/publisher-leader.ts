@@ -29,7 +29,8 @@ type Leader = 'this process' | 'another process' | 'nobody known';
 /**
  * Publishes in one process of all that share a database, the leader; the others are told. Ids precede commits: the leader reads the last id,
  * then takes a transaction id of its own, and publishes the first when no transaction up to the second is open: all that have one of these ids
- * have ended. Where that takes long, it looks at the table's locks, which only writers of changes have.
+ * have ended. One statement does that where no other transaction is open. Where it takes long, the leader looks at the table's locks, which only
+ * writers of changes have.
  * NOTIFY by writers would make their commits wait for each other.
  */
 export function createLeaderPublisher(
@@ -80,10 +81,11 @@ export function createLeaderPublisher(
     // Begins a new timeline where the database may have lost changes.
     publication.announce(await sql.publishChanges(session, 0));
     for (;;) {
-      const last = await sql.lastChangeId(session);
-      if (last > publication.published()) {
+      const { last, published, unsettled } = await sql.publishSettled(session, publication.published());
+      if (published !== null) publication.announce(published);
+      if (unsettled !== null) {
         publication.awaitNext();
-        await settle(session);
+        await settle(session, unsettled);
         publication.announce(await sql.publishChanges(session, last));
       }
       await pause(publication.isBusy() ? BUSY_MS : IDLE_MS, session);
@@ -128,12 +130,12 @@ async function untilPublished(publication: Publication, upto: number, ms: number
   stop();
 }
 
-/** Waits until every transaction has ended that was given a change before this call. */
-async function settle(session: Session): Promise<void> {
-  const xid = await sql.takeTransactionId(session);
+/** Waits until every transaction up to one has ended, of those that have written changes. */
+async function settle(session: Session, xid: string): Promise<void> {
   let writers: string[] | null = null;
-  for (let ms = MIN_SETTLE_MS; !(await sql.haveEnded(session, xid)); ms = Math.min(2 * ms, MAX_SETTLE_MS)) {
+  for (let ms = MIN_SETTLE_MS; ; ms = Math.min(2 * ms, MAX_SETTLE_MS)) {
     await pause(ms, session);
+    if (await sql.haveEnded(session, xid)) return;
     // A transaction that has nothing to do with changes, or that is of another database, may be open for long.
     if (ms < MIN_SETTLE_MS * 4) continue;
     const open = await sql.findWriters(session);

@@ -251,19 +251,18 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     findOldestWriter: (db) => changes.findOldestWriter(db),
     findWriters: (db) => changes.findWriters(db),
     haveEnded: (db) => changes.haveEnded(db, '3'),
-    lastChangeId: (db) => changes.lastChangeId(db),
     listProjectsWithOldChanges: about(PROJECTS, (db) => changes.listProjectsWithOldChanges(db, 30 * 86_400_000)),
     nameLeader: (db) => changes.nameLeader(db),
     recogniseDatabase: (db) => changes.recogniseDatabase(db, '', 'look'),
     pruneChanges: about(100, (db, { projectId }) => changes.pruneChanges(db, projectId, 30 * 86_400_000, 100)),
     publishChanges: (db) => changes.publishChanges(db, ROWS),
+    publishSettled: (db) => changes.publishSettled(db, 0),
     readChanges: about(200, (db, { projectId }) =>
       each([null, ['account.added']] as const, (types) =>
         changes.readChanges(db, [{ projectId, after: ROWS / 2, types, limit: 50, scan: types === null ? 50 : 200 }]),
       ),
     ),
     readFeed: (db) => changes.readFeed(db),
-    takeTransactionId: (db) => changes.takeTransactionId(db),
     tryToLead: (db) => changes.tryToLead(db),
   },
   'export-users': {

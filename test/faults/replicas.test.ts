@@ -136,7 +136,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('with DATABASE_RE
     // Not what may happen at any time: looking up projects and credentials, folding totals, publishing, deleting and sending changes.
     const own = app.statements.filter(
       (sql) =>
-        !/JOIN app_secrets|fold_tallies|publish_changes|DELETE FROM changes|webhooks|FROM projects (WHERE app_id|p, LATERAL)|idempotency_keys/.test(
+        !/JOIN app_secrets|fold_tallies|publish_changes|publish_settled|DELETE FROM changes|webhooks|FROM projects (WHERE app_id|p, LATERAL)|idempotency_keys/.test(
           sql,
         ),
     );

@@ -38,6 +38,17 @@ function play(script: Script) {
     [/set_config\('application_name'/, 'names itself', () => []],
     [/recognise_database/, 'recognises the database', () => [{ value: script.recognised ?? 'known' }]],
     [
+      /publish_settled/,
+      'looks for changes',
+      (values) => {
+        const last = script.last?.() ?? 0;
+        if (last <= Number(values[0])) return [{ last, published: null, unsettled: null }];
+        if (!(script.ended?.() ?? true)) return [{ last, published: null, unsettled: '7' }];
+        published = last;
+        return [{ last, published, unsettled: null }];
+      },
+    ],
+    [
       /publish_changes/,
       'publishes',
       (values) => {
@@ -45,11 +56,9 @@ function play(script: Script) {
         return [{ published }];
       },
     ],
-    [/pg_current_xact_id/, 'takes a transaction id', () => [{ value: '7' }]],
     [/pg_snapshot_xmin/, 'asks whether transactions have ended', () => [{ value: script.ended?.() ?? true }]],
     [/RowExclusiveLock/, 'looks for writers', () => (script.writers?.() ?? []).map((writer) => ({ writer }))],
     [/timelines/, 'reads the feed', () => [{ published: 0, last: 0, ...script.feed }]],
-    [/pg_sequence_last_value/, 'asks for the last id', () => [{ value: script.last?.() ?? 0 }]],
   ];
   const session = {
     signal: closing.signal,
@@ -205,7 +214,7 @@ describe.concurrent('a process that follows', () => {
 describe.concurrent('a process that leads', () => {
   test('names its session where no pooler can lend it, deletes what has expired, and publishes at once', async () => {
     const played = play({ leads: () => true });
-    await said(played, 'asks for the last id', 2);
+    await said(played, 'looks for changes', 2);
     expect(played.said.slice(0, 4)).toEqual(['asks to lead', 'names itself', 'recognises the database', 'publishes']);
     expect(played.said.filter((name) => name === 'publishes')).toHaveLength(1);
     expect([played.prunings(), played.reports]).toEqual([1, []]);
@@ -216,15 +225,24 @@ describe.concurrent('a process that leads', () => {
 
   test('has no name behind a pooler', async () => {
     const played = play({ leads: () => true, isDirect: false });
-    await said(played, 'asks for the last id');
+    await said(played, 'looks for changes');
     expect(played.said).not.toContain('names itself');
     await played.close();
   });
 
   test('says that the database was restored', async () => {
     const played = play({ leads: () => true, recognised: 'restored' });
-    await said(played, 'asks for the last id');
+    await said(played, 'looks for changes');
     expect(played.reports).toEqual([expect.stringContaining('restored')]);
+    await played.close();
+  });
+
+  test('publishes a change with the statement that finds it, where no other transaction is open', async () => {
+    const played = play({ leads: () => true, last: () => 4 });
+    await until(() => played.publication.published() === 4);
+    await said(played, 'looks for changes', 3);
+    expect(played.said.filter((name) => name === 'publishes')).toHaveLength(1);
+    expect(played.said).not.toContain('asks whether transactions have ended');
     await played.close();
   });
 
@@ -232,10 +250,10 @@ describe.concurrent('a process that leads', () => {
     let asked = 0;
     const played = play({ leads: () => true, last: () => 4, ended: () => ++asked > 2 });
     await until(() => played.publication.published() === 4);
-    const begun = played.said.indexOf('takes a transaction id');
-    const settled = Array.from({ length: 3 }, () => 'asks whether transactions have ended');
-    expect(played.said.slice(begun, begun + 5)).toEqual(['takes a transaction id', ...settled, 'publishes']);
-    await said(played, 'asks for the last id', 3);
+    const begun = played.said.indexOf('looks for changes');
+    const settled = Array.from({ length: 2 }, () => 'asks whether transactions have ended');
+    expect(played.said.slice(begun, begun + 4)).toEqual(['looks for changes', ...settled, 'publishes']);
+    await said(played, 'looks for changes', 3);
     expect(played.said.filter((name) => name === 'publishes')).toHaveLength(2);
     await played.close();
   });

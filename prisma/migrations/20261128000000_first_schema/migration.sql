@@ -891,6 +891,24 @@ BEGIN
     RETURN greatest(upto, feed.published);
 END $$;
 
+-- Publishes every change after `known` that was given an ID before this call, if no transaction is open that may still commit one. If one may be,
+-- returns a transaction ID instead: all those transactions have a smaller one. The order decides: first the last ID, then a transaction ID, then a
+-- look at which are open, in a snapshot of its own.
+CREATE FUNCTION publish_settled(known bigint, OUT last bigint, OUT published bigint, OUT unsettled xid8) LANGUAGE plpgsql
+SET search_path FROM CURRENT AS $$
+BEGIN
+    last := coalesce(pg_sequence_last_value('changes_id_seq'), 0);
+    IF last <= known THEN
+        RETURN;
+    END IF;
+    unsettled := pg_current_xact_id();
+    -- This transaction is the oldest that is open.
+    IF pg_snapshot_xmin(pg_current_snapshot()) >= unsettled THEN
+        unsettled := NULL;
+        published := publish_changes(last);
+    END IF;
+END $$;
+
 -- All users are gone without a change for each, so every cursor has expired.
 CREATE FUNCTION forget_changes() RETURNS trigger LANGUAGE plpgsql
 SET search_path FROM CURRENT AS $$
