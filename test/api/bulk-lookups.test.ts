@@ -148,10 +148,31 @@ describe('usersByEmails', () => {
     // Before: 1 for the field, 10 for the search, and for each email 8 and a user with two fields.
     const { extensions }: Json = await response.json();
     expect(extensions.cost.requested).toBe(11 + 3 * (8 + 2));
-    const dear = `query ($list: [String!]!) { ${Array.from({ length: 100 }, (_, n) => `a${n}: usersByEmails(emails: $list) { id authValue email wallet createdAt lastLogin loginCount }`).join(' ')} }`;
-    const refused = await own.graphql(dear, { list: list.slice(0, 2) });
-    expect(refused.data).toBeUndefined();
-    expect(refused.errors?.[0]?.message).toMatch(/^cost: got more/);
+  });
+
+  test.each([
+    ['for all that it may cost is answered', 0],
+    ['that is dearer by one is refused', 1],
+  ])('an operation that pays for the users it has read %s', async (_, more) => {
+    const own = await app.createProject();
+    await sharing(own, 'two@example.com', 2);
+    await sharing(own, 'many@example.com', 30);
+    // A list costs 11, and for each email 8 and a user with its fields. 29 users come as well.
+    const costOf = (emails: number, fields: number) => 11 + emails * (8 + fields);
+    const rest = 10_000 + more - costOf(3, 1) - 29;
+    const tens = Math.floor((rest - 100) / costOf(100, 1));
+    const nines = Math.floor((rest - 100 - tens * costOf(100, 1)) / 9);
+    const fields = rest - tens * costOf(100, 1) - costOf(nines, 1) - costOf(1, 0);
+    const nobody = (count: number) => JSON.stringify(Array.from({ length: count }, (_, n) => `none${n}@example.com`));
+    const query = `query ($hundred: [String!]!) {
+      found: usersByEmails(emails: ["two@example.com", "many@example.com", "none@example.com"]) { id }
+      ${Array.from({ length: tens }, (_, n) => `all${n}: usersByEmails(emails: $hundred) { id }`).join(' ')}
+      some: usersByEmails(emails: ${nobody(nines)}) { id }
+      one: usersByEmails(emails: ${nobody(1)}) { ${Array.from({ length: fields }, (_, n) => `f${n}: id`).join(' ')} }
+    }`;
+    const { data, errors } = await own.graphql(query, { hundred: JSON.parse(nobody(100)) });
+    if (more === 0) expect(data.found.flat()).toHaveLength(32);
+    else expect([data, errors?.[0]?.message]).toEqual([undefined, expect.stringMatching(/^cost: got more/)]);
   });
 
   test('refuses emails that match more than 1,000 users together', async () => {

@@ -418,6 +418,14 @@ describe('an error', () => {
       requestId: expect.stringMatching(expected.requestId),
     });
   });
+
+  test('says null of all that the service has not said', async () => {
+    const { client } = answering(() => {
+      throw new TypeError('fetch failed');
+    });
+    const error = await client.users.get(1, { signal: AbortSignal.timeout(50) }).catch((failure) => failure);
+    expect(error).toMatchObject({ status: null, retryAfter: null, argument: null, userId: null });
+  });
 });
 
 describe('what was lost is refused, and not sent', () => {
@@ -521,6 +529,37 @@ describe('a webhook', () => {
       (failure) => failure,
     );
     expect(error).toMatchObject({ name: 'UserdirError', code: 'WEBHOOK_NOT_VERIFIED' });
+  });
+
+  const withId = (length: number) => signed([now], body, new Date(), 'i'.repeat(length));
+  const padded = (length: number) => body.padEnd(length);
+  const seconds = (count: number) => signed([now], body, new Date(count * 1_000));
+  const behind = (count: number) => `${'v1,AA== '.repeat(count)}${signed([now], body)['webhook-signature']}`;
+  test.each<[string, string, object, beyond: [string, object]]>([
+    ['the oldest time', body, seconds(700), [body, seconds(699)]],
+    ['the latest time', body, seconds(1_300), [body, seconds(1_301)]],
+    ['the longest id', body, withId(2_000), [body, withId(2_001)]],
+    [
+      'the longest body',
+      padded(65_536),
+      signed([now], padded(65_536)),
+      [padded(65_537), signed([now], padded(65_537))],
+    ],
+    [
+      'the most signatures',
+      body,
+      { ...signed([now], body), 'webhook-signature': behind(9) },
+      [body, { ...signed([now], body), 'webhook-signature': behind(10) }],
+    ],
+  ])('with %s is verified, and not beyond', async (what, text, headers, [textBeyond, headersBeyond]) => {
+    if (what.endsWith('time')) vi.useFakeTimers({ now: 1_000_000, toFake: ['Date'] });
+    try {
+      await expect(verifyWebhook(text, headers as never, now)).resolves.toBeDefined();
+      const code = 'WEBHOOK_NOT_VERIFIED';
+      await expect(verifyWebhook(textBeyond, headersBeyond as never, now)).rejects.toMatchObject({ code });
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   test.each([[undefined], [''], ['whsec_'], [[now, undefined]], ['whsec_short'], ['whsec_%%%%%%%%%%%%%%%%%%%%%%%%']])(
