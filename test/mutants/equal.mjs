@@ -45,4 +45,32 @@ export const EQUAL = [
     to: '>=',
     why: 'An instant of a clock that has fractions of a millisecond.',
   },
+  {
+    file: 'src/domain/bans.ts',
+    line: "const end = isTooLong('date', text) ? null",
+    from: "isTooLong('date', text)",
+    to: 'false',
+    why: 'No date is so long: it would be refused after it was read.',
+  },
+  {
+    file: 'src/db/batched-read.ts',
+    line: 'if (batchChannel.hasSubscribers)',
+    from: 'batchChannel.hasSubscribers',
+    to: 'true',
+    why: 'Nobody hears what is published without subscribers.',
+  },
+  {
+    file: 'src/db/batched-read.ts',
+    line: 'const isLight = sum(weights) <= MAX_WEIGHT;',
+    from: '<=',
+    to: '<',
+    why: 'Keys that weigh as much as one statement may are split into one.',
+  },
+  {
+    file: 'src/db/write-plan.ts',
+    line: 'counts.set(call.key.projectId, turn + 1);',
+    from: '1',
+    to: '2',
+    why: 'Turns that no call has are left out.',
+  },
 ];

@@ -251,13 +251,16 @@ interface Sent {
 }
 
 /** A client of a service that answers as `answer` says. */
-function answering(answer: (attempt: number) => Response | Promise<Response>, options: Partial<ClientOptions> = {}) {
+function answering(
+  answer: (attempt: number, sent: Sent) => Response | Promise<Response>,
+  options: Partial<ClientOptions> = {},
+) {
   const requests: Sent[] = [];
   const fetch = async (_url: unknown, init: RequestInit = {}) => {
     const requestId = new Headers(init.headers).get('x-request-id') ?? '';
     const { redirect, next } = init as RequestInit & Pick<Sent, 'next'>;
     requests.push({ ...JSON.parse(String(init.body)), requestId, redirect, next });
-    return answer(requests.length);
+    return answer(requests.length, requests.at(-1) as Sent);
   };
   const client = createClient({ ...OPTIONS, retries: 0, ...options, fetch: fetch as typeof globalThis.fetch });
   return { client, requests };
@@ -360,6 +363,49 @@ describe('retries', () => {
     const [first = 0, second = 0, third = 0] = times.slice(1).map((time, index) => time - (times[index] ?? 0));
     expect([first >= 7_000, first < 8_000, second >= 19_000, second < 21_000]).toEqual([true, true, true, true]);
     expect([third >= 400, third <= 800]).toEqual([true, true]);
+  });
+
+  test.each<[question: string, field: string]>([
+    ['where the feed is', 'changes'],
+    ['for a page of users', 'uncountedUsers'],
+    ['for what has changed', 'changes'],
+    ['for users who have changed', 'usersByIds'],
+  ])('never end for a copy that asks %s', async (question, field) => {
+    const user = { id: '1', accounts: [] };
+    const change = { id: 'c1', type: 'USER_UPDATED', at: '', userId: '1', fields: [], mergedInto: null };
+    const answers: Record<string, (after: unknown) => object> = {
+      changes: (after) => ({
+        nodes: after === 'c0' ? [change] : [],
+        pageInfo: { endCursor: after === 'now' ? 'c0' : 'c1', hasNextPage: false },
+      }),
+      uncountedUsers: () => ({ nodes: [user], pageInfo: { endCursor: 'u1', hasNextPage: false } }),
+      usersByIds: () => [user],
+    };
+    let failures = 20;
+    const { client } = answering(
+      (_, { query, variables }) => {
+        const [, asked = ''] = /\{(\w+)/.exec(query) ?? [];
+        const isIt = asked === field && (variables['after'] === 'now') === (question === 'where the feed is');
+        if (isIt && failures-- > 0) return failing('UNAVAILABLE');
+        return json({ data: { [asked]: answers[asked]?.(variables['after']) } });
+      },
+      { retries: 2 },
+    );
+    const done = new AbortController();
+    const put: string[][] = [];
+    const outcome = await run(
+      client.changes.copy({
+        after: null,
+        begin: () => undefined,
+        put: (users) => void put.push(users.map(({ id }) => id)),
+        remove: () => undefined,
+        save: (cursor) => void (cursor === 'c1' && done.abort()),
+        signal: done.signal,
+      }),
+    );
+    expect(outcome).toBeUndefined();
+    expect(put).toEqual([['1'], ['1']]);
+    expect(failures).toBeLessThan(0);
   });
 
   test('do not wait for minutes: the caller decides', async () => {
