@@ -4,9 +4,9 @@ import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { findFaults, hasBrowser, launchBrowser } from '../support/browser.js';
-import { ROOT } from '../support/checkout.js';
 import { openDashboard, visit } from '../support/dashboard-page.js';
 import { isNightly } from '../support/nightly.js';
+import { SAMPLES } from '../support/samples.js';
 
 /** These tests need Chromium. */
 describe.skipIf(!hasBrowser)('the dialog of an import', () => {
@@ -27,7 +27,7 @@ describe.skipIf(!hasBrowser)('the dialog of an import', () => {
     return page.getByRole('dialog');
   }
 
-  const sample = (name: string) => join(ROOT, 'test/moving/samples', name);
+  const sample = (name: string) => join(SAMPLES, name);
   const facts = async (dialog: Locator) => {
     const [names, counts] = [await dialog.locator('dt').allInnerTexts(), await dialog.locator('dd').allInnerTexts()];
     return Object.fromEntries(names.map((name, place) => [name.toLowerCase(), counts[place]]));

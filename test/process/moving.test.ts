@@ -3,10 +3,10 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { withoutIds } from '../support/app.js';
 import { type Credentials, useServer } from '../support/command.js';
+import { SAMPLES } from '../support/samples.js';
 
 /* Samples of other systems by the command: what arrives is what the lines beside each sample give. */
 
-const SAMPLES = join(import.meta.dirname, '../moving/samples');
 const CASES = readdirSync(SAMPLES).flatMap((system) =>
   readdirSync(join(SAMPLES, system))
     .filter((file) => file.endsWith('.expected.json'))

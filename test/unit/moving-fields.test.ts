@@ -1,10 +1,10 @@
-import { createReadStream, readdirSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { linesOf, type SourceRecord, type System } from '#dist/users/moving/person.js';
-import { readFile } from '#dist/users/moving/read.js';
 import { systemNamed } from '#dist/users/moving/systems.js';
 import { createDateReader } from '#dist/users/moving/values.js';
+import { recordsOf, SAMPLES } from '../support/samples.js';
 
 /**
  * What each field of another system's record is for: beside each sample stands what becomes of a person when one field is absent, null, empty, or
@@ -12,7 +12,6 @@ import { createDateReader } from '#dist/users/moving/values.js';
  * metadata, or dropped, which the sample itself shows.
  */
 
-const SAMPLES = join(import.meta.dirname, '../moving/samples');
 const CASES = readdirSync(SAMPLES)
   .filter((system) => system !== 'csv')
   .flatMap((system) =>
@@ -84,13 +83,6 @@ function differenceOf(before: Record<string, unknown>, after: Record<string, unk
     names: names.join(),
     text: names.map((name) => `${name} ${JSON.stringify(after[name]) ?? 'absent'}`).join(', '),
   };
-}
-
-async function recordsOf(system: System, path: string): Promise<SourceRecord[]> {
-  const { records } = await readFile(createReadStream(path), system);
-  const all = [];
-  for await (const some of records) all.push(...some);
-  return all.map(({ read }) => read());
 }
 
 const VALUES: [name: string, value: (before: unknown) => unknown][] = [

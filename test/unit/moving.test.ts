@@ -4,16 +4,15 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { PAST, parseLine, UNTIL } from '#dist/domain/import-format.js';
 import { EXPORT_TARGETS, SYSTEM_NAMES, SYSTEM_TITLES, type SystemName } from '#dist/domain/systems.js';
-import { createCsvSystem, joinRows } from '#dist/users/moving/csv.js';
+import { createCsvSystem } from '#dist/users/moving/csv.js';
 import { createMove } from '#dist/users/moving/move.js';
 import { createFieldTest, linesOf, type SourceRecord, type System } from '#dist/users/moving/person.js';
-import { readFile } from '#dist/users/moving/read.js';
 import { systemNamed } from '#dist/users/moving/systems.js';
 import { createDateReader, isEmpty, textOf } from '#dist/users/moving/values.js';
+import { recordsOf, SAMPLES } from '../support/samples.js';
 
 /* Samples of exports beside the import lines and the counts that they give, which were checked by hand against the meaning of the sample. */
 
-const SAMPLES = join(import.meta.dirname, '../moving/samples');
 const CASES: readonly (readonly [system: string, ...files: string[]])[] = [
   ['auth0', 'export.ndjson'],
   ['auth0', 'export.csv'],
@@ -155,13 +154,6 @@ async function report(
     2,
   );
   return `{"lines":[\n${lines.join(',\n')}\n],"counts":${counts}}\n`;
-}
-
-async function recordsOf(system: System, path: string): Promise<SourceRecord[]> {
-  const { records } = await readFile(createReadStream(path), system);
-  const all = [];
-  for await (const some of system.joinBy === undefined ? records : joinRows(records, system.joinBy)) all.push(...some);
-  return all.map(({ read }) => read());
 }
 
 function withJoined(record: SourceRecord, others: readonly SourceRecord[], { joined, idFields }: System): SourceRecord {

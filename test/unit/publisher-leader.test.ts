@@ -21,7 +21,7 @@ interface Script {
   readonly writers?: () => string[];
   readonly isDirect?: boolean;
   readonly isShared?: boolean;
-  readonly recognised?: string;
+  readonly recognise?: () => string;
 }
 
 function play(script: Script) {
@@ -36,7 +36,7 @@ function play(script: Script) {
     [/pg_terminate_backend/, 'ends the leader', () => [{ isEnded: script.end?.() ?? true }]],
     [/pg_stat_activity/, 'looks for the leader', () => (script.leader ? [script.leader] : [])],
     [/set_config\('application_name'/, 'names itself', () => []],
-    [/recognise_database/, 'recognises the database', () => [{ value: script.recognised ?? 'known' }]],
+    [/recognise_database/, 'recognises the database', () => [{ value: script.recognise?.() ?? 'known' }]],
     [
       /publish_settled/,
       'looks for changes',
@@ -231,10 +231,20 @@ describe.concurrent('a process that leads', () => {
   });
 
   test('says that the database was restored', async () => {
-    const played = play({ leads: () => true, recognised: 'restored' });
+    const played = play({ leads: () => true, recognise: () => 'restored' });
     await said(played, 'looks for changes');
     expect(played.reports).toEqual([expect.stringContaining('restored')]);
     await played.close();
+  });
+
+  test('knows that it does not lead when its session ends as it begins to: another one may', async () => {
+    const recognise = () => {
+      throw new Error('The session has ended.');
+    };
+    const played = play({ leads: () => true, recognise });
+    expect(await played.ended).toMatchObject({ message: 'The session has ended.' });
+    played.notice('7');
+    expect(played.publication.published()).toBe(7);
   });
 
   test('publishes a change with the statement that finds it, where no other transaction is open', async () => {
