@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import { beforeAll, expect, test } from 'vitest';
 import { stellarAddress } from '../support/addresses.js';
@@ -22,6 +23,7 @@ beforeAll(async () => {
 });
 
 interface Sent {
+  owner?: TestProject;
   path: string;
   body: string;
   isChunked?: boolean;
@@ -29,12 +31,12 @@ interface Sent {
   isLast?: boolean;
 }
 
-function post({ path, body, isChunked = false, secret, isLast = true }: Sent): Buffer {
+function post({ owner = project, path, body, isChunked = false, secret, isLast = true }: Sent): Buffer {
   const bytes = Buffer.from(body);
   const headers = {
     host: 'userdir',
     connection: isLast ? 'close' : 'keep-alive',
-    ...project.credentials,
+    ...owner.credentials,
     ...(secret !== undefined && { 'service-app-secret': secret }),
     'content-type': 'application/json',
     ...(isChunked ? { 'transfer-encoding': 'chunked' } : { 'content-length': bytes.length }),
@@ -66,6 +68,27 @@ const REQUESTS: { name: string; sent: Sent; answer: () => unknown }[] = [
     answer: () => ({ data: { users: { nodes: [{ id }] } } }),
   },
 ];
+
+const DONE = REQUESTS.filter(({ name }) => name !== 'REST, refused');
+
+test.each(DONE)('a secret that ends while a body arrives is refused: $name', async ({ sent }) => {
+  const { projects, secrets } = app.context.services;
+  const status = async (isEnded: boolean) => {
+    const owner = await app.createProject();
+    const bytes = post({ ...sent, owner });
+    let isFirst = true;
+    const between = async () => {
+      if (!isFirst) return;
+      isFirst = false;
+      if (isEnded) await secrets.rotateSecret(await projects.getScope(owner.appId), { overlapMs: 0 });
+      // From a second on it is looked up again.
+      await sleep(1_050);
+    };
+    return statusesOf(await sendPieces(app.url, [bytes.subarray(0, -10), bytes.subarray(-10)], between))[0];
+  };
+  const [ended, live] = await Promise.all([status(true), status(false)]);
+  expect([ended, live]).toEqual([401, 200]);
+});
 
 test.each(REQUESTS)('a body is read the same in any pieces: $name', async ({ sent, answer }) => {
   const cuts = fc.array(fc.nat(600), { maxLength: 4 });
