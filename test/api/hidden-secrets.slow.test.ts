@@ -49,7 +49,7 @@ function partIn(text: string, secret: string): string | null {
 
 async function ask(path: string, init: RequestInit = {}): Promise<string> {
   const headers = { ...project.credentials, 'userdir-cost': '1', ...(init.headers as object) };
-  const response = await fetch(app.url + path, { ...init, headers, signal: AbortSignal.timeout(20_000) });
+  const response = await fetch(app.url + path, { ...init, headers, signal: AbortSignal.timeout(60_000) });
   if (response.headers.get('content-type')?.includes('event-stream') && response.ok) {
     const { value } = (await response.body?.getReader().read()) ?? {};
     return Buffer.from(value ?? []).toString();

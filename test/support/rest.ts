@@ -90,7 +90,7 @@ export async function sendPieces(
     const socket = connect({ port: Number(port), host: hostname, noDelay: true }, () => {
       written = write().catch(reject);
     });
-    socket.setTimeout(10_000, () => socket.destroy(new Error('The server did not answer.')));
+    socket.setTimeout(60_000, () => socket.destroy(new Error('The server did not answer.')));
     socket.on('data', (chunk: Buffer) => chunks.push(chunk));
     socket.on('error', (error) => (chunks.length > 0 ? resolve() : reject(error)));
     socket.on('close', () => resolve());
