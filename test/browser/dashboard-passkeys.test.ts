@@ -33,7 +33,6 @@ describe.skipIf(!hasBrowser)('passkeys in a real browser', () => {
   async function openPage(options: BrowserContextOptions = {}) {
     const context = await browser.newContext({ reducedMotion: 'reduce', ...options });
     const page = await context.newPage();
-    page.setDefaultTimeout(30_000);
     return { page, [Symbol.asyncDispose]: () => context.close() };
   }
 

@@ -14,9 +14,12 @@ const CANDIDATES = [
 export const browserPath = CANDIDATES.find((path) => path !== undefined && existsSync(path));
 export const hasBrowser = browserPath !== undefined || process.env['REQUIRE_BROWSER'] !== undefined;
 
-export function launchBrowser(...args: readonly string[]): Promise<Browser> {
+/** What a page shows may take so long on a machine that runs other tests. */
+const PATIENCE_MS = 60_000;
+
+export async function launchBrowser(...args: readonly string[]): Promise<Browser> {
   if (browserPath === undefined) throw new Error('There is no Chromium here; set CHROMIUM_PATH.');
-  return chromium.launch({
+  const browser = await chromium.launch({
     executablePath: browserPath,
     args: [
       ...`--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
@@ -24,6 +27,14 @@ export function launchBrowser(...args: readonly string[]): Promise<Browser> {
       ...args,
     ],
   });
+  const newContext = browser.newContext.bind(browser);
+  // `newPage` asks for a context, too.
+  browser.newContext = async (options) => {
+    const context = await newContext(options);
+    context.setDefaultTimeout(PATIENCE_MS);
+    return context;
+  };
+  return browser;
 }
 
 /** The URL of every request that the page makes from now on, except `data:` and `blob:` URLs. */

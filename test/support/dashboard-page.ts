@@ -36,7 +36,6 @@ export async function openDashboard(
   const { operator, url } = await createLink(app, role);
   const context = await browser.newContext({ reducedMotion: 'reduce', ...options });
   const page = await context.newPage();
-  page.setDefaultTimeout(60_000);
   const requests = recordRequests(page);
   const complaints: string[] = [];
   page.on('console', (message) => {
