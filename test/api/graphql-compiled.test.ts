@@ -115,3 +115,25 @@ test('rows are charged once for a compiled query that GraphQL.js has to execute 
   expect(afterBailOut.answer).toMatchObject({ data: { user: null }, errors: [{ path: ['user'] }] });
   expect(afterBailOut.answer.data.searchUsers).toHaveLength(60);
 });
+
+test('an answer that is too large is refused by one statement, by GraphQL.js and compiled', async () => {
+  const long = await app.createProject();
+  const users = Array.from({ length: 100 }, (_, n) => ({
+    auth_method: 'passkey',
+    auth_value: `${n} ${'x'.repeat(1_400)}`,
+  }));
+  await long.addUsers(...users);
+  const fields = (count: number) => Array.from({ length: count }, (_, n) => `a${n}: authValue`).join(' ');
+  const ask = async (count: number) => {
+    app.statements.length = 0;
+    const { data, errors } = await long.graphql(`{ users(first: 100) { nodes { ${fields(count)} } } }`);
+    return { data, errors, statements: app.statements.filter((sql) => !/app_secrets/.test(sql)).length };
+  };
+  expect(await ask(50)).toMatchObject({ errors: undefined, statements: 1 });
+  // It is compiled after some times.
+  for (let time = 0; time < 6; time += 1) {
+    const { data, errors, statements } = await ask(64);
+    expect(errors?.[0]?.message).toMatch(/^answer: got more, expected at most 8388608 bytes/);
+    expect([data, statements]).toEqual([undefined, 1]);
+  }
+});
