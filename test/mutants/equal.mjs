@@ -95,7 +95,7 @@ export const EQUAL = [
     why: 'A millisecond of a pause.',
   },
   {
-    file: 'src/client/transport.ts',
+    file: 'dist/client/transport.js',
     line: 'Math.min(10_000, 200 * 2 ** failures)',
     from: '10_000',
     to: '10001',

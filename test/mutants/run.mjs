@@ -162,8 +162,10 @@ function choose(mutations) {
 /** The line of the source that a place of the build comes from, and its text. */
 function sourceOf(file, code, start) {
   const map = `${join(ROOT, 'dist', file)}.map`;
-  if (!existsSync(map)) return { source: file, line: 0, text: '' };
   const before = code.slice(0, start).split('\n');
+  // The client is built without.
+  if (!existsSync(map))
+    return { source: `dist/${file}`, line: before.length, text: code.split('\n')[before.length - 1].trim() };
   const { originalLine, originalSource } = new SourceMap(JSON.parse(readFileSync(map, 'utf8'))).findEntry(
     before.length - 1,
     before.at(-1).length,
