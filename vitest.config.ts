@@ -34,6 +34,7 @@ const OF_NO_ENGINE = [
 const OF_ONE_ENGINE = [
   'test/process/{audit,changes,commands,documents,exit-codes,hostile-shapes,import-export,long-lists,moving}.test.ts',
   'test/faults/client.test.ts',
+  'test/package/proxies.test.ts',
   'test/upgrade/upgrade.test.ts',
   'test/process/{observability,operators,project-lifecycle,releases,secrets,shutdown,terminal,users,wallet-verify,webhooks}.test.ts',
 ];
@@ -71,6 +72,9 @@ const kinds: Record<string, Kind> = {
   alone: { include: COMPARES_TIMES, test: { maxWorkers: 1 } },
 };
 
+/** So many files of tests at a time. A run beside another one has fewer. */
+const workers = Number(process.env['WORKERS'] ?? 3);
+
 /** The projects that .ci/run has run, or runs beside these. */
 const without = process.env['WITHOUT']?.split(' ') ?? [];
 
@@ -100,7 +104,7 @@ export default defineConfig({
         pool: 'forks',
         // The build runs as Node runs it; Vite would resolve `graphql` to a second copy, whose errors are of another class.
         server: { deps: { external: [/\/dist\//] } },
-        maxWorkers: 3,
+        maxWorkers: workers,
         testTimeout: 240_000,
         hookTimeout: 240_000,
         // A second is too little for a machine that runs other tests.
