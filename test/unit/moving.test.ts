@@ -7,6 +7,7 @@ import { EXPORT_TARGETS, SYSTEM_NAMES, SYSTEM_TITLES, type SystemName } from '#d
 import { createCsvSystem } from '#dist/users/moving/csv.js';
 import { createMove } from '#dist/users/moving/move.js';
 import { createFieldTest, linesOf, type SourceRecord, type System } from '#dist/users/moving/person.js';
+import { readFile } from '#dist/users/moving/read.js';
 import { systemNamed } from '#dist/users/moving/systems.js';
 import { createDateReader, isEmpty, textOf } from '#dist/users/moving/values.js';
 import { recordsOf, SAMPLES } from '../support/samples.js';
@@ -73,6 +74,22 @@ test.for([
   for await (const lines of move.read(input)) for (const { read } of lines) read();
   expect(move.summary()).toMatchObject({ people: 17, identities: { email: 8, google: 3, wallet: 2, supabase: 3 } });
   expect(move.summary().not_kept).not.toHaveProperty('identities without an ID');
+});
+
+test.each([
+  [0, 'before the first record'],
+  [1, 'after record 1'],
+  [2, 'after record 2'],
+])('a file that ends after %i records says so', async (count, where) => {
+  const records = Array.from({ length: count }, (_, n) => `${JSON.stringify({ id: `user_${n}` })},`);
+  async function* bytes() {
+    yield Buffer.from(`[${records.join('')}`);
+  }
+  const read = async () => {
+    const { records } = await readFile(bytes(), systemNamed('clerk'));
+    for await (const _ of records);
+  };
+  await expect(read()).rejects.toThrow(`The file is cut off ${where}.`);
 });
 
 test('each system has a sample', () => {
