@@ -151,6 +151,9 @@ test('what was signed is good once, in the browser that was asked, within five m
   await expectRefusal(await post('session', answer, { cookie: (await ask()).cookie }));
   expect((await post('session', answer, { cookie })).status).toBe(204);
   await expectRefusal(await post('session', answer, { cookie }));
+  // A sign-in forgets the challenges that are late, and no other.
+  expect((await signIn(key)).status).toBe(204);
+  await expectRefusal(await post('session', answer, { cookie }));
 
   const late = await ask();
   const lateAnswer = key.sign({ origin: ORIGIN, challenge: late.challenge });
@@ -309,6 +312,11 @@ test('one sees and removes one’s own passkeys, an admin all', async () => {
   expect((await admin.ask(PASSKEYS)).passkeys).toContainEqual(
     expect.objectContaining({ id: added.id, operator: ada.name }),
   );
+  const OF = 'query ($name: String!) { passkeys(operator: $name) { id } }';
+  expect(await admin.ask(OF, { name: ada.name })).toEqual({ passkeys: [{ id: added.id }] });
+  expect(await admin.ask(OF, { name: bob.name })).toEqual({ passkeys: [] });
+  expect(codesOf(await admin.graphql(OF, { name: 'nobody' }))).toEqual(['NOT_FOUND']);
+  expect(codesOf(await ada.graphql(OF, { name: ada.name }))).toEqual(['FORBIDDEN']);
   // Who is limited to some projects manages no operators.
   const limited = await logIn(app, 'admin');
   await app.context.services.operators.updateOperator(THE_OPERATOR, limited.name, { appIds: [] });

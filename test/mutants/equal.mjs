@@ -143,4 +143,11 @@ export const EQUAL = [
     to: '/',
     why: 'How long it rests.',
   },
+  {
+    file: 'src/projects/idempotency.ts',
+    line: '(retry !== null && MAY_BE_DONE.includes(error.code))',
+    from: '&&',
+    to: '||',
+    why: 'The second try is refused as the first one was.',
+  },
 ];
