@@ -6,6 +6,7 @@ import { TIMEOUTS } from '#dist/app/app.js';
 import { type Json, startTestApp, type TestProject, useTestApp } from '../support/app.js';
 import { type EventStream, openEvents, subscribe } from '../support/events.js';
 import { startProxy } from '../support/proxy.js';
+import { PATIENCE } from '../support/waiting.js';
 
 /** A heartbeat comes soon, so that a test need not wait for it. */
 const app = useTestApp({ timeouts: { ...TIMEOUTS, heartbeatMs: 50 } });
@@ -15,7 +16,6 @@ const SUBSCRIPTION = `subscription ($after: String, $types: [ChangeType!]) {
     change { id type userId user { authValue accounts { publicKey } } }
   }
 }`;
-const PATIENCE = { timeout: 60_000 };
 
 let opened: EventStream[] = [];
 afterEach(() => {

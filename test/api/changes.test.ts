@@ -6,6 +6,7 @@ import { checksumAddress } from '#dist/domain/wallets.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { codesOf } from '../support/graphql.js';
+import { PATIENCE } from '../support/waiting.js';
 
 const app = useTestApp();
 
@@ -342,7 +343,7 @@ describe('a retention of minutes', () => {
 test('a page with its users takes one statement for the changes and one for the users', async () => {
   const project = await app.createProject();
   for (const name of ['a', 'b', 'c', 'd']) await login(project, `${name}@example.com`);
-  await vi.waitUntil(async () => (await readPage(project)).nodes.length === 4, { timeout: 60_000 });
+  await vi.waitUntil(async () => (await readPage(project)).nodes.length === 4, PATIENCE);
   app.statements.length = 0;
   await readPage(project);
   // Not the look-up of credentials, which are known for a moment only.

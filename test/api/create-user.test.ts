@@ -2,6 +2,7 @@ import { beforeEach, expect, inject, test } from 'vitest';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { codesOf } from '../support/graphql.js';
+import { PATIENCE } from '../support/waiting.js';
 
 /** Users who are created without a login. */
 
@@ -232,7 +233,7 @@ async function waitForLock(): Promise<void> {
             "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
           )
         ).rows.length,
-      { timeout: 60_000 },
+      PATIENCE,
     )
     .toBeGreaterThan(0);
 }

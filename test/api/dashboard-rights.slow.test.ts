@@ -6,6 +6,7 @@ import { THE_OPERATOR } from '#dist/domain/operators.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { logIn, type TestOperator } from '../support/dashboard.js';
 import { codesOf } from '../support/graphql.js';
+import { PATIENCE } from '../support/waiting.js';
 
 /** What an operator may do is read again whenever something is done, and not only when a request begins. */
 const app = useTestApp();
@@ -104,7 +105,7 @@ async function postSlowly(
   sent.write(head);
   await vi.waitFor(
     () => expect(app.statements.slice(before).some((text) => text.includes('UPDATE operator_sessions'))).toBe(true),
-    { timeout: 60_000 },
+    PATIENCE,
   );
   await pause();
   sent.end(rest);
@@ -201,7 +202,7 @@ describe.each(ENDS.slice(0, 3))('an operator who is %s', (_what, endOf, code) =>
         while (!(await reader.read()).done);
       };
       // Not before the service has noticed it.
-      await vi.waitFor(async () => expect(await refusals(project, who)).toEqual(['export']), { timeout: 60_000 });
+      await vi.waitFor(async () => expect(await refusals(project, who)).toEqual(['export']), PATIENCE);
       await expect(rest()).rejects.toThrow();
     },
   );
@@ -263,7 +264,7 @@ test.each(ENDS.slice(0, 3))('the deletion of a project stops when its admin is %
   await who.graphql('mutation ($appId: ID!) { deleteProject(appId: $appId, name: "doomed") }', {
     appId: project.appId,
   });
-  await vi.waitFor(async () => expect(await refusals(project, who)).toEqual(['deleteProject']), { timeout: 60_000 });
+  await vi.waitFor(async () => expect(await refusals(project, who)).toEqual(['deleteProject']), PATIENCE);
   const [left] = await sql(
     'SELECT count(*)::int AS bans, disabled_at IS NOT NULL AS disabled FROM bans b JOIN projects p ON p.id = b.project_id WHERE app_id = $1 GROUP BY 2',
     project.appId,
@@ -284,7 +285,7 @@ test('the deletion of a project does not stop when its admin logs out', async ()
   });
   await vi.waitFor(
     async () => expect(await sql('SELECT 1 FROM projects WHERE app_id = $1', project.appId)).toEqual([]),
-    { timeout: 60_000 },
+    PATIENCE,
   );
 });
 
@@ -301,7 +302,7 @@ test('a session does not rest while a transfer runs', async () => {
             `SELECT 1 FROM operator_sessions WHERE last_seen_at > now() - interval '28 minutes' AND ${OF_OPERATOR(who.name)}`,
           ),
         ).toHaveLength(1),
-      { timeout: 60_000 },
+      PATIENCE,
     );
   });
   expect(lastFrame(answer.text).report.failed).toBe(1);
@@ -335,14 +336,11 @@ describe('the places for transfers', () => {
         );
         await begun;
       }
-      await vi.waitFor(
-        async () => {
-          const both = await Promise.all([chief, second].map((who) => who.fetch(path(project, 'audit'))));
-          for (const response of both) await response.text();
-          expect(both.map(({ status }) => status)).toEqual([200, 200]);
-        },
-        { timeout: 60_000 },
-      );
+      await vi.waitFor(async () => {
+        const both = await Promise.all([chief, second].map((who) => who.fetch(path(project, 'audit'))));
+        for (const response of both) await response.text();
+        expect(both.map(({ status }) => status)).toEqual([200, 200]);
+      }, PATIENCE);
       expect(await userCount(project)).toBe(0);
     },
   );
@@ -357,7 +355,7 @@ describe('the places for transfers', () => {
     const hold = (who: TestOperator, until: () => Promise<unknown>) =>
       postSlowly(who, path(project, 'import'), ['{', '}'], until);
     const isHeld = (who: TestOperator) =>
-      vi.waitFor(async () => expect(await ask(who)).toEqual([503, '10', true]), { timeout: 60_000 });
+      vi.waitFor(async () => expect(await ask(who)).toEqual([503, '10', true]), PATIENCE);
     await hold(first, async () => {
       await isHeld(first);
       await hold(second, async () => {

@@ -16,6 +16,7 @@ import {
 import { logIn, type TestOperator } from '../support/dashboard.js';
 import { openEvents } from '../support/events.js';
 import { sendRaw } from '../support/rest.js';
+import { PATIENCE } from '../support/waiting.js';
 
 /** Downloads and uploads of the dashboard. */
 const NEWS_MS = 500;
@@ -261,7 +262,7 @@ test('the right to follow is read every so often, and what follows ends with it'
     openEvents(`${app.url}${path(project, 'news')}`, { headers: { cookie } });
   const lasting = await open(await app.createProject(), viewer);
   const before = looks();
-  await vi.waitUntil(() => looks() >= before + 2, { timeout: 60_000 });
+  await vi.waitUntil(() => looks() >= before + 2, PATIENCE);
   expect(performance.now() - from).toBeGreaterThan(1.98 * NEWS_MS);
   await Promise.all(
     ends.map(async (end) => {
@@ -306,14 +307,11 @@ test('a client that goes away ends its export, and leaves nothing behind', async
   socket.destroy();
   expect(await readdir(join(app.dataDir, 'spool')).catch(() => [])).toEqual([]);
   // Both places are free again.
-  await vi.waitFor(
-    async () => {
-      const both = await Promise.all([viewer, admin].map((who) => who.fetch(path(project, 'audit'))));
-      for (const response of both) await response.text();
-      expect(both.map(({ status }) => status)).toEqual([200, 200]);
-    },
-    { timeout: 60_000 },
-  );
+  await vi.waitFor(async () => {
+    const both = await Promise.all([viewer, admin].map((who) => who.fetch(path(project, 'audit'))));
+    for (const response of both) await response.text();
+    expect(both.map(({ status }) => status)).toEqual([200, 200]);
+  }, PATIENCE);
 });
 
 test('operators who read exports slowly hold no transaction, and keep no one else from exports and imports', async () => {
@@ -340,7 +338,7 @@ test('operators who read exports slowly hold no transaction, and keep no one els
     report: { imported: 1 },
   });
   expect(count(/^BEGIN.*REPEATABLE READ/)).toBeGreaterThan(3);
-  await vi.waitUntil(() => count(/^(COMMIT|ROLLBACK)/) >= count(/^BEGIN/), { timeout: 60_000 });
+  await vi.waitUntil(() => count(/^(COMMIT|ROLLBACK)/) >= count(/^BEGIN/), PATIENCE);
   for (const socket of sockets) socket.destroy();
 });
 
@@ -372,7 +370,7 @@ test.runIf(existsSync('/proc/self/fd'))(
       return links.filter((link) => /userdir-[0-9a-f-]{36}/.test(link));
     };
     const uploaded = uploadWithPause({ stalledMs: 30_000, pauseMs: 1_500 });
-    await vi.waitUntil(async () => (await spooled()).length > 0, { timeout: 60_000 });
+    await vi.waitUntil(async () => (await spooled()).length > 0, PATIENCE);
     await vi.waitFor(async () => expect(await spooled()).toEqual([expect.stringMatching(/ \(deleted\)$/)]));
     expect((await uploaded).at(-1)).toMatchObject({ report: { imported: 2 } });
     expect(await spooled()).toEqual([]);

@@ -2,6 +2,7 @@ import { connect, type Socket } from 'node:net';
 import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { TIMEOUTS as DEFAULTS } from '#dist/app/app.js';
 import { type TestApp, type TestProject, useTestApp } from '../support/app.js';
+import { PATIENCE } from '../support/waiting.js';
 
 /** Malicious connections: slow ones, and ones that smuggle a request behind another. Tests write bytes to a socket. */
 
@@ -29,13 +30,16 @@ beforeAll(async () => {
     })),
   );
   // A busy machine may need more than REQUEST_TIMEOUT_MS for an answer.
-  victim = await vi.waitFor(async () => (await project.rest('/server/users?limit=1')).body.result.users[0].id, 60_000);
+  victim = await vi.waitFor(
+    async () => (await project.rest('/server/users?limit=1')).body.result.users[0].id,
+    PATIENCE,
+  );
 });
 // After every test, the server still answers, and no smuggled DELETE has removed the user.
 afterEach(async () => {
   await vi.waitFor(
     async () => expect((await project.rest(`/server/users/${victim}`)).body.result.id).toBe(victim),
-    60_000,
+    PATIENCE,
   );
 });
 

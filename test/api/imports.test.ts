@@ -6,6 +6,7 @@ import { parseIdentity, snakeCase } from '#dist/domain/identities.js';
 import { checksumAddress } from '#dist/domain/wallets.js';
 import { ethereumAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp, withoutIds } from '../support/app.js';
+import { PATIENCE } from '../support/waiting.js';
 
 /** Imports beside other work. */
 const app = useTestApp();
@@ -91,7 +92,7 @@ test('imports of one project run one after the other, and say what they wait for
   const onWait = vi.fn();
   const second = importFrom(project, linesOf('b'), { onWait });
   if (isPostgres) {
-    await vi.waitUntil(() => onWait.mock.calls.length > 0, { timeout: 60_000 });
+    await vi.waitUntil(() => onWait.mock.calls.length > 0, PATIENCE);
     expect(onWait.mock.calls).toEqual([[WAITS]]);
     await expect(importFrom(project, linesOf('c'), { waitMs: 0 })).rejects.toMatchObject({
       code: 'UNAVAILABLE',
@@ -119,7 +120,7 @@ test.runIf(isPostgres)('a deletion disables a project at once, and deletes it wh
   expect((await project.rest('/server/users')).status).toBe(401);
   const onWait = vi.fn();
   const deletion = lifecycle.deleteProject(await scopeOf(project), { ...options, onWait });
-  await vi.waitUntil(() => onWait.mock.calls.length > 0, { timeout: 60_000 });
+  await vi.waitUntil(() => onWait.mock.calls.length > 0, PATIENCE);
   expect(onWait.mock.calls).toEqual([[WAITS]]);
   expect(await first.finish()).toMatchObject({ imported: 1 });
   expect(await deletion).toBe(1);

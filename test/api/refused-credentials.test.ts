@@ -4,6 +4,7 @@ import { beforeAll, expect, test, vi } from 'vitest';
 import { REFUSAL_REASONS, type RefusalReason } from '#dist/domain/projects.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 import { basic } from '../support/rest.js';
+import { PATIENCE } from '../support/waiting.js';
 
 /** What the log and the metrics say of callers who are refused, so that support can answer why. */
 const app = useTestApp({ env: { METRICS_PORT: '0' } });
@@ -41,7 +42,7 @@ const lineOf = (requestId: string) =>
   vi.waitFor(
     () =>
       JSON.parse(app.logged.find((line) => line.includes(`"reqId":"${requestId}"`) && line.includes('"ms":')) ?? ''),
-    { timeout: 60_000 },
+    PATIENCE,
   );
 
 async function countOf(reason: string): Promise<number> {

@@ -3,6 +3,7 @@ import { beforeAll, expect, test, vi } from 'vitest';
 import { startTestApp, type TestProject, useTestApp } from '../support/app.js';
 import { logIn, type TestOperator } from '../support/dashboard.js';
 import { sendPieces } from '../support/rest.js';
+import { PATIENCE } from '../support/waiting.js';
 
 /** Callers whom the service does not know yet, and operators, take turns with the projects and with each other. */
 
@@ -134,7 +135,7 @@ test('an operator is served while another sends too many, who alone is refused',
       if ((await busy.inProject(project.appId).graphql('{ users(first: 100) { nodes { id } } }')).status === 503)
         refused += 1;
   });
-  await vi.waitUntil(() => refused > 0, { timeout: 60_000 });
+  await vi.waitUntil(() => refused > 0, PATIENCE);
   const statuses: number[] = [];
   for (let n = 0; n < 20; n += 1) statuses.push((await calm.graphql(ME.query)).status);
   isOver = true;

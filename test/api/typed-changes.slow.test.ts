@@ -4,12 +4,12 @@ import { changeCursor } from '#dist/domain/changes.js';
 import { parse } from '#dist/domain/parse.js';
 import { type Json, startTestApp, type TestApp, type TestProject, useTestApp } from '../support/app.js';
 import { codesOf } from '../support/graphql.js';
+import { PATIENCE } from '../support/waiting.js';
 
 /** Changes of few types among many others: what is looked at is bounded and charged, and the work ends with its client. */
 
 const app = useTestApp();
 afterEach(() => vi.restoreAllMocks());
-const PATIENCE = { timeout: 60_000 };
 
 const MANY = 3_500;
 const PAGE = `query ($after: String, $first: Int! = 1, $types: [ChangeType!] = [USER_REMOVED]) {

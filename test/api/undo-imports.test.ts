@@ -3,6 +3,7 @@ import { describe, expect, test, vi } from 'vitest';
 import { deleteEndedBans } from '#dist/users/bans.sql.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
+import { PATIENCE } from '../support/waiting.js';
 
 /** An undo of an import removes those whom it created and nothing else has touched since. */
 
@@ -194,7 +195,7 @@ test.each<[string, Json[]]>([
   const projectId = (await scopeOf(project)).projectIdFor('inspect');
   const { data } = await project.graphql('{ users(filter: { banned: true }) { nodes { authValue } } }');
   expect(data.users.nodes).toEqual([{ authValue: 'b' }]);
-  await vi.waitUntil(async () => (await deleteEndedBans(app.context.db, projectId, 100)) > 0, { timeout: 60_000 });
+  await vi.waitUntil(async () => (await deleteEndedBans(app.context.db, projectId, 100)) > 0, PATIENCE);
   expect(await undo(project, importId)).toEqual({ removed: 3, kept: 0 });
 });
 

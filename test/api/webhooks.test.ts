@@ -6,6 +6,7 @@ import { createWebhookDelivery, type DeliveryLimits } from '#dist/feed/webhook-d
 import { createWebhookSender } from '#dist/feed/webhook-sender.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { type Answer, type Receiver, startReceiver, verify } from '../support/receiver.js';
+import { PATIENCE } from '../support/waiting.js';
 
 const app = useTestApp({ ownDatabase: true, env: { WEBHOOKS_ALLOW_PRIVATE: 'on' } });
 let receiver: Receiver;
@@ -15,7 +16,6 @@ beforeAll(async () => {
 });
 afterAll(() => receiver.close());
 
-const PATIENCE = { timeout: 60_000, interval: 10 };
 const QUICK: Partial<DeliveryLimits> = { pollMs: 50, renewMs: 100, closeMs: 100, retryDelayMs: () => 20 };
 const deliveries: { close(): Promise<void> }[] = [];
 

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { stellarAddress } from '../support/addresses.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 import { hasBrowser, launchBrowser, recordRequests } from '../support/browser.js';
+import { PATIENCE } from '../support/waiting.js';
 
 const runInShell = async (command: string) => (await promisify(execFile)('sh', ['-c', command])).stdout;
 const NAMES = ['ada', 'grace', 'hedy', 'katherine', 'radia'];
@@ -89,7 +90,7 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
           await run(page);
           return readAnswer(page);
         };
-        await expect.poll(runAgain, { timeout: 60_000, interval: 250 }).toContain(part);
+        await expect.poll(runAgain, PATIENCE).toContain(part);
         expect(await readAnswer(page)).not.toContain('"errors"');
       }
       // The one who has logged in.

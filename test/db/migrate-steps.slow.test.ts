@@ -2,6 +2,7 @@ import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 import { type MigrateOptions, migrate } from '#dist/db/migrate.js';
 import { oneStep, useMigrations } from '../support/migrations.js';
+import { PATIENCE } from '../support/waiting.js';
 
 /** A migration that is cut into steps (docs/decisions/migrations.md). */
 
@@ -210,7 +211,7 @@ describe.runIf(inject('engine') === 'postgres')('while others use the tables', (
           "SELECT FROM pg_stat_activity WHERE query LIKE 'CREATE INDEX CONC%' AND wait_event_type = 'Lock'",
         )
       ).rows.length;
-    await vi.waitUntil(isBuilding, { timeout: 60_000 });
+    await vi.waitUntil(isBuilding, PATIENCE);
     await writer.query('UPDATE things SET size = NULL WHERE id = 1');
     interruption.abort(new Error('Interrupted.'));
     expect(await migrating).toBe('Interrupted.');

@@ -14,6 +14,7 @@ import { BIN, type Cluster, createCluster, freePort, hasPostgres } from '../supp
 import { type Credentials, type RunningServer, type Settings, startServer, userdirJson } from '../support/command.js';
 import { type Question, startFollower, startReaders } from '../support/readers.js';
 import { type Receiver, startReceiver } from '../support/receiver.js';
+import { PATIENCE } from '../support/waiting.js';
 import { RETRYABLE, startLoad } from '../support/writers.js';
 
 /** A PostgreSQL is replaced by one of another major version while it is used, and comes back, with the files of docs/upgrade. */
@@ -164,12 +165,12 @@ describe.skipIf(!canRun)('a service whose PostgreSQL is replaced by a newer one'
     const copied = performance.now();
     const switching = runScript(from, to, 'switch', 'sh', '-c', WAYS[way](from, to));
     if (way === 'file') {
-      await vi.waitUntil(() => readFileSync(urlFile, 'utf8').trim() === clusters[to].url, { timeout: 60_000 });
+      await vi.waitUntil(() => readFileSync(urlFile, 'utf8').trim() === clusters[to].url, PATIENCE);
       await restartAll();
     }
     await switching;
     const switched = performance.now();
-    await vi.waitUntil(() => load.successes.some((at) => at > switched + STEADY_MS), { timeout: 60_000 });
+    await vi.waitUntil(() => load.successes.some((at) => at > switched + STEADY_MS), PATIENCE);
     const written = await load.stop();
     const read = await readers.stop();
     // Every user whom the database has, also one whose registration was not acknowledged, is named once.
@@ -219,7 +220,7 @@ describe.skipIf(!canRun)('a service whose PostgreSQL is replaced by a newer one'
     await sleep(STEADY_MS);
     await expect(runScript('old', 'new', 'switch', 'false')).rejects.toThrow('FROM takes writes again.');
     const before = performance.now();
-    await vi.waitUntil(() => load.successes.some((at) => at > before + STEADY_MS), { timeout: 60_000 });
+    await vi.waitUntil(() => load.successes.some((at) => at > before + STEADY_MS), PATIENCE);
     const { lost, failures } = await load.stop();
     expect(lost).toBe(0);
     expect([...failures.keys()].filter((what) => !RETRYABLE.test(what))).toEqual([]);

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type Cluster, createCluster, hasPostgres } from '../support/cluster.js';
 import { type Credentials, type RunningServer, startServer, userdirJson } from '../support/command.js';
 import { queryPostgres } from '../support/engines.js';
+import { PATIENCE } from '../support/waiting.js';
 import { countLost } from '../support/writers.js';
 import { missingPrograms, type NodeName, startPatroni } from './patroni.js';
 
@@ -17,7 +18,6 @@ const WINDOW = '{ users(first: 20) { nodes { id accounts { network } } totalCoun
 const CHANGES = '{ changes(first: 20) { nodes { id } } }';
 const STEADY_MS = 2_000;
 const LEFT_WITHIN_MS = 3_000;
-const LIMIT = { timeout: 60_000, interval: 25 };
 
 /** What a request answers while there is no primary. */
 const AWAY = /^503 1 /;
@@ -96,7 +96,7 @@ async function startService(settings: Record<string, string>) {
 
   const untilUsed = async (isUsed: boolean) => {
     const since = performance.now();
-    await vi.waitUntil(async () => (await readMetrics()).used === Number(isUsed), LIMIT);
+    await vi.waitUntil(async () => (await readMetrics()).used === Number(isUsed), PATIENCE);
     return Math.round(performance.now() - since);
   };
 
@@ -288,9 +288,9 @@ describe.skipIf(missingPrograms.length > 0)('a service with two standbys under P
         await sleep(STEADY_MS);
         await begin(nodes);
         const begunAt = performance.now();
-        await vi.waitUntil(async () => (await patroni.leader()) === nodes.standby, LIMIT);
+        await vi.waitUntil(async () => (await patroni.leader()) === nodes.standby, PATIENCE);
         const { reads } = await service.readMetrics();
-        await vi.waitUntil(async () => (await service.readMetrics()).reads > reads, LIMIT);
+        await vi.waitUntil(async () => (await service.readMetrics()).reads > reads, PATIENCE);
         const backMs = Math.round(performance.now() - begunAt);
         await sleep(STEADY_MS);
         return `lists on a standby of the new primary after ${backMs} ms`;

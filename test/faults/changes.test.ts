@@ -18,6 +18,7 @@ import {
 } from '../support/command.js';
 import { copyTemplate, queryPostgres, type TestDatabase } from '../support/engines.js';
 import { isNightly } from '../support/nightly.js';
+import { PATIENCE } from '../support/waiting.js';
 
 /**
  * A reader polls the feed while the server that publishes, PostgreSQL or both are killed. It gets every committed change once. CRASHES
@@ -25,7 +26,6 @@ import { isNightly } from '../support/nightly.js';
  */
 const CRASHES = Number(process.env['CRASHES'] ?? 1);
 vi.setConfig({ testTimeout: 120_000 + CRASHES * 60_000, hookTimeout: 120_000 });
-const PATIENCE = { timeout: 60_000, interval: 100 };
 
 /** Reads the feed of a project from servers that may be killed at any time. */
 function createReader(project: Credentials) {

@@ -14,6 +14,7 @@ import {
   userdirJson,
 } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
+import { PATIENCE } from '../support/waiting.js';
 
 /**
  * After a crash, every acknowledged write is there, and no write is partial. CRASHES sets the number of crashes of each
@@ -116,7 +117,7 @@ const anyMoment = (longestMs: number) => sleep(Math.random() * longestMs);
 /** Waits for one more acknowledged write, then for a random time. */
 async function anyMomentOf({ registered }: Ledger): Promise<void> {
   const before = registered.size;
-  await vi.waitUntil(() => registered.size > before, { timeout: 60_000 });
+  await vi.waitUntil(() => registered.size > before, PATIENCE);
   await anyMoment(1_500);
 }
 
@@ -187,7 +188,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('PostgreSQL is ki
       await cluster.kill();
       await Promise.all(writers);
       await cluster.start();
-      await vi.waitUntil(async () => (await fetch(`${server.url}/readyz`)).ok, { timeout: 60_000 });
+      await vi.waitUntil(async () => (await fetch(`${server.url}/readyz`)).ok, PATIENCE);
       await expectLedger(server.url, project, ledger);
     }
     expect(ledger.registered.size).toBeGreaterThan(0);

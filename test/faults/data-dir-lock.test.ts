@@ -19,6 +19,7 @@ import {
 } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
 import { isNightly } from '../support/nightly.js';
+import { PATIENCE } from '../support/waiting.js';
 
 /** Larger than any real process id. */
 const NO_PID = 4_194_305;
@@ -141,7 +142,7 @@ describe.runIf(inject('engine') === 'embedded')('the lock of the data directory'
       const path = lockFile();
       await change(path);
       const left = existsSync(path) ? await readFile(path, 'utf8') : null;
-      await vi.waitFor(() => expect(lost).toHaveLength(1), { timeout: 60_000 });
+      await vi.waitFor(() => expect(lost).toHaveLength(1), PATIENCE);
       await lock.release();
       expect(lost.map(({ message }) => message)).toEqual([expect.stringContaining(`${path} is gone or was changed`)]);
       expect(existsSync(path) ? await readFile(path, 'utf8') : null).toBe(left);

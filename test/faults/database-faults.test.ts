@@ -19,6 +19,7 @@ import {
 } from '../support/command.js';
 import { copyTemplate, PATIENT, queryPostgres, type TestDatabase } from '../support/engines.js';
 import { startProxy, type Target, type TcpProxy } from '../support/proxy.js';
+import { PATIENCE } from '../support/waiting.js';
 
 /**
  * How a server handles a database that is cut off, frozen, full or slow. Every request ends in time with a correct
@@ -220,8 +221,8 @@ describe.runIf(inject('engine') === 'postgres')('a database that', () => {
     child.stdout.on('data', (text) => {
       announced += text;
     });
-    const url = await vi.waitUntil(() => /http:\/\/127\.0\.0\.1:\d+/.exec(log)?.[0], { timeout: 60_000 });
-    await vi.waitUntil(() => log.includes('The database cannot be reached'), { timeout: 60_000 });
+    const url = await vi.waitUntil(() => /http:\/\/127\.0\.0\.1:\d+/.exec(log)?.[0], PATIENCE);
+    await vi.waitUntil(() => log.includes('The database cannot be reached'), PATIENCE);
     const [ready, live, asked] = await Promise.all(
       ['/readyz', '/livez', '/server/users'].map((path) => fetch(url + path)),
     );
@@ -232,7 +233,7 @@ describe.runIf(inject('engine') === 'postgres')('a database that', () => {
     await vi.waitUntil(async () => (await fetch(`${url}/readyz`)).status === 200, { timeout: RECOVERY_MS });
     expect((await call(url, project, `/server/users/${userId}`)).status).toBe(200);
     child.kill('SIGTERM');
-    await vi.waitUntil(() => child.exitCode !== null, { timeout: 60_000 });
+    await vi.waitUntil(() => child.exitCode !== null, PATIENCE);
     expect(child.exitCode).toBe(0);
   });
 
@@ -243,9 +244,9 @@ describe.runIf(inject('engine') === 'postgres')('a database that', () => {
     child.stderr.on('data', (text) => {
       log += text;
     });
-    await vi.waitUntil(() => log.includes('The database cannot be reached'), { timeout: 60_000 });
+    await vi.waitUntil(() => log.includes('The database cannot be reached'), PATIENCE);
     child.kill('SIGTERM');
-    await vi.waitUntil(() => child.exitCode !== null, { timeout: 60_000 });
+    await vi.waitUntil(() => child.exitCode !== null, PATIENCE);
     expect(child.exitCode).toBe(0);
     await proxy.restore();
   });
@@ -307,7 +308,7 @@ describe.runIf(inject('engine') === 'postgres')('where PostgreSQL', () => {
       proxy.refuse(sqlState);
       const away = 'The database cannot be reached now. Send the request again.';
       // A connection that is found broken may have been sent a statement.
-      await vi.waitUntil(async () => (await messages()).every((message) => message === away), { timeout: 60_000 });
+      await vi.waitUntil(async () => (await messages()).every((message) => message === away), PATIENCE);
       expect((await fetch(`${server.url}/readyz`)).status).toBe(503);
     },
   );
@@ -323,7 +324,7 @@ describe.runIf(inject('engine') === 'postgres')('where PostgreSQL', () => {
         proxy.interrupt(sqlState);
         return (await messages()).some((message) => broke.test(message));
       };
-      await vi.waitUntil(isBroken, { timeout: 60_000 });
+      await vi.waitUntil(isBroken, PATIENCE);
     },
   );
 
@@ -368,7 +369,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('a database whose
             () => false,
             ({ code }) => code === '53100',
           ),
-        { timeout: 60_000 },
+        PATIENCE,
       );
       const one = "INSERT INTO filler VALUES (repeat('x', 7000))";
       await vi.waitUntil(
@@ -377,16 +378,13 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('a database whose
             () => false,
             ({ code }) => code === '53100',
           ),
-        { timeout: 60_000 },
+        PATIENCE,
       );
       // Until the page of the first user is full.
-      const refused = await vi.waitUntil(
-        async () => {
-          const answers = await Promise.all(Array.from({ length: 64 }, () => register(randomUUID())));
-          return answers.find(({ status }) => status !== 200);
-        },
-        { timeout: 60_000 },
-      );
+      const refused = await vi.waitUntil(async () => {
+        const answers = await Promise.all(Array.from({ length: 64 }, () => register(randomUUID())));
+        return answers.find(({ status }) => status !== 200);
+      }, PATIENCE);
       expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1']);
       expect(refused.body.errors).toMatchObject([
         {
@@ -481,7 +479,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('a database that 
     const count = async ({ url }: Cluster) =>
       (await queryPostgres(url, 'SELECT count(*)::int AS users FROM users'))[0].users;
     const registering = register('a');
-    await vi.waitUntil(async () => (await count(primary)) > 1, { timeout: 60_000 });
+    await vi.waitUntil(async () => (await count(primary)) > 1, PATIENCE);
     await primary.kill();
     const acknowledged = await registering;
     expect(acknowledged.length).toBeGreaterThan(0);
@@ -493,7 +491,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('a database that 
       const input = { authMethod: 'passkey', authValue: randomUUID() };
       return Number((await recordLogin(server.url, project, input)).body.data?.recordLogin.user.id);
     };
-    await vi.waitUntil(async () => (await idOfNext()) > 1_000_000, { timeout: 60_000 });
+    await vi.waitUntil(async () => (await idOfNext()) > 1_000_000, PATIENCE);
     const webhooks = ['webhook', 'list', '--project', project.app_id];
     expect(await userdirJson({ DATABASE_URL: standby.url }, webhooks)).toMatchObject([{ status: 'enabled' }]);
   });
@@ -507,17 +505,14 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('a database that 
     const admin = new pg.Client({ connectionString: primary.url });
     await admin.connect();
     // Logins share connections, and lists may.
-    await vi.waitUntil(
-      async () => {
-        const pages = acknowledged.map((_, n) => call(server.url, project, `/server/users?limit=1&page=${n + 1}`));
-        await Promise.all(pages);
-        const { rows } = await admin.query(
-          "SELECT FROM pg_stat_activity WHERE application_name = 'userdir' AND query <> 'LISTEN userdir_secrets'",
-        );
-        return rows.length > 2;
-      },
-      { timeout: 60_000 },
-    );
+    await vi.waitUntil(async () => {
+      const pages = acknowledged.map((_, n) => call(server.url, project, `/server/users?limit=1&page=${n + 1}`));
+      await Promise.all(pages);
+      const { rows } = await admin.query(
+        "SELECT FROM pg_stat_activity WHERE application_name = 'userdir' AND query <> 'LISTEN userdir_secrets'",
+      );
+      return rows.length > 2;
+    }, PATIENCE);
     await admin.query('ALTER SYSTEM SET default_transaction_read_only = on');
     await admin.query('SELECT pg_reload_conf()');
     await admin.end();

@@ -6,12 +6,12 @@ import { type Credentials, type RunningServer, recordLogin, startServer, userdir
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
 import { isNightly } from '../support/nightly.js';
 import { type Receiver, startReceiver } from '../support/receiver.js';
+import { PATIENCE } from '../support/waiting.js';
 import { graphql } from '../support/writers.js';
 
 /** The process that publishes changes is frozen (SIGSTOP), or is not what it seems. */
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
-const PATIENCE = { timeout: 60_000, interval: 200 };
 const LOCK = 1_968_399_458;
 const role = `userdir_test_weak_${process.pid}`;
 

@@ -9,10 +9,10 @@ import { ethereumAddress } from '../support/addresses.js';
 import { type GraphQLAnswer, startTestApp, type TestApp, type TestProject } from '../support/app.js';
 import { type Cluster, createCluster, hasPostgres } from '../support/cluster.js';
 import { userdir } from '../support/command.js';
+import { PATIENCE } from '../support/waiting.js';
 
 /** What is read on a standby and what never is, and that answers of a standby that is behind are right for their time. */
 
-const LIMIT = { timeout: 60_000, interval: 50 };
 /** Long, so that a standby whose replay is paused stays in use. */
 const MAX_LAG_MS = 240_000;
 const EVERYONE = userFilter({});
@@ -71,14 +71,14 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('with DATABASE_RE
     await vi.waitUntil(async () => {
       await project.rest('/server/users/count');
       return app.context.db.replica?.usage().isUsed;
-    }, LIMIT);
+    }, PATIENCE);
   }
 
   /** Waits until the standby has all that is on the primary now. */
   async function untilReplayed(): Promise<void> {
     const { rows } = await onPrimary.query('SELECT pg_current_wal_flush_lsn() AS position');
     const text = `SELECT pg_last_wal_replay_lsn() >= $1::pg_lsn AS is_there`;
-    await vi.waitUntil(async () => (await onStandby.query(text, [rows[0].position])).rows[0].is_there, LIMIT);
+    await vi.waitUntil(async () => (await onStandby.query(text, [rows[0].position])).rows[0].is_there, PATIENCE);
   }
 
   const scope = () => app.context.services.projects.getScope(project.appId);
@@ -190,7 +190,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('with DATABASE_RE
       await vi.waitUntil(async () => {
         const { data } = await project.graphql(CHANGES, { after: cursor });
         return data.changes.nodes.at(-1)?.userId === missing;
-      }, LIMIT);
+      }, PATIENCE);
       const { total_user: total } = (await project.rest('/server/users?limit=1')).body.result;
       expect(users).toHaveLength(total - 1);
     });
@@ -212,7 +212,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('with DATABASE_RE
       const next = await vi.waitUntil(async () => {
         const page = await changes.listChanges(await scope(), { after: cursorOf(end.end), types: null, first: 10 });
         return page.changes.length > 0 && page;
-      }, LIMIT);
+      }, PATIENCE);
       expect(next.changes.map(({ userId }) => String(userId))).toEqual([id]);
       const { data } = await project.graphql(CHANGES, { after: end.end });
       expect(data.changes).toMatchObject({ nodes: [], pageInfo: { endCursor: end.end, hasNextPage: false } });
@@ -225,7 +225,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('with DATABASE_RE
           .listChanges(await scope(), { after: 'now', types: null, first: 10 })
           .catch(() => null);
         return page !== null && cursorOf(page.end).timeline !== cursorOf(end.end).timeline && page.end;
-      }, LIMIT);
+      }, PATIENCE);
       await untilUsed();
       const answer = await project.graphql(CHANGES, { after: last });
       expect(answer.errors).toBeUndefined();
@@ -281,7 +281,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('with DATABASE_RE
     await vi.waitUntil(async () => {
       await context.services.users.countUsers(await scope(), EVERYONE);
       return reasons.length > 0;
-    }, LIMIT);
+    }, PATIENCE);
     expect(String(reasons[0])).toContain(reason);
     await context.services.users.countUsers(await scope(), EVERYONE);
     expect(context.db.replica?.usage()).toMatchObject({ isUsed: false, reads: { replica: 0 } });

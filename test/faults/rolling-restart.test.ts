@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest';
 import { type Credentials, type RunningServer, startServer, userdirJson } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
+import { PATIENCE } from '../support/waiting.js';
 
 const HEALTH_CHECK_MS = 50;
 /** Several health checks, so that the balancer stops sending before the listener closes. */
@@ -47,7 +48,7 @@ async function startBalancer() {
   });
   balancer.listen(0, '127.0.0.1');
   await once(balancer, 'listening');
-  await vi.waitUntil(() => ready.length === servers.length, { timeout: 60_000 });
+  await vi.waitUntil(() => ready.length === servers.length, PATIENCE);
   return {
     url: `http://127.0.0.1:${(balancer.address() as AddressInfo).port}`,
     async close() {

@@ -19,6 +19,7 @@ import { type Json, startTestApp, type TestProject, useTestApp } from '../suppor
 import { ROOT } from '../support/checkout.js';
 import { freePort } from '../support/cluster.js';
 import { hasProgram } from '../support/programs.js';
+import { PATIENCE } from '../support/waiting.js';
 
 /** The alerts of docs/deploy in a Prometheus, on metrics of services in the states that they are about. */
 
@@ -125,8 +126,6 @@ async function firing(
   if (told !== '' && found.length === 0) throw new Error(told);
   return found;
 }
-
-const PATIENCE = { timeout: 60_000, interval: 20 };
 
 // Only PostgreSQL has open transactions beside others, and standbys.
 describe.runIf(inject('engine') === 'postgres' && hasProgram(PROMTOOL))('of the alerts', () => {

@@ -16,6 +16,7 @@ import { freePort } from '../support/cluster.js';
 import { startServer, useDatabase, userdirJson } from '../support/command.js';
 import { hasProgram } from '../support/programs.js';
 import { makeCertificate } from '../support/tls-proxy.js';
+import { PATIENCE } from '../support/waiting.js';
 
 /**
  * The service behind the proxies of the documentation, whose configurations run as they are printed: only addresses and files are those of
@@ -25,7 +26,6 @@ import { makeCertificate } from '../support/tls-proxy.js';
 const FASTER = 10;
 const NGINX = '/usr/sbin/nginx';
 const HAPROXY = '/usr/sbin/haproxy';
-const LIMIT = { timeout: 60_000, interval: 20 };
 
 const read = (path: string) => readFile(join(ROOT, path), 'utf8');
 const printedNginx = /```nginx\n(.*?)```/s.exec(await read('docs/operating.md'))?.[1] ?? '';
@@ -87,7 +87,7 @@ async function start(program: string, args: string[], url: string, folder: strin
   await vi.waitUntil(async () => {
     if (child.exitCode !== null) throw new Error(`${program} ended with ${child.exitCode}: ${log}`);
     return (await ask(`${url}/readyz`).catch(() => null))?.status === 200;
-  }, LIMIT);
+  }, PATIENCE);
   return {
     url,
     async stop() {
@@ -206,7 +206,7 @@ describe.runIf(inject('engine') === 'embedded' && outer !== undefined).concurren
     }
     const from = performance.now();
     const isOver = () => performance.now() - from > (silence + TIMEOUTS.heartbeatMs) / FASTER;
-    await vi.waitUntil(() => cut.length > 0 || isOver(), LIMIT);
+    await vi.waitUntil(() => cut.length > 0 || isOver(), PATIENCE);
     expect(cut).toEqual([]);
     for (const text of texts) expect(text.split('\n\n').length).toBeGreaterThan(3);
     for (const stream of streams) stream.destroy();

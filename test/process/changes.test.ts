@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest';
 import { type Credentials, call, linesOf, logIn, outcomeOf, spawnUserdir, useServer } from '../support/command.js';
+import { PATIENCE } from '../support/waiting.js';
 
-const PATIENCE = { timeout: 60_000, interval: 50 };
 const { url, settings, run, createProject } = useServer();
 const login = (project: Credentials, name: string) =>
   logIn(url(), project, { authMethod: 'email', authValue: `${name}@example.com` });

@@ -16,6 +16,7 @@ import {
   userdirJson,
 } from '../support/command.js';
 import { copyTemplate } from '../support/engines.js';
+import { PATIENCE } from '../support/waiting.js';
 
 const failing = fileURLToPath(new URL('../support/failing-closers.mjs', import.meta.url));
 const command: Command = [process.execPath, '--import', failing, CLI];
@@ -55,7 +56,7 @@ test.runIf(hasPostgres && inject('engine') === 'postgres')(
       const file = join(folder, data ?? '', 'postmaster.pid');
       return data !== undefined && existsSync(file) && Number(readFileSync(file, 'utf8').split('\n')[0]);
     };
-    const pid = await vi.waitUntil(pidFile, { timeout: 60_000, interval: 50 });
+    const pid = await vi.waitUntil(pidFile, PATIENCE);
     child.kill('SIGTERM');
     expect(await once(child, 'exit')).toEqual([1, null]);
     expect(existsSync(`/proc/${pid}`)).toBe(false);

@@ -7,6 +7,7 @@ import type { Json } from '../support/app.js';
 import { call, useDatabase, userdir, userdirJson, useServer } from '../support/command.js';
 import { createEmptyDatabase } from '../support/engines.js';
 import { type Receiver, startReceiver } from '../support/receiver.js';
+import { PATIENCE } from '../support/waiting.js';
 
 /**
  * A session with every command. `$` begins a command line, after `<` with its input; `~$` one that is repeated until it prints what
@@ -607,7 +608,7 @@ describe('a session with every command', () => {
       expect(printed).toMatch(pattern);
       Object.assign(values, pattern.exec(printed)?.groups);
     };
-    await (isRepeated ? vi.waitFor(attempt, { timeout: 60_000, interval: 100 }) : attempt());
+    await (isRepeated ? vi.waitFor(attempt, PATIENCE) : attempt());
   });
 
   test('has recorded what it changed, and nothing where nothing was to do', async () => {

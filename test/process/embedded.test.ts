@@ -23,6 +23,7 @@ import {
 } from '../support/command.js';
 import { copyTemplate, createEmptyDatabase } from '../support/engines.js';
 import { isNightly } from '../support/nightly.js';
+import { PATIENCE } from '../support/waiting.js';
 
 /** Only the embedded engine has a data directory, which one process may use at a time. */
 describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
@@ -88,14 +89,11 @@ describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
     expect((await register('first')).status).toBe(200);
     expect(spawnSync('dd', ['if=/dev/zero', `of=${disk.path}/filler`, 'bs=1k']).status).toBe(1);
     let registered = 1;
-    const refused = await vi.waitUntil(
-      async () => {
-        const answers = await Promise.all(Array.from({ length: 64 }, () => register(randomUUID())));
-        registered += answers.filter(({ status }) => status === 200).length;
-        return answers.find(({ status }) => status !== 200);
-      },
-      { timeout: 60_000 },
-    );
+    const refused = await vi.waitUntil(async () => {
+      const answers = await Promise.all(Array.from({ length: 64 }, () => register(randomUUID())));
+      registered += answers.filter(({ status }) => status === 200).length;
+      return answers.find(({ status }) => status !== 200);
+    }, PATIENCE);
     expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1']);
     expect(refused.body.errors[0]).toMatchObject({
       message: expect.stringMatching(/^There is no space left on the disk .* nothing of it was changed/),
@@ -146,7 +144,7 @@ describe.runIf(inject('engine') === 'embedded')('the data directory', () => {
     const { app_id: appId } = await userdirJson(database.env, ['project', 'create', '--name', 'Test']);
     const holder = spawnUserdir(database.env, ['user', 'import', '--project', appId]);
     const held = outcomeOf(holder);
-    await vi.waitUntil(() => lockFiles().length > 0, { timeout: 60_000 });
+    await vi.waitUntil(() => lockFiles().length > 0, PATIENCE);
     const refused = await userdir(database.env, ['project', 'list']);
     expect(refused).toMatchObject({ code: 1, stdout: '' });
     expect(refused.stderr).toContain(`is in use by "userdir user import" (pid ${holder.pid} on `);

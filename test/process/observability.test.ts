@@ -8,6 +8,7 @@ import { expect, test, vi } from 'vitest';
 import { startCollector } from '../support/collector.js';
 import { CLI, call, linesOf, makeFolder, type RunningServer, startServer, useDatabase } from '../support/command.js';
 import { isNightly } from '../support/nightly.js';
+import { PATIENCE } from '../support/waiting.js';
 
 /** Where a process serves metrics and sends traces, that neither delays its exit, and that its log is whole. */
 
@@ -184,7 +185,7 @@ test.runIf(isNightly)(
       log += read();
       return log.includes('could not be written');
     };
-    await vi.waitUntil(readOn, { timeout: 60_000 });
+    await vi.waitUntil(readOn, PATIENCE);
     expectWhole(log, dropped);
     const again = await fillLog(server);
     expect(again).toBeGreaterThan(dropped);

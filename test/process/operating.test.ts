@@ -18,6 +18,7 @@ import {
   userdirJson,
 } from '../support/command.js';
 import { queryPostgres } from '../support/engines.js';
+import { PATIENCE } from '../support/waiting.js';
 import { headersOf } from '../support/writers.js';
 
 /** docs/deploy/roles.sql, and the unit of systemd. */
@@ -107,7 +108,7 @@ describe.runIf(inject('engine') === 'postgres')('the roles', () => {
       expect((await call(running.url, project, '/server/users/count')).body.result.total_user).toBe(2_501);
       // Also what is done in the background, such as to publish changes.
       const changes = () => fetch(`${running.url}/changes?limit=1`, { headers: headersOf(project) });
-      await vi.waitUntil(async () => (await (await changes()).text()).includes('"user.created"'), { timeout: 60_000 });
+      await vi.waitUntil(async () => (await (await changes()).text()).includes('"user.created"'), PATIENCE);
       expect(await running.stop()).toMatchObject({
         code: 0,
         stderr: expect.stringContaining('Server listening at http://'),

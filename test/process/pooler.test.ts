@@ -19,6 +19,7 @@ import {
 } from '../support/command.js';
 import { createEmptyDatabase, queryPostgres, type TestDatabase } from '../support/engines.js';
 import { startReceiver } from '../support/receiver.js';
+import { PATIENCE } from '../support/waiting.js';
 import { RETRYABLE, startLoad } from '../support/writers.js';
 
 /** The service behind PgBouncer in transaction mode, with the files of docs/pooler, where a PgBouncer is found that can do it. */
@@ -55,7 +56,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPgBouncer())('behind PgBoun
           () => true,
           () => false,
         ),
-      { timeout: 60_000, interval: 100 },
+      PATIENCE,
     );
   }
 
@@ -251,7 +252,7 @@ describe.runIf(inject('engine') === 'postgres' && hasPgBouncer())('behind PgBoun
     const load = startLoad(server.url, project, 4);
     const soon = async () => {
       const before = load.successes.length;
-      await vi.waitUntil(() => load.successes.length > before + 20, { timeout: 60_000 });
+      await vi.waitUntil(() => load.successes.length > before + 20, PATIENCE);
     };
     await soon();
     await stopBouncer();

@@ -11,11 +11,11 @@ import {
   userdirJson,
 } from '../support/command.js';
 import { makeRelease, type Release } from '../support/release.js';
+import { PATIENCE } from '../support/waiting.js';
 
 /** Releases that use one database: the schema says which of them may (docs/operating.md#upgrade). */
 
 const isPostgres = inject('engine') === 'postgres';
-const LIMIT = { timeout: 60_000, interval: 50 };
 const OWN = (await import('#dist/config/build.js')).VERSION;
 const raise = (version: string) =>
   `-- step: leaves older releases behind\nCREATE OR REPLACE FUNCTION oldest_release() RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN '${version}';\n`;
@@ -98,7 +98,7 @@ describe.runIf(isPostgres)('a service that runs while the database becomes too n
     const unready = await vi.waitUntil(async () => {
       const found = await readinessOf(server.url);
       return found?.status === 503 && found;
-    }, LIMIT);
+    }, PATIENCE);
     expect(unready.body).toEqual({ error: TOO_OLD });
     // It goes on until balancers have noticed.
     expect(await recordLogin(server.url, project, { authMethod: 'passkey', authValue: 'one' })).toMatchObject({

@@ -22,6 +22,7 @@ import {
 } from '../support/command.js';
 import { copyTemplate, createEmptyDatabase, type TestDatabase } from '../support/engines.js';
 import { isNightly } from '../support/nightly.js';
+import { PATIENCE } from '../support/waiting.js';
 
 const engine = inject('engine');
 
@@ -329,7 +330,7 @@ test.runIf(engine === 'embedded')(
             ({ status }) => status,
             () => null,
           ),
-        { timeout: 60_000 },
+        PATIENCE,
       )
       .toBe(200);
     const { code, stderr } = await server.stop();

@@ -4,10 +4,10 @@ import { connect } from 'node:net';
 import { beforeAll, expect, test, vi } from 'vitest';
 import { type Credentials, type RunningServer, startServer, useDatabase, userdirJson } from '../support/command.js';
 import { openEvents, subscribe } from '../support/events.js';
+import { PATIENCE } from '../support/waiting.js';
 
 /** What clients see of a service that gets SIGTERM. */
 
-const LIMIT = { timeout: 60_000, interval: 20 };
 const database = useDatabase();
 let project: Credentials;
 beforeAll(async () => {
@@ -44,7 +44,7 @@ test.each(['0', '500'])(
   async (delayMs) => {
     const server = await start({ SHUTDOWN_DELAY_MS: delayMs });
     const { outcomes, ended } = startClients(server.url);
-    await vi.waitUntil(() => (outcomes.get('200') ?? 0) > 64, LIMIT);
+    await vi.waitUntil(() => (outcomes.get('200') ?? 0) > 64, PATIENCE);
     expect(await server.stop()).toMatchObject({ code: 0, signal: null });
     await ended;
     expect([...outcomes.keys()].toSorted()).toEqual(['200', 'ECONNREFUSED']);
@@ -63,7 +63,7 @@ async function openConnection({ url }: RunningServer) {
     connection.text += chunk;
   });
   socket.write(ASK());
-  await vi.waitUntil(() => connection.text.includes('}'), LIMIT);
+  await vi.waitUntil(() => connection.text.includes('}'), PATIENCE);
   expect(connection.text).toMatch(/^HTTP\/1\.1 200 OK/);
   expect(connection.text).not.toMatch(/connection: close/i);
   connection.text = '';
@@ -101,7 +101,7 @@ test('the same signal again within a second counts as one, later it ends the ser
   for (const _ of [1, 2]) server.process.kill('SIGTERM');
   await server.logged('finishing the requests in flight');
   connection.socket.write(ASK());
-  await vi.waitUntil(() => connection.answers() === 1, LIMIT);
+  await vi.waitUntil(() => connection.answers() === 1, PATIENCE);
   await new Promise((resolve) => setTimeout(resolve, 1_100));
   expect(await server.stop('SIGTERM')).toMatchObject({ code: 1, signal: null });
 });

@@ -3,6 +3,7 @@ import { KEPT_TEXTS, type KeptText } from '#dist/domain/kept-texts.js';
 import { USER_COLUMNS } from '#dist/domain/user-columns.js';
 import type { Json } from '../support/app.js';
 import { type Credentials, recordLogin, TIMESTAMP, useServer } from '../support/command.js';
+import { PATIENCE } from '../support/waiting.js';
 
 /** Stories of users and bans; commands.test.ts has each command. */
 
@@ -112,7 +113,7 @@ test('bans have an end that is to come, and let in from then on', async () => {
   // A command begins within that time on a busy machine, too.
   const soon = new Date(Date.now() + 3_000).toISOString();
   expect(await set('eve@example.com', '--until', soon)).toMatchObject({ code: 0 });
-  await vi.waitFor(async () => expect(await login(one, 'eve@example.com')).toBe('done'), 60_000);
+  await vi.waitFor(async () => expect(await login(one, 'eve@example.com')).toBe('done'), PATIENCE);
 });
 
 test('bans are imported all or none, together with the users of the file', async () => {

@@ -2,8 +2,8 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import type { Json } from '../support/app.js';
 import { type Credentials, logIn, startServer, useDatabase, userdirJson, useServer } from '../support/command.js';
 import { type Receiver, startReceiver } from '../support/receiver.js';
+import { PATIENCE } from '../support/waiting.js';
 
-const PATIENCE = { timeout: 60_000, interval: 100 };
 const SETTINGS = { WEBHOOKS_ALLOW_PRIVATE: 'on', METRICS_PORT: '0' };
 const { url, metricsUrl, runJson, createProject } = useServer({ settings: SETTINGS });
 const other = useDatabase();
@@ -86,14 +86,11 @@ test('doctor names webhooks that fail, and those that nothing is sent to', async
   const project = await createProject();
   const { id } = await runJson('webhook', 'add', project.app_id, '--url', receiver.url('/gone'));
   const findingWith = (text: string): Promise<Json> =>
-    vi.waitUntil(
-      async () => {
-        const { findings } = await runJson('doctor', '--no-totals');
-        const found = findings.find((each: Json) => each.id === 'webhooks');
-        return found.found.includes(text) && found;
-      },
-      { timeout: 60_000, interval: 500 },
-    );
+    vi.waitUntil(async () => {
+      const { findings } = await runJson('doctor', '--no-totals');
+      const found = findings.find((each: Json) => each.id === 'webhooks');
+      return found.found.includes(text) && found;
+    }, PATIENCE);
   receiver.answer('/gone', (response) => response.writeHead(503).end());
   await login(project);
   const { status, found, advice } = await findingWith('failed');

@@ -5,6 +5,7 @@ import { promisify } from 'node:util';
 import { vi } from 'vitest';
 import { ROOT } from './checkout.js';
 import { freePort } from './cluster.js';
+import { PATIENCE } from './waiting.js';
 
 export const HAPROXY = '/usr/sbin/haproxy';
 /** HAProxy looks every second and leaves a process after two looks, so a process has to stay for longer. */
@@ -36,7 +37,7 @@ export async function startBalancer(folder: string, ports: readonly [number, num
   };
   const balancer = {
     url: `http://127.0.0.1:${port}`,
-    bothUp: () => vi.waitUntil(async () => (await countUp()) === 2, { timeout: 60_000, interval: 100 }).then(() => {}),
+    bothUp: () => vi.waitUntil(async () => (await countUp()) === 2, PATIENCE).then(() => {}),
     process: spawn(HAPROXY, ['-db', '-f', file], { stdio: 'ignore' }),
   };
   await balancer.bothUp();

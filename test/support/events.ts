@@ -1,5 +1,6 @@
 import { vi } from 'vitest';
 import type { Json } from './app.js';
+import { PATIENCE } from './waiting.js';
 
 /** An event of a stream of Server-Sent Events. */
 export interface StreamEvent {
@@ -24,8 +25,6 @@ export interface EventStream {
   ended(): Promise<StreamEvent[]>;
   close(): void;
 }
-
-const PATIENCE = { timeout: 60_000, interval: 5 };
 
 export async function openEvents(url: string, init: RequestInit): Promise<EventStream> {
   const closing = new AbortController();

@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { Webhook } from 'standardwebhooks';
 import { vi } from 'vitest';
 import type { Json } from './app.js';
+import { PATIENCE } from './waiting.js';
 
 /** A message that arrived, and was verified. */
 export interface Received {
@@ -18,7 +19,6 @@ export interface Received {
 
 export type Answer = (response: ServerResponse, received: Received) => void;
 const ACCEPT: Answer = (response) => response.writeHead(204).end();
-const PATIENCE = { timeout: 60_000, interval: 10 };
 
 export type Receiver = Awaited<ReturnType<typeof startReceiver>>;
 

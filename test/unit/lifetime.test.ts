@@ -6,9 +6,10 @@ import { AppError } from '#dist/errors.js';
 import { admitRequests, createAdmission } from '#dist/http/admission.js';
 import { createUnreadBytes } from '#dist/http/connections.js';
 import { createLifetimes, createPlaces, type Lifetime, type Places } from '#dist/http/lifetime.js';
+import { PATIENCE } from '../support/waiting.js';
 
 /** A server with one route whose answer outlives its request. */
-const PATIENCE = { timeout: 60_000, interval: 5 };
+
 const MEBIBYTE = 2 ** 20;
 const ADMISSION = { maxInFlight: 16, maxInFlightPerProject: 8, maxQueued: 32 };
 

@@ -4,6 +4,7 @@ import type { Leader } from '#dist/feed/changes.sql.js';
 import { createPruning } from '#dist/feed/pruning.js';
 import { createPublication } from '#dist/feed/publication.js';
 import { createLeaderPublisher } from '#dist/feed/publisher-leader.js';
+import { PATIENCE } from '../support/waiting.js';
 
 /**
  * What one of several processes does by what PostgreSQL tells it, which answers here from a script: no embedded database has two sessions. That
@@ -106,7 +107,7 @@ function play(script: Script) {
   };
 }
 
-const until = (isSo: () => boolean) => vi.waitUntil(isSo, { timeout: 60_000, interval: 5 });
+const until = (isSo: () => boolean) => vi.waitUntil(isSo, PATIENCE);
 
 /** Until a process has said something so often. */
 const said = (played: ReturnType<typeof play>, name: string, times = 1) =>

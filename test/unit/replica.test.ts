@@ -3,6 +3,7 @@ import { describe, expect, test, vi } from 'vitest';
 import { createReplica, type ReplicaOptions, type ReplicaReads } from '#dist/db/replica.js';
 import { Prisma } from '#dist/db/statements.js';
 import { refuse, scriptPostgres } from '../support/scripted-postgres.js';
+import { PATIENCE } from '../support/waiting.js';
 
 /**
  * Where a read goes by what a standby and its primary say, which answer here from a script: no embedded database has a standby. That PostgreSQL
@@ -11,7 +12,6 @@ import { refuse, scriptPostgres } from '../support/scripted-postgres.js';
 
 const MAX_LAG_MS = 2_000;
 const READ = Prisma.sql`SELECT 'a' AS server`;
-const LIMIT = { timeout: 60_000, interval: 10 };
 
 /** What both servers say. A position is a length of the log. */
 interface Says {
@@ -91,7 +91,7 @@ async function watch(given: Partial<Says> = {}, options: Partial<ReplicaOptions>
         'REPEATABLE READ',
         async (tx) => (await tx.query<{ server: string }>(READ))[0]?.server as string,
       ),
-    untilUsed: (isUsed = true) => vi.waitUntil(() => replica.usage().isUsed === isUsed, LIMIT),
+    untilUsed: (isUsed = true) => vi.waitUntil(() => replica.usage().isUsed === isUsed, PATIENCE),
     async [Symbol.asyncDispose]() {
       ended.abort();
       await standby[Symbol.asyncDispose]();
@@ -120,7 +120,7 @@ describe.concurrent('a standby', () => {
     ['that has replayed nothing of what is known', { replayed: 99 }, 'has not replayed what the primary had written'],
   ])('%s is not used', async (_, says, reason) => {
     await using played = await watch(says);
-    await vi.waitUntil(() => played.heard.length > 0, LIMIT);
+    await vi.waitUntil(() => played.heard.length > 0, PATIENCE);
     expect(played.heard).toEqual([expect.stringContaining(reason)]);
     expect([await played.read(), await played.readInTransaction()]).toEqual(['primary', 'primary']);
     expect(played.replica.usage()).toMatchObject({ isUsed: false, failures: 0, reads: { replica: 0, primary: 2 } });
@@ -157,7 +157,7 @@ describe.concurrent('a standby', () => {
     expect(played.standby.sockets.size).toBe(2);
     played.says.isFrozen = true;
     await played.untilUsed(false);
-    await vi.waitUntil(() => played.standby.sockets.size === 0, LIMIT);
+    await vi.waitUntil(() => played.standby.sockets.size === 0, PATIENCE);
     expect(await played.read()).toBe('primary');
   });
 

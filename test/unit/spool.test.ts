@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import type { SpoolFile, Stored } from '#dist/domain/stored.js';
 import { createSpool } from '#dist/users/spool.js';
+import { PATIENCE } from '../support/waiting.js';
 
 let dataDir: string;
 beforeAll(async () => {
@@ -44,7 +45,7 @@ test('what goes through a file is read as slowly as it is taken, and produced at
     },
     async (text) => {
       // The first piece is not taken before all are produced.
-      await vi.waitUntil(() => isProduced, { timeout: 60_000 });
+      await vi.waitUntil(() => isProduced, PATIENCE);
       taken.push(text);
     },
   );
@@ -57,7 +58,7 @@ test('what goes through a file comes before the rest of it is produced', async (
     async (write) => {
       for (const part of ['a', 'b', 'c']) {
         await write(part);
-        await vi.waitUntil(() => taken.includes(part), { timeout: 60_000 });
+        await vi.waitUntil(() => taken.includes(part), PATIENCE);
       }
     },
     async (text) => void taken.push(text),
