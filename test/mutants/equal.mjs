@@ -150,4 +150,11 @@ export const EQUAL = [
     to: '||',
     why: 'The second try is refused as the first one was.',
   },
+  {
+    file: 'src/graphql/plugin.ts',
+    line: 'variables: (variables ?? undefined) as',
+    from: 'variables ?? undefined',
+    to: 'variables',
+    why: 'Null is as absent wherever variables are read.',
+  },
 ];

@@ -1,9 +1,9 @@
 import { signal, useSignal } from '@preact/signals';
 import { useState } from 'preact/hooks';
 import { Choices, FormDialog, IdentityFields, TextField, UndoOffer } from './form.js';
-import { api, graphql, inProject, may, type ResultOf, send, type VariablesOf } from './graphql.js';
+import { api, graphql, inProject, may, type ResultOf, type VariablesOf } from './graphql.js';
 import { Badge, Button, CopyValue, Swatch, Time, Value } from './parts.js';
-import { asked, command, type Recipe } from './recipes.js';
+import { command, type Sending, sending } from './recipes.js';
 import { Table } from './table.js';
 
 /** The identities and accounts of a user, and how they are linked and unlinked. */
@@ -43,37 +43,37 @@ const UNLINK_ACCOUNT = inProject(
 type LinkInput = VariablesOf<typeof LINK>['input'];
 
 const namedBy = ({ authMethod, authValue }: GivenIdentity) => ({ authMethod, authValue });
-/** The variables of what links an identity to a user, or takes it from the user. */
-const linkOf = ({ appId, user }: OfUser, input: LinkInput) => ({
-  project: appId,
-  userId: user.id,
-  input,
-});
-const unlinkOf = ({ appId, user }: OfUser, identity: GivenIdentity) => ({
-  project: appId,
-  userId: user.id,
-  identity: namedBy(identity),
-});
+
+/** Links an identity to a user. */
+function link({ appId, user }: OfUser, input: LinkInput) {
+  const { authMethod: method, authValue: value, email, emailVerified, primary } = input;
+  return sending(
+    LINK,
+    { project: appId, userId: user.id, input },
+    command('user link', {
+      project: appId,
+      userId: user.id,
+      method,
+      value,
+      email: email ?? undefined,
+      emailVerified: emailVerified ?? undefined,
+      primary: primary ?? undefined,
+    }),
+  );
+}
+
+const makePrimary = (of: OfUser, identity: GivenIdentity) => link(of, { ...namedBy(identity), primary: true });
+
 const linkAgain = (of: OfUser, { email, emailVerified, isPrimary, ...identity }: Identity) =>
-  send(LINK, linkOf(of, { ...namedBy(identity), email, emailVerified, primary: isPrimary }));
+  link(of, { ...namedBy(identity), email, emailVerified, primary: isPrimary });
 
-/** An identity to link, of which nothing is null. */
-interface ToLink extends GivenIdentity {
-  readonly email?: string;
-  readonly emailVerified?: boolean;
-  readonly primary?: boolean;
+function unlink({ appId, user }: OfUser, { authMethod, authValue }: GivenIdentity) {
+  return sending(
+    UNLINK,
+    { project: appId, userId: user.id, identity: { authMethod, authValue } },
+    command('user unlink', { project: appId, userId: user.id, method: authMethod, value: authValue }),
+  );
 }
-
-function linkRecipe(of: OfUser, input: ToLink): Recipe {
-  const { authMethod: method, authValue: value, ...options } = input;
-  return {
-    ...asked(LINK, linkOf(of, input)),
-    userdir: command('user link', { project: of.appId, userId: of.user.id, method, value, ...options }),
-  };
-}
-
-const makePrimary = (of: OfUser, identity: GivenIdentity) =>
-  send(LINK, linkOf(of, { ...namedBy(identity), primary: true }));
 
 /** The last change of identities that can be taken back, as long as this page is open. */
 const lastChange = signal<{ userId: string; text: string; undo: () => Promise<unknown> } | null>(null);
@@ -81,11 +81,21 @@ const forget = () => {
   lastChange.value = null;
 };
 
-/** Does something to the identities of a user, and offers to take it back. */
-async function change(of: OfUser, text: string, work: Promise<unknown>, undo: (() => Promise<unknown>) | null) {
-  const result = await work;
-  lastChange.value = undo && { userId: of.user.id, text, undo };
-  return result;
+/** A change of the identities of a user that offers to be taken back, unless `undo` is null. */
+function undoable<Result>(
+  { user }: OfUser,
+  text: string,
+  { work, recipe }: Sending<Result>,
+  undo: (() => Promise<unknown>) | null,
+): Sending<Result> {
+  return {
+    recipe,
+    async work() {
+      const result = await work();
+      lastChange.value = undo && { userId: user.id, text, undo };
+      return result;
+    },
+  };
 }
 
 export function Identities(of: OfUser) {
@@ -180,15 +190,14 @@ function LinkIdentity(of: OfUser) {
     ...(primary && { primary }),
   };
   const undo = async () => {
-    if (primary) await makePrimary(of, user);
-    await send(UNLINK, unlinkOf(of, identity));
+    if (primary) await makePrimary(of, user).work();
+    await unlink(of, identity).work();
   };
   return (
     <FormDialog
       title="Link an identity"
       submit="Link"
-      work={() => change(of, 'The identity is linked.', send(LINK, linkOf(of, given)), undo)}
-      recipe={linkRecipe(of, given)}
+      {...undoable(of, 'The identity is linked.', link(of, given), undo)}
       disabled={!method || !authValue.value}
     >
       <p>
@@ -218,13 +227,12 @@ export const Named = ({ authMethod, authValue }: GivenIdentity) => (
 );
 
 function MakePrimary({ identity, ...of }: OfIdentity) {
-  const text = 'Another identity is primary.';
+  const undo = () => makePrimary(of, of.user).work();
   return (
     <FormDialog
       title="Make this identity primary?"
       submit="Make primary"
-      work={() => change(of, text, makePrimary(of, identity), () => makePrimary(of, of.user))}
-      recipe={linkRecipe(of, { ...namedBy(identity), primary: true })}
+      {...undoable(of, 'Another identity is primary.', makePrimary(of, identity), undo)}
     >
       <p class="long">
         <Named {...identity} /> is then what lists, filters and REST show of the user. <Named {...of.user} /> stays
@@ -240,18 +248,7 @@ function UnlinkIdentity({ identity, ...of }: OfIdentity) {
       title="Unlink this identity?"
       submit="Unlink"
       danger
-      work={() =>
-        change(of, 'The identity is unlinked.', send(UNLINK, unlinkOf(of, identity)), () => linkAgain(of, identity))
-      }
-      recipe={{
-        ...asked(UNLINK, unlinkOf(of, identity)),
-        userdir: command('user unlink', {
-          project: of.appId,
-          userId: of.user.id,
-          method: identity.authMethod,
-          value: identity.authValue,
-        }),
-      }}
+      {...undoable(of, 'The identity is unlinked.', unlink(of, identity), () => linkAgain(of, identity).work())}
     >
       <p class="long">
         <Named {...identity} /> no longer logs in as this user, and may register anew.{' '}
@@ -303,19 +300,18 @@ function UnlinkAccount({ account, ...of }: OfUser & { account: Account }) {
   const isSame = ({ authMethod, authValue }: Identity) =>
     authMethod === 'wallet' && authValue.toLowerCase() === address.toLowerCase();
   const identity = user.identities.find(isSame);
-  const undo = identity ? () => linkAgain(of, identity) : null;
-  const unlinking = { project: appId, userId: user.id, address };
-  const work = () => send(UNLINK_ACCOUNT, unlinking);
+  const undo = identity ? () => linkAgain(of, identity).work() : null;
+  const unlinking = sending(
+    UNLINK_ACCOUNT,
+    { project: appId, userId: user.id, address },
+    command('user unlink', { project: appId, userId: user.id, address }),
+  );
   return (
     <FormDialog
       title="Unlink this account?"
       submit="Unlink"
       danger
-      work={() => change(of, 'The account is unlinked.', work(), undo)}
-      recipe={{
-        ...asked(UNLINK_ACCOUNT, unlinking),
-        userdir: command('user unlink', { project: appId, userId: user.id, address }),
-      }}
+      {...undoable(of, 'The account is unlinked.', unlinking, undo)}
       done="The account is unlinked."
     >
       <p class="long">

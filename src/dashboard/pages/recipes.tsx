@@ -34,12 +34,18 @@ export const asked = <Result, Variables>(operation: Operation<Result, Variables>
 
 const asSent = ({ query, variables }: Sent) => ({ graphql: { operation: query, variables } });
 
+/** What a dialog does, and its recipe. */
+export interface Sending<Result> {
+  readonly work: () => Promise<Result>;
+  readonly recipe: Recipe | readonly Recipe[];
+}
+
 /** What a dialog does: it sends an operation, which is its recipe too where backends can ask it, beside the command that does the same. */
 export function sending<Result, Variables>(
   operation: Operation<Result, Variables>,
   variables: Variables,
   userdir: CommandLine,
-) {
+): Sending<Result> {
   const sent = sentOf(operation, variables);
   return {
     work: () => send(operation, variables),

@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact';
 import { useLocation } from 'preact-iso';
 import { FormDialog, TextField } from './form.js';
 import { formatNumber } from './format.js';
-import { graphql, may, send } from './graphql.js';
+import { graphql, may } from './graphql.js';
 import { paths } from './location.js';
 import { announce, Button, Time, Value } from './parts.js';
 import { command, sending } from './recipes.js';
@@ -147,13 +147,15 @@ function Limit({ project: { appId, requestsPerMinute } }: OfProject) {
 
 function Availability({ project: { appId, disabledAt } }: OfProject) {
   const [word, Word] = disabledAt ? ['enable', 'Enable'] : ['disable', 'Disable'];
+  const options = { project: appId };
   return (
     <FormDialog
       title={`${Word} the project?`}
       submit={Word}
       danger={!disabledAt}
-      work={async () => (disabledAt ? send(ENABLE, { appId }) : send(DISABLE, { appId }))}
-      recipe={{ userdir: command(disabledAt ? 'project enable' : 'project disable', { project: appId }) }}
+      {...(disabledAt
+        ? sending<unknown, { appId: string }>(ENABLE, { appId }, command('project enable', options))
+        : sending<unknown, { appId: string }>(DISABLE, { appId }, command('project disable', options)))}
       done={`The project is ${word}d.`}
     >
       <p>

@@ -4,12 +4,12 @@ import { LiftBan } from './bans.js';
 import { BulkButton } from './bulk.js';
 import { FormDialog, TextField } from './form.js';
 import { plural } from './format.js';
-import { api, Failure, graphql, inProject, may, type ResultOf, send, useQuery, type VariablesOf } from './graphql.js';
+import { api, Failure, graphql, inProject, may, type ResultOf, useQuery, type VariablesOf } from './graphql.js';
 import { Accounts, IDENTITIES, Identities } from './identities.js';
 import { paths } from './location.js';
 import { MergeUser } from './merge-users.js';
 import { Badge, Button, Copy, CopyValue, Fact, State, Swatch, Time, Value } from './parts.js';
-import { asked, command, type Recipe } from './recipes.js';
+import { command, type Sending, sending } from './recipes.js';
 import { Header, Missing, useTitle } from './screen.js';
 import { Answer } from './table.js';
 import { userRecipe } from './user-list.js';
@@ -202,12 +202,13 @@ function optionOf(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-function updateRecipe({ appId, user }: OfUser, input: UserChanges): Recipe {
+function update({ appId, user }: OfUser, input: UserChanges) {
   const options = Object.fromEntries(Object.entries(input).map(([name, value]) => [name, optionOf(value)]));
-  return {
-    ...asked(UPDATE, { project: appId, id: user.id, input }),
-    userdir: command('user update', { project: appId, userId: user.id, ...options }),
-  };
+  return sending(
+    UPDATE,
+    { project: appId, id: user.id, input },
+    command('user update', { project: appId, userId: user.id, ...options }),
+  );
 }
 
 /** The text of a field, if the user has another value. */
@@ -225,8 +226,7 @@ function EditUser({ appId, user }: OfUser) {
     <FormDialog
       title={`Edit user ${user.id}`}
       submit="Save"
-      work={() => send(UPDATE, { project: appId, id: user.id, input })}
-      recipe={updateRecipe({ appId, user }, input)}
+      {...update({ appId, user }, input)}
       done="The user is changed."
       disabled={Object.keys(input).length === 0}
     >
@@ -275,12 +275,12 @@ function parseJson(text: string): object | null {
   }
 }
 
-/** There is none while what was typed is no JSON. */
-function metadataRecipe(of: OfUser, text: string): Recipe | readonly Recipe[] {
+/** Without a recipe while what was typed is no JSON. */
+function saveMetadata(of: OfUser, text: string): Sending<unknown> {
   try {
-    return updateRecipe(of, { metadata: parseJson(text) });
-  } catch {
-    return [];
+    return update(of, { metadata: parseJson(text) });
+  } catch (failure) {
+    return { work: () => Promise.reject(failure), recipe: [] };
   }
 }
 
@@ -291,8 +291,7 @@ function EditMetadata({ appId, user }: OfUser) {
     <FormDialog
       title={`Metadata of user ${user.id}`}
       submit="Save"
-      work={async () => send(UPDATE, { project: appId, id: user.id, input: { metadata: parseJson(text.value) } })}
-      recipe={metadataRecipe({ appId, user }, text.value)}
+      {...saveMetadata({ appId, user }, text.value)}
       done="The metadata is changed."
       disabled={text.value.trim() === before}
     >
