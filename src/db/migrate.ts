@@ -284,9 +284,9 @@ async function findMissing(client: Pool | PoolClient, migrations: readonly Migra
      FROM _prisma_migrations WHERE rolled_back_at IS NULL`,
       );
   const history = new Map(rows.map((row) => [row.name, row]));
-  // Every database of a published release has the first migration.
+  // Every database of a published release has the first migration as it is here.
   const [first] = migrations;
-  if (history.size > 0 && first !== undefined && !history.has(first.name)) throw new UnpublishedError();
+  if (history.size > 0 && history.get(first?.name)?.checksum !== first?.checksum) throw new UnpublishedError();
   return migrations.flatMap((migration) => {
     const { name, checksum } = migration;
     const applied = history.get(name);

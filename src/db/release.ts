@@ -27,13 +27,13 @@ export class OutdatedError extends Error {
   }
 }
 
-/** The database was made by a release from before the first one that was published. Its users come along by an export and an import. */
+/** The database was made by a release or a build from before the first one that was published. Its users come along by an export and an import. */
 export class UnpublishedError extends Error {
   override name = 'UnpublishedError';
   readonly exitCode = OUTDATED;
-  static readonly FOUND = 'it is of a release before 2.0.0, and none of those was published';
+  static readonly FOUND = 'it is of a release, or of a build of 2.0.0, that was not published';
   static readonly ADVICE =
-    `Export the users of each project with that release (user export), and import them into a new database with this one (${COMMAND} user import).`;
+    `Export the users of each project with what made it (user export), and import them into a new database with this one (${COMMAND} user import).`;
 
   constructor() {
     super(`This database cannot be used: ${UnpublishedError.FOUND}. ${UnpublishedError.ADVICE}`);

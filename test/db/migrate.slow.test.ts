@@ -125,15 +125,24 @@ test('a new migration is applied, and earlier migrations are not applied again',
 
 test('an applied migration that was edited is refused by name, and no later migration is applied', async () => {
   await own.write('1_first', oneStep('CREATE TABLE first (id int)'));
+  await own.write('2_second', oneStep('CREATE TABLE second (id int)'));
+  await migrate(own.db, { migrationsDir: own.folder });
+  await own.write('2_second', oneStep('CREATE TABLE second (id bigint)'));
+  await own.write('3_third', oneStep('CREATE TABLE third (id int)'));
+  await expect(migrate(own.db, { migrationsDir: own.folder })).rejects.toThrow(
+    'Migration 2_second was changed after it was applied',
+  );
+  expect(await readTables()).toEqual(['first', 'second']);
+  await own.write('2_second', oneStep('CREATE TABLE second (id int)'));
+  expect(await migrate(own.db, { migrationsDir: own.folder })).toEqual(['3_third']);
+});
+
+test('a database whose first migration is another one was made before the first release', async () => {
+  await own.write('1_first', oneStep('CREATE TABLE first (id int)'));
   await migrate(own.db, { migrationsDir: own.folder });
   await own.write('1_first', oneStep('CREATE TABLE first (id bigint)'));
-  await own.write('2_second', oneStep('CREATE TABLE second (id int)'));
-  await expect(migrate(own.db, { migrationsDir: own.folder })).rejects.toThrow(
-    'Migration 1_first was changed after it was applied',
-  );
+  await expect(migrate(own.db, { migrationsDir: own.folder })).rejects.toThrow('that was not published');
   expect(await readTables()).toEqual(['first']);
-  await own.write('1_first', oneStep('CREATE TABLE first (id int)'));
-  expect(await migrate(own.db, { migrationsDir: own.folder })).toEqual(['2_second']);
 });
 
 describe('a migration that failed under Prisma', () => {

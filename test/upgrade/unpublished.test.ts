@@ -3,11 +3,11 @@ import { userdir } from '../support/command.js';
 import { isNightly } from '../support/nightly.js';
 import { createMigrated, type Resting } from './resting.js';
 
-/** A database of a release from before 2.0.0: its record has migrations, and not the first one of this package. */
+/** A database from before 2.0.0 was published: its record has migrations, and not the first one of this package as it is. */
 
 const SENTENCE =
-  'userdir: This database cannot be used: it is of a release before 2.0.0, and none of those was published. ' +
-  'Export the users of each project with that release (user export), and import them into a new database with this one (npm run -s userdir -- user import).\n';
+  'userdir: This database cannot be used: it is of a release, or of a build of 2.0.0, that was not published. ' +
+  'Export the users of each project with what made it (user export), and import them into a new database with this one (npm run -s userdir -- user import).\n';
 
 const readRecord = () => database.query('SELECT * FROM _prisma_migrations ORDER BY 1');
 let database: Resting;
@@ -45,8 +45,8 @@ test('with --json it is one line, and doctor has a finding', async () => {
   expect(findings.find(({ id }: { id: string }) => id === 'migrations')).toEqual({
     id: 'migrations',
     status: 'failed',
-    found: 'it is of a release before 2.0.0, and none of those was published',
+    found: 'it is of a release, or of a build of 2.0.0, that was not published',
     advice:
-      'Export the users of each project with that release (user export), and import them into a new database with this one (npm run -s userdir -- user import).',
+      'Export the users of each project with what made it (user export), and import them into a new database with this one (npm run -s userdir -- user import).',
   });
 });
