@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import type { Json } from './app.js';
+import { PATIENCE } from './waiting.js';
 
 const CANDIDATES = [
   process.env['CHROMIUM_PATH'],
@@ -13,9 +14,6 @@ const CANDIDATES = [
 /** The path of Chromium, if it is installed. CI sets REQUIRE_BROWSER, so that a missing Chromium fails there. */
 export const browserPath = CANDIDATES.find((path) => path !== undefined && existsSync(path));
 export const hasBrowser = browserPath !== undefined || process.env['REQUIRE_BROWSER'] !== undefined;
-
-/** What a page shows may take so long on a machine that runs other tests. */
-const PATIENCE_MS = 60_000;
 
 export async function launchBrowser(...args: readonly string[]): Promise<Browser> {
   if (browserPath === undefined) throw new Error('There is no Chromium here; set CHROMIUM_PATH.');
@@ -31,7 +29,7 @@ export async function launchBrowser(...args: readonly string[]): Promise<Browser
   // `newPage` asks for a context, too.
   browser.newContext = async (options) => {
     const context = await newContext(options);
-    context.setDefaultTimeout(PATIENCE_MS);
+    context.setDefaultTimeout(PATIENCE.timeout);
     return context;
   };
   return browser;
