@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { beforeAll, expect, test, vi } from 'vitest';
 import { REFUSAL_REASONS, type RefusalReason } from '#dist/domain/projects.js';
+import { unavailable } from '#dist/errors.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 import { basic } from '../support/rest.js';
 import { PATIENCE } from '../support/waiting.js';
@@ -94,6 +95,20 @@ test('a request with valid credentials has the code of its failure, and no reaso
     const logged = [line.code, line.project, line.reason, line.appId];
     expect(logged, path).toEqual([code, project.appId, undefined, undefined]);
   }
+});
+
+test('a caller whom a fault keeps from being authenticated was not refused', async () => {
+  const everyReason = async () => (await Promise.all(REFUSAL_REASONS.map(countOf))).join();
+  const before = await everyReason();
+  const unused = await app.createProject();
+  const id = randomUUID();
+  const away = vi.spyOn(app.context.services.projects, 'authenticate').mockRejectedValueOnce(unavailable('Away.'));
+  const sent = { ...headers(unused.appId, unused.appSecret), 'x-request-id': id };
+  expect((await fetch(`${app.url}/server/users`, { headers: sent })).status).toBe(503);
+  away.mockRestore();
+  const line = await lineOf(id);
+  expect([line.code, line.reason, line.appId]).toEqual(['UNAVAILABLE', undefined, undefined]);
+  expect(await everyReason()).toBe(before);
 });
 
 test('the page for operators says what to do for each reason', () => {
