@@ -144,13 +144,6 @@ export const EQUAL = [
     why: 'How long it rests.',
   },
   {
-    file: 'src/projects/idempotency.ts',
-    line: '(retry !== null && MAY_BE_DONE.includes(error.code))',
-    from: '&&',
-    to: '||',
-    why: 'The second try is refused as the first one was.',
-  },
-  {
     file: 'src/graphql/plugin.ts',
     line: 'variables: (variables ?? undefined) as',
     from: 'variables ?? undefined',
