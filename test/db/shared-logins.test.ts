@@ -151,3 +151,32 @@ test('logins of many users at once are one statement, after the first', async ()
   expect(answers.map(({ loginCount }) => loginCount)).toEqual(answers.map((_, n) => (n % 3 === 0 ? 1 : 2)));
   expect(app.statements.filter((sql) => sql.includes('INSERT INTO users'))).toHaveLength(1);
 });
+
+test.each([
+  ['has another external ID', 'e2'],
+  ['has none', null],
+])(
+  'a retry is answered as at first, alone and beside others, where its user %s and another user the one it names',
+  async (_, now) => {
+    const { logins, users } = app.context.services;
+    for (const count of [0, 3]) {
+      const [, scope] = await makeProjects([]);
+      const given: Login = { project: 0, name: 'ada', externalId: 'e1', accounts: [0, 0], key: 'k1' };
+      const record = (one: Login) => logins.recordLogin(scope as ProjectScope, profileOf(one), { key: one.key });
+      const first = await record(given);
+      await users.updateUser(scope as ProjectScope, BigInt(first.user.id), { externalId: now }, null);
+      await record({ ...given, name: 'grace', key: null });
+      const others = Array.from({ length: count }, (_, n) => ({
+        ...given,
+        name: `o${n}`,
+        externalId: `o${n}`,
+        key: null,
+      }));
+      const before = app.statements.length;
+      const [retried] = await Promise.all([given, ...others].map(record));
+      expect(retried).toMatchObject({ created: true, user: { id: first.user.id, loginCount: 1 } });
+      // They share a statement.
+      expect(app.statements.slice(before).filter((sql) => /INSERT INTO users/.test(sql))).toHaveLength(1);
+    }
+  },
+);
