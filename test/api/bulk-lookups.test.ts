@@ -132,7 +132,7 @@ describe('usersByEmails', () => {
       })),
     );
 
-  test('has all users of an email, newest first, and pays for those beyond one', async () => {
+  test('has all users of an email, newest first, and says what it costs before it has read them', async () => {
     const own = await app.createProject();
     await sharing(own, 'two@example.com', 2);
     await sharing(own, 'many@example.com', 30);

@@ -228,9 +228,7 @@ test('what follows a project is told that it has changed, ends with its session,
   }
   expect(status).toBe(429);
   expect(pages.length).toBeGreaterThan(10);
-  await vi.waitUntil(() => pages.filter((page) => page.status === 200 && !page.isEnded()).length <= 10, {
-    timeout: 60_000,
-  });
+  await vi.waitUntil(() => pages.filter((page) => page.status === 200 && !page.isEnded()).length <= 10, PATIENCE);
   for (const page of pages) page.close();
 });
 

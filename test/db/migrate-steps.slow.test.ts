@@ -170,9 +170,7 @@ describe.runIf(inject('engine') === 'postgres')('while others use the tables', (
     await holder.query('BEGIN; SELECT count(*) FROM things');
     const told: string[] = [];
     const migrating = run({ tell: (sentence) => told.push(sentence) });
-    await vi.waitUntil(() => told.some((sentence) => sentence.includes('waits for other transactions')), {
-      timeout: 60_000,
-    });
+    await vi.waitUntil(() => told.some((sentence) => sentence.includes('waits for other transactions')), PATIENCE);
     expect(told.join('\n')).toContain(
       `the oldest, of PostgreSQL's process ${holder.pid} and role ${holder.user}, open for`,
     );

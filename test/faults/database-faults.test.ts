@@ -295,9 +295,7 @@ describe.runIf(inject('engine') === 'postgres')('where PostgreSQL', () => {
   }
 
   const isBack = () =>
-    vi.waitUntil(async () => (await call(server.url, project, '/server/users?limit=2')).status === 200, {
-      timeout: 60_000,
-    });
+    vi.waitUntil(async () => (await call(server.url, project, '/server/users?limit=2')).status === 200, PATIENCE);
 
   test.each(['28P01', '28000', '55000', '3D000', '53300', '57P03', '57P05'])(
     'refuses connections with %s, requests fail with 503, and nothing was done',

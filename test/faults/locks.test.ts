@@ -11,6 +11,7 @@ import {
 } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
 import { isNightly } from '../support/nightly.js';
+import { PATIENCE } from '../support/waiting.js';
 
 /** The embedded database has one session, so that no request meets a lock of another. */
 describe.runIf(inject('engine') === 'postgres')(
@@ -110,9 +111,10 @@ describe.runIf(inject('engine') === 'postgres')(
       const ended: string[] = [];
       const note = (name: string) => () => void ended.push(name);
       const held = login('held').then(note('held'));
-      await vi.waitUntil(async () => (await other.query('SELECT FROM pg_locks WHERE NOT granted')).rows.length > 0, {
-        timeout: 60_000,
-      });
+      await vi.waitUntil(
+        async () => (await other.query('SELECT FROM pg_locks WHERE NOT granted')).rows.length > 0,
+        PATIENCE,
+      );
       await login('after').then(note('after'));
       await held;
       expect(ended).toEqual(['after', 'held']);
@@ -146,9 +148,10 @@ describe.runIf(inject('engine') === 'postgres')(
       await other.query('BEGIN');
       await other.query('UPDATE users SET deleted_at = now() WHERE id = $1', [id]);
       const again = login('leaving');
-      await vi.waitUntil(async () => (await other.query('SELECT FROM pg_locks WHERE NOT granted')).rows.length > 0, {
-        timeout: 60_000,
-      });
+      await vi.waitUntil(
+        async () => (await other.query('SELECT FROM pg_locks WHERE NOT granted')).rows.length > 0,
+        PATIENCE,
+      );
       await other.query('COMMIT');
       const { status, body } = await again;
       // A busy machine may take longer to end the other transaction than a login waits for it.

@@ -66,9 +66,8 @@ describe.runIf(inject('engine') === 'postgres')('the roles', () => {
       child.stderr.on('data', (text) => {
         log += text;
       });
-      const limit = { timeout: 60_000 };
-      const url = await vi.waitUntil(() => /http:\/\/127\.0\.0\.1:\d+/.exec(log)?.[0], limit);
-      await vi.waitUntil(() => log.includes('The database lacks migrations.'), limit);
+      const url = await vi.waitUntil(() => /http:\/\/127\.0\.0\.1:\d+/.exec(log)?.[0], PATIENCE);
+      await vi.waitUntil(() => log.includes('The database lacks migrations.'), PATIENCE);
       expect(log).toContain(`The role ${name} may not apply the migration`);
       const ready = await fetch(`${url}/readyz`);
       expect({ status: ready.status, body: await ready.json() }).toEqual({
@@ -76,9 +75,9 @@ describe.runIf(inject('engine') === 'postgres')('the roles', () => {
         body: { error: expect.stringMatching(missing) },
       });
       await apply();
-      await vi.waitUntil(async () => (await fetch(`${url}/readyz`)).ok, limit);
+      await vi.waitUntil(async () => (await fetch(`${url}/readyz`)).ok, PATIENCE);
       child.kill('SIGTERM');
-      await vi.waitUntil(() => child.exitCode !== null, limit);
+      await vi.waitUntil(() => child.exitCode !== null, PATIENCE);
       expect(child.exitCode).toBe(0);
     }
     try {

@@ -239,10 +239,10 @@ describe.runIf(inject('engine') === 'postgres' && hasPgBouncer())('behind PgBoun
     });
     // The first wait is short by intent, and sets its own limit.
     const waiting = `SELECT FROM pg_stat_activity WHERE datname = '${name}' AND wait_event_type = 'Lock' AND query NOT LIKE '%lock_timeout%'`;
-    await vi.waitUntil(async () => isEnded || (await queryPostgres(database.env['DATABASE_URL'], waiting)).length > 0, {
-      timeout: 60_000,
-      interval: 20,
-    });
+    await vi.waitUntil(
+      async () => isEnded || (await queryPostgres(database.env['DATABASE_URL'], waiting)).length > 0,
+      PATIENCE,
+    );
     await admin.query('ROLLBACK');
     await admin.query(`ALTER ROLE ${role} IN DATABASE ${name} SET lock_timeout = '4s'`);
     expect(await removal).toMatchObject({ code: 0 });

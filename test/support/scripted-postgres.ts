@@ -3,7 +3,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net';
 import pg from 'pg';
 
 /** A value of a row. A number is a float8. */
-export type Value = string | number | boolean | null;
+type Value = string | number | boolean | null;
 type Row = Readonly<Record<string, Value>>;
 
 export interface ScriptedPostgres extends AsyncDisposable {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test, vi } from 'vitest';
-import { createReplica, type ReplicaOptions, type ReplicaReads } from '#dist/db/replica.js';
+import { createReplica, type ReplicaReads } from '#dist/db/replica.js';
 import { Prisma } from '#dist/db/statements.js';
 import { refuse, scriptPostgres } from '../support/scripted-postgres.js';
 import { PATIENCE } from '../support/waiting.js';
@@ -26,7 +26,7 @@ interface Says {
   isFrozen: boolean;
 }
 
-async function watch(given: Partial<Says> = {}, options: Partial<ReplicaOptions> = {}) {
+async function watch(given: Partial<Says> = {}) {
   const says: Says = {
     identity: '7 1',
     identityOfStandby: '7 1',
@@ -38,10 +38,11 @@ async function watch(given: Partial<Says> = {}, options: Partial<ReplicaOptions>
     ...given,
   };
   const ended = new AbortController();
+  const silence = () => sleep(600_000, undefined, { ref: false, signal: ended.signal }).catch(() => undefined);
   let checks = 0;
   let checksUntilUsed = 0;
   const standby = await scriptPostgres(async (sql) => {
-    if (says.isFrozen) await sleep(600_000, undefined, { ref: false, signal: ended.signal }).catch(() => undefined);
+    if (says.isFrozen) await silence();
     if (/pg_control_system/.test(sql)) return [{ identity: says.identityOfStandby }];
     if (/pg_is_in_recovery/.test(sql)) {
       checks += 1;
@@ -49,8 +50,7 @@ async function watch(given: Partial<Says> = {}, options: Partial<ReplicaOptions>
     }
     if (/BEGIN|COMMIT|ROLLBACK|SET/.test(sql)) return [];
     if (says.read === 'refuses') refuse('40001');
-    if (says.read === 'is silent')
-      await sleep(600_000, undefined, { ref: false, signal: ended.signal }).catch(() => undefined);
+    if (says.read === 'is silent') await silence();
     return [{ server: 'standby' }];
   });
   const heard: (string | null)[] = [];
@@ -76,7 +76,6 @@ async function watch(given: Partial<Says> = {}, options: Partial<ReplicaOptions>
       heard.push(reason === null ? null : (reason as Error).message);
       checksUntilUsed ||= checks;
     },
-    ...options,
   });
   replica.start();
   return {

@@ -6,7 +6,7 @@ import { formatNumber } from './format.js';
 import { graphql, may } from './graphql.js';
 import { paths } from './location.js';
 import { announce, Button, Time, Value } from './parts.js';
-import { command, sending } from './recipes.js';
+import { command, type Sending, sending } from './recipes.js';
 import { type CurrentProject, Header, useCurrentProject, useTitle } from './screen.js';
 
 const RENAME = graphql(
@@ -148,14 +148,15 @@ function Limit({ project: { appId, requestsPerMinute } }: OfProject) {
 function Availability({ project: { appId, disabledAt } }: OfProject) {
   const [word, Word] = disabledAt ? ['enable', 'Enable'] : ['disable', 'Disable'];
   const options = { project: appId };
+  const change: Sending<unknown> = disabledAt
+    ? sending(ENABLE, { appId }, command('project enable', options))
+    : sending(DISABLE, { appId }, command('project disable', options));
   return (
     <FormDialog
       title={`${Word} the project?`}
       submit={Word}
       danger={!disabledAt}
-      {...(disabledAt
-        ? sending<unknown, { appId: string }>(ENABLE, { appId }, command('project enable', options))
-        : sending<unknown, { appId: string }>(DISABLE, { appId }, command('project disable', options)))}
+      {...change}
       done={`The project is ${word}d.`}
     >
       <p>
