@@ -71,6 +71,11 @@ if (values.help) {
   process.exit();
 }
 
+if (values.room !== undefined && !Object.hasOwn(ROOMS, values.room)) {
+  process.stderr.write(`--room: got ${values.room}, expected one of ${Object.keys(ROOMS).join(', ')}.\n`);
+  process.exit(2);
+}
+
 const PROJECTS = ['fast', ...(values.slow ? ['slow'] : [])];
 const folder = mkdtempSync(join(tmpdir(), 'userdir-mutants-'));
 const running = new Set();
