@@ -2,7 +2,8 @@ import { expect, inject, test } from 'vitest';
 import { parseBanTerms } from '#dist/domain/bans.js';
 import { camelCase, parseIdentity } from '#dist/domain/identities.js';
 import { deleteEndedBans, listProjectsWithEndedBans } from '#dist/users/bans.sql.js';
-import { type Json, type TestProject, useTestApp } from '../support/app.js';
+import { createEndedBans } from '#dist/users/ended-bans.js';
+import { type Json, startTestApp, type TestProject, useTestApp } from '../support/app.js';
 import { logIn } from '../support/dashboard.js';
 import { codesOf } from '../support/graphql.js';
 
@@ -291,4 +292,36 @@ test('the dashboard bans with reason and end, one identity or many, and refuses 
     expect(refused.errors?.[0]).toMatchObject({ message: expect.stringContaining(says) });
     expect(codesOf(refused)).toEqual(['BAD_USER_INPUT']);
   }
+});
+
+test('in the background all that have ended are deleted, each with its change, of every project', async () => {
+  await using own = await startTestApp({ ownDatabase: true });
+  const [many, few] = [await own.createProject(), await own.createProject()];
+  const { pool } = own.context.db;
+  const ids: number[] = [];
+  for (const { appId } of [many, few]) {
+    const scope = await own.context.services.projects.getScope(appId);
+    ids.push(scope.projectIdFor('inspect'));
+  }
+  // More than end in one transaction, and one that has not ended.
+  const insert = `INSERT INTO bans (project_id, auth_method, auth_value, auth_value_key, expires_at)
+    SELECT $1, 'google', n::text, n::text, now() + $3 * interval '1 hour' FROM generate_series(1, $2::int) n`;
+  await pool.query(insert, [ids[0], 205, -1]);
+  await pool.query(insert, [ids[1], 3, -1]);
+  await pool.query(insert.replaceAll('n::text', "'lasting'"), [ids[1], 1, 1]);
+
+  const failures: unknown[] = [];
+  const endedBans = createEndedBans(own.context.db, (error) => failures.push(error));
+  endedBans.start();
+  const left = async () => (await pool.query('SELECT auth_value FROM bans')).rows.map(({ auth_value }) => auth_value);
+  await expect.poll(left).toEqual(['lasting']);
+  await endedBans.close();
+  const { rows } = await pool.query(
+    `SELECT project_id, type::text, count(*)::int FROM changes WHERE type = 'identity.unbanned' GROUP BY 1, 2 ORDER BY 1`,
+  );
+  expect(rows.map(({ project_id, count }) => [project_id, count])).toEqual([
+    [ids[0], 205],
+    [ids[1], 3],
+  ]);
+  expect(failures).toEqual([]);
 });

@@ -350,3 +350,27 @@ test('a page with its users takes one statement for the changes and one for the 
   const own = app.statements.filter((sql) => /FROM unnest/.test(sql) && !sql.includes('app_secrets'));
   expect(own).toHaveLength(2);
 });
+
+test('a page for few types has as many changes as asked, wherever they are among others', async () => {
+  const project = await app.createProject();
+  const projectId = (await app.context.services.projects.getScope(project.appId)).projectIdFor('inspect');
+  // Around what a read for a page looks at: 200 changes at first, then 1,000.
+  const places = [1, 2, 150, 200, 201, 202, 700, 1_200, 1_201, 1_202, 2_300, 3_400];
+  await run(
+    `INSERT INTO changes (project_id, type, user_id)
+     SELECT $1, CASE WHEN n = ANY ($2::int[]) THEN 'user.removed' ELSE 'user.updated' END::change_type, n
+     FROM generate_series(1, 3400) n ORDER BY n`,
+    [projectId, places],
+  );
+  for (const first of [1, 2, 3, 5, places.length, 100]) {
+    const found: number[] = [];
+    for (let after: string | null = null; ; ) {
+      const { nodes, pageInfo } = await readPage(project, { after, first, types: ['USER_REMOVED'] });
+      expect(nodes).toHaveLength(Math.min(first, places.length - found.length));
+      found.push(...nodes.map(({ userId }: Json) => Number(userId)));
+      after = pageInfo.endCursor;
+      if (!pageInfo.hasNextPage) break;
+    }
+    expect(found).toEqual(places);
+  }
+});
