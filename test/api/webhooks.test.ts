@@ -96,7 +96,7 @@ test('every change is delivered once, in order, thin and signed as two verifiers
   await login(project);
   const hook = await add(project);
   const ids = await loginMany(project, 8);
-  deliver();
+  const { countOutcomes } = deliver();
   await project.rest(`/server/users/${ids[0]}`, { method: 'DELETE' });
   await receiver.until(() => receiver.at(hook.path).length === 9);
   await hook.isIdle();
@@ -105,6 +105,7 @@ test('every change is delivered once, in order, thin and signed as two verifiers
     ...ids.map((id) => ['user.created', id]),
     ['user.removed', ids[0]],
   ]);
+  expect(Object.fromEntries(countOutcomes())).toEqual({ delivered: 9 });
   const [first] = received;
   expect(first?.body).toEqual({
     type: 'user.created',
@@ -147,7 +148,7 @@ test('a message that failed is sent again with its id, and the next one waits fo
       response.writeHead(refusals >= 0 ? 500 : 200).end('{}');
     },
   });
-  deliver();
+  const { countOutcomes } = deliver();
   const ids = await loginMany(project, 3);
   await receiver.until(() => receiver.usersAt(hook.path).length === 3);
   const received = receiver.at(hook.path);
@@ -159,6 +160,7 @@ test('a message that failed is sent again with its id, and the next one waits fo
     ...Array.from({ length: 3 }, () => [500, false, 'answered 500']),
     ...Array.from({ length: 3 }, () => [200, true, null]),
   ]);
+  expect(Object.fromEntries(countOutcomes())).toEqual({ refused: 3, delivered: 3 });
 });
 
 const raw =

@@ -25,20 +25,6 @@ export const EQUAL = [
     why: 'How soon it looks for writers.',
   },
   {
-    file: 'src/feed/publisher-leader.ts',
-    line: 'const LEADERLESS_WAIT_MS = 5_000;',
-    from: '5_000',
-    to: '5001',
-    why: 'A millisecond of a pause.',
-  },
-  {
-    file: 'src/feed/pruning.ts',
-    line: 'const PRUNE_INTERVAL_MS = 600_000;',
-    from: '600_000',
-    to: '600001',
-    why: 'A millisecond of a pause.',
-  },
-  {
     file: 'src/feed/webhook-turn.ts',
     line: 'performance.now() - startedAt > limits.turnMs',
     from: '>',
@@ -86,13 +72,6 @@ export const EQUAL = [
     from: '2',
     to: '3',
     why: 'How long positions are kept that are too old to count.',
-  },
-  {
-    file: 'src/db/standby-checks.ts',
-    line: 'export const CHECK_MS = 250;',
-    from: '250',
-    to: '251',
-    why: 'A millisecond of a pause.',
   },
   {
     file: 'dist/client/transport.js',

@@ -189,6 +189,17 @@ describe('where a name leads when it is connected to', () => {
     expect(requests).toBe(2);
   });
 
+  test('of several addresses, each is tried until one can be connected to', async () => {
+    const before = requests;
+    // Nobody listens at the first ones.
+    const resolve = async () => ['127.0.0.3', '::1', '127.0.0.1'];
+    const sender = createWebhookSender({ allowPrivate: true, resolve });
+    const target = { url: `http://receiver.example.com:${port}/`, secrets: [SECRET] };
+    expect(await sender.send(target, MESSAGE)).toMatchObject({ ok: true, status: 204 });
+    await sender.close();
+    expect(requests).toBe(before + 1);
+  });
+
   test('an address in the URL is refused without a connection', async () => {
     const before = requests;
     const sender = createWebhookSender({ allowPrivate: false });
