@@ -114,13 +114,25 @@ describe('queries', () => {
   });
 
   test.each([
-    ['from: "2026-02-30", to: "2026-03-01", by: DAY', 'from'],
-    ['from: "2026-02-02", to: "2026-02-01", by: DAY', 'from, to'],
-    ['from: "2024-01-01", to: "2026-01-01", by: DAY', 'at most 400'],
-    ['from: "2026-02-01T00:00:00Z", to: "2026-02-03", by: DAY', 'from'],
+    ['from: "2026-02-30", to: "2026-04-01", by: DAY', 'from: got "2026-02-30", expected a day'],
+    ['from: "2026-02-01", to: "2026-13-01", by: MONTH', 'to: got "2026-13-01", expected a day'],
+    ['from: "1969-12-31", to: "1970-01-01", by: DAY', 'from: got "1969-12-31", expected a day'],
+    ['from: "2026-02-02", to: "2026-02-01", by: DAY', 'from, to: got 2026-02-02 after 2026-02-01'],
+    ['from: "2025-01-01", to: "2026-02-05", by: DAY', 'from, to: got more, expected at most 400 days'],
+    ['from: "1970-01-01", to: "2003-05-01", by: MONTH', 'from, to: got more, expected at most 400 months'],
+    ['from: "2026-02-01T00:00:00Z", to: "2026-02-03", by: DAY', 'from: got "2026-02-01T00:00:00Z", expected a day'],
   ])('signUps(%s) is refused', async (args, words) => {
     const { errors } = await viewer.graphql(of(`signUps(${args}) { total }`), { appId: project.appId });
     expect(errors).toMatchObject([{ message: expect.stringContaining(words), extensions: { code: 'BAD_USER_INPUT' } }]);
+  });
+
+  test.each([
+    ['from: "2025-01-01", to: "2026-02-04", by: DAY', 400],
+    ['from: "1970-01-01", to: "2003-04-01", by: MONTH', 400],
+    ['from: "2026-02-01", to: "2026-02-01", by: DAY', 1],
+  ])('signUps(%s) has %i parts', async (args, count) => {
+    const { project: found } = await viewer.ask(of(`signUps(${args}) { total }`), { appId: project.appId });
+    expect(found.signUps).toHaveLength(count);
   });
 
   test('removed users are listed by their removal, in both directions, page by page', async () => {

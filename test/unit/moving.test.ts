@@ -92,6 +92,56 @@ test.each([
   await expect(read()).rejects.toThrow(`The file is cut off ${where}.`);
 });
 
+describe.each([
+  ['links in a second file', 100, moveLinks],
+  ['rows of a table', 100, moveRows],
+] as const)('a person may have %s, %i of them', (_, most, move) => {
+  test.each([most - 1, most])('%i are taken', async (count) => {
+    const { people, identities } = await move(count);
+    expect(people).toBe(1);
+    expect(identities).toEqual({ google: LOGINS });
+  });
+
+  test.each([most + 1, most + 2, 3 * most])('%i are refused', async (count) => {
+    await expect(move(count)).rejects.toThrow('A person has more than 100 rows.');
+  });
+});
+
+/** Moves files that are given as texts, and says what was in them. */
+async function moveTexts(system: System, ...texts: string[]) {
+  const parts = texts.map((text) => Buffer.from(text));
+  const input = {
+    async *[Symbol.asyncIterator]() {
+      yield* parts;
+    },
+  };
+  const move = createMove({ system, sizes: parts.map(({ length }) => length) });
+  for await (const lines of move.read(input)) for (const { read } of lines) read();
+  return move.summary();
+}
+
+/** They repeat some logins: a person may not have as many of these. */
+const LOGINS = 5;
+const loginsOf = (count: number) => Array.from({ length: count }, (_, index) => String(index % LOGINS));
+
+function moveLinks(count: number) {
+  const links = loginsOf(count).map((n) => ({
+    identityProviderId: 'g',
+    identityProviderType: 'Google',
+    identityProviderUserId: n,
+    userId: 'a',
+  }));
+  const users = { users: [{ id: 'a', active: true, insertInstant: 1_672_656_134_123, identities: [] }] };
+  return moveTexts(systemNamed('fusionauth'), JSON.stringify(users), JSON.stringify({ identityProviderLinks: links }));
+}
+
+function moveRows(count: number) {
+  const map = { join: 'uid', auth_method: { value: 'google' }, auth_value: 'sub' };
+  const system = createCsvSystem(JSON.stringify(map));
+  const rows = loginsOf(count).map((login) => `7,${login}`);
+  return moveTexts(system, ['uid,sub', ...rows, ''].join('\n'));
+}
+
 test('each system has a sample', () => {
   expect(SYSTEM_NAMES).toEqual([...new Set(CASES.map(([name]) => name))].filter((name) => name !== 'csv'));
 });
