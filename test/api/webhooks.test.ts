@@ -4,6 +4,7 @@ import { encodeChangeCursor } from '#dist/domain/changes.js';
 import type { Webhook } from '#dist/domain/webhooks.js';
 import { createWebhookDelivery, type DeliveryLimits } from '#dist/feed/webhook-delivery.js';
 import { createWebhookSender } from '#dist/feed/webhook-sender.js';
+import { findWebhookFigures } from '#dist/feed/webhooks.sql.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { type Answer, type Receiver, startReceiver, verify } from '../support/receiver.js';
 import { PATIENCE } from '../support/waiting.js';
@@ -259,6 +260,26 @@ describe('hostile endpoints', () => {
   });
 });
 
+test('each endpoint is signed for by its own secret, and a project has its part also where endpoints are due one after the other', async () => {
+  const project = await app.createProject();
+  deliver({ maxInFlight: 5, maxPerProject: 2 }, 600_000);
+  const hooks = [];
+  for (const place of [0, 1, 2]) {
+    hooks.push(await add(project, { answer: () => undefined }));
+    await login(project);
+    const reached = () => hooks.filter(({ path }) => receiver.at(path).length > 0).length;
+    if (place < 2) await receiver.until(() => reached() === place + 1);
+  }
+  // Another project has the third turn, while the third endpoint waits.
+  const other = await app.createProject();
+  const good = await add(other);
+  await login(other);
+  await receiver.until(() => receiver.at(good.path).length === 1);
+  expect(hooks.map(({ path }) => receiver.at(path).length)).toEqual([1, 1, 0]);
+  for (const { path } of hooks.slice(0, 2))
+    expect(String(receiver.at(path)[0]?.headers['webhook-signature']).split(' ')).toHaveLength(1);
+});
+
 test('410 disables an endpoint; enabled again, it goes on where it was', async () => {
   const project = await app.createProject();
   const hook = await add(project, { answer: (response) => response.writeHead(410).end() });
@@ -284,6 +305,49 @@ test('an endpoint that stays dead is paused and says why', async () => {
   expect(failures).toBeGreaterThan(1);
   const troubled = await webhooks().findTroubled();
   expect(troubled).toMatchObject([{ appId: project.appId, id: hook.id, status: 'paused', reason }]);
+});
+
+test('an endpoint is paused once its attempts have failed for as long as it is given, and not before', async () => {
+  const project = await app.createProject();
+  const hook = await add(project, { answer: (response) => response.writeHead(503).end() });
+  const failFor = (days: number) =>
+    run(`UPDATE webhooks SET failing_since = now() - $1 * interval '1 day', next_attempt_at = now() WHERE id = $2`, [
+      days,
+      hook.id,
+    ]);
+  deliver({ giveUpMs: 2.25 * 86_400_000, retryDelayMs: () => 600_000 });
+  await login(project);
+  await hook.until(({ failures }) => failures === 1);
+  await failFor(2.2);
+  expect(await hook.until(({ failures }) => failures === 2)).toMatchObject({ status: 'enabled', reason: null });
+  await failFor(2.3);
+  const { reason } = await hook.until(({ status }) => status === 'paused');
+  expect(reason).toBe('Every attempt of 2.3 days failed; the last one: answered 503.');
+});
+
+test('endpoints are counted by their state, and how long the oldest change waits for one of them', async () => {
+  const project = await app.createProject();
+  const hooks = [];
+  for (let count = 0; count < 5; count += 1) hooks.push(await add(project));
+  const set = (index: number, values: string) => run(`UPDATE webhooks SET ${values} WHERE id = $1`, [hooks[index]?.id]);
+  await set(1, 'failures = 2');
+  await set(2, `status = 'paused', reason = 'asked'`);
+  await set(3, `status = 'paused', reason = 'asked', failures = 1`);
+  await set(4, `status = 'disabled', reason = 'gone'`);
+  const counted = { enabled: 2, failing: 1, paused: 2, disabled: 1 };
+  expect(await findWebhookFigures(app.context.db)).toEqual({ ...counted, lagSeconds: 0 });
+
+  const userId = await login(project);
+  await run(`UPDATE changes SET at = now() - interval '100 seconds' WHERE user_id = $1`, [userId]);
+  // Without an endpoint that is delivered to, only a reader makes it publish.
+  await project.graphql('{ changes { nodes { id } } }');
+  const lag = async () => (await findWebhookFigures(app.context.db)).lagSeconds;
+  expect(await lag()).toBeGreaterThanOrEqual(100);
+  // What waits for one that is paused or disabled waits for nothing.
+  await set(0, `status = 'paused', reason = 'asked'`);
+  expect(await lag()).toBeGreaterThanOrEqual(100);
+  await set(1, `status = 'disabled', reason = 'gone'`);
+  expect(await lag()).toBe(0);
 });
 
 test('Retry-After is handed to the rule of the delays', async () => {
