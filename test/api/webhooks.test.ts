@@ -263,7 +263,7 @@ describe('hostile endpoints', () => {
 test('each endpoint is signed for by its own secret, and a project has its part also where endpoints are due one after the other', async () => {
   const project = await app.createProject();
   deliver({ maxInFlight: 5, maxPerProject: 2 }, 600_000);
-  const hooks = [];
+  const hooks: Awaited<ReturnType<typeof add>>[] = [];
   for (const place of [0, 1, 2]) {
     hooks.push(await add(project, { answer: () => undefined }));
     await login(project);
@@ -327,7 +327,7 @@ test('an endpoint is paused once its attempts have failed for as long as it is g
 
 test('endpoints are counted by their state, and how long the oldest change waits for one of them', async () => {
   const project = await app.createProject();
-  const hooks = [];
+  const hooks: Awaited<ReturnType<typeof add>>[] = [];
   for (let count = 0; count < 5; count += 1) hooks.push(await add(project));
   const set = (index: number, values: string) => run(`UPDATE webhooks SET ${values} WHERE id = $1`, [hooks[index]?.id]);
   await set(1, 'failures = 2');
@@ -589,7 +589,7 @@ test('a test sends one signed message and changes nothing', async () => {
 
 test('a project has at most ten endpoints, and no one else sees them', async () => {
   const [project, stranger] = [await app.createProject(), await app.createProject()];
-  const hooks = [];
+  const hooks: Awaited<ReturnType<typeof add>>[] = [];
   for (let index = 0; index < 10; index += 1) hooks.push(await add(project));
   await expect(add(project)).rejects.toMatchObject({ code: 'CONFLICT' });
   const [first] = hooks;
