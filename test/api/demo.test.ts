@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openDemo } from '#dist/app/demo.js';
-import { type Json, useTestApp } from '../support/app.js';
+import { type Json, startTestApp, useTestApp } from '../support/app.js';
 
 /** What a person tries first in the demo project has something to answer. */
 let demo: { appId: string; appSecret: string } | null = null;
@@ -26,9 +26,28 @@ const ask = async (path: string, body?: unknown): Promise<Json> => {
 const saysSomething = (value: unknown): boolean =>
   Array.isArray(value) ? value.length > 0 : value !== null && value !== false;
 
+/** The tabs with which GraphiQL opens. */
+async function tabsOf({ url }: { url: string }): Promise<Json[]> {
+  const page = await fetch(`${url}/graphql`, { headers: { accept: 'text/html' } }).then((answer) => answer.text());
+  return JSON.parse(`[${/"defaultTabs":\[(.*?)\],"headers":/s.exec(page)?.[1]}]`);
+}
+
+test('GraphiQL opens with the credentials of the demo project, and elsewhere with what to put there', async () => {
+  const [first] = await tabsOf(app);
+  expect(first.query).toMatch(/^# The demo project, all of it made up\./);
+  expect(JSON.parse(first.headers)).toEqual({
+    'service-app-id': demo?.appId,
+    'service-app-secret': demo?.appSecret,
+  });
+  await using other = await startTestApp({ env: { GRAPHIQL: 'on' } });
+  const tabs = await tabsOf(other);
+  expect(tabs[0].query).toMatch(/^# Put the App ID and the App Secret of a\n/);
+  for (const { headers } of tabs)
+    expect(JSON.parse(headers)).toEqual({ 'service-app-id': '<APP_ID>', 'service-app-secret': '<APP_SECRET>' });
+});
+
 test('each example of GraphiQL', async () => {
-  const page = await fetch(`${app.url}/graphql`, { headers: { accept: 'text/html' } }).then((answer) => answer.text());
-  const tabs: Json[] = JSON.parse(`[${/"defaultTabs":\[(.*?)\],"headers":/s.exec(page)?.[1]}]`);
+  const tabs = await tabsOf(app);
   expect(tabs).toHaveLength(7);
   for (const { query, variables = '{}' } of tabs) {
     const { data, errors } = await ask('/graphql', { query, variables: JSON.parse(variables) });
