@@ -256,7 +256,9 @@ function testsFor(entered, project, { file, enclosing }) {
       : [`${project} ${file}#${enclosing}`];
   const tests = new Set(keys.flatMap((key) => [...(entered.get(key) ?? [])]));
   if (project === 'fast' && tests.size > 0 && buildsSchema(file)) for (const test of OF_SCHEMAS) tests.add(test);
-  const score = (test) => (noticed.get(`${file} ${test}`) ?? 0) * 1000 - (entersOf(entered).get(test) ?? 0);
+  const looksAtIt = (test) => buildsSchema(file) && enclosing === null && OF_SCHEMAS.includes(test);
+  const score = (test) =>
+    (noticed.get(`${file} ${test}`) ?? 0) * 1000 + (looksAtIt(test) ? 1e6 : 0) - (entersOf(entered).get(test) ?? 0);
   return [...tests].sort((a, b) => score(b) - score(a)).slice(0, Number(values.files) || undefined);
 }
 
