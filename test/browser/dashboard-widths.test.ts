@@ -219,7 +219,11 @@ describe.skipIf(!hasBrowser)('at each width, no screen of the dashboard hides an
     expect(await look(opened.page, path)).toEqual([]);
   });
 
-  test.each(DIALOGS)('on "%s", the dialog "%s"', async (path, button) => {
+  /** All dialogs are made of the same parts, so some of them stand for the others; `npm run nightly` opens each. */
+  const opens = ([, button]: readonly [string, string], place: number) =>
+    isNightly || place % 3 === 0 || ['Import', 'Add operator'].includes(button);
+
+  test.each(DIALOGS.filter(opens))('on "%s", the dialog "%s"', async (path, button) => {
     const { page } = opened;
     await open(path);
     await chooseAction(page, button);

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { describe, expect, test } from 'vitest';
 import type { Json } from '../support/app.js';
 import { outcomeOf, spawnUserdir, useServer } from '../support/command.js';
+import { isNightly } from '../support/nightly.js';
 
 /** Commands that print many rows read and print them page by page, here or through a running server. */
 
@@ -48,7 +49,7 @@ describe('150,000 bans', () => {
     expect(lines).toHaveLength(15_000);
   });
 
-  test('are one JSON array, in memory that does not grow with it', async () => {
+  test.runIf(isNightly)('are one JSON array, in memory that does not grow with it', async () => {
     const child = spawnUserdir({ ...settings(), NODE_OPTIONS: '--max-old-space-size=64' }, [...bansOf(), '--json']);
     const { code, stdout } = await outcomeOf(child);
     expect(code).toBe(0);
@@ -165,7 +166,7 @@ describe('1,200 projects', () => {
     expect(await runJson('totals', 'check')).toEqual({ projects: 1_200, differences: [], repaired: false });
   });
 
-  test('have their removed users erased by one purge', async () => {
+  test.runIf(isNightly)('have their removed users erased by one purge', async () => {
     const purge = (...args: string[]) => runJson('user', 'purge', '--older-than', '30d', ...args);
     expect(await purge('--dry-run')).toEqual({ purged: 0, would_purge: 12 });
     expect(await runJson('user', 'purge', '--older-than', '50d', '--dry-run')).toEqual({ purged: 0, would_purge: 0 });
