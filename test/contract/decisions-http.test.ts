@@ -28,6 +28,17 @@ test.each(['text/plain', 'application/xml', 'x/y; z'])(
   },
 );
 
+test('a route without a body refuses one that says it is JSON and is none, and does nothing', async () => {
+  const project = await app.createProject();
+  await project.addUsers({ auth_method: 'google', auth_value: 'one' });
+  const path = `/server/users/${(await project.rest('/server/users')).body.result.users[0].id}`;
+  const remove = (body: string) =>
+    project.rest(path, { method: 'DELETE', headers: { 'content-type': 'application/json' }, body });
+  expectError(await remove('{'), 400);
+  expect((await project.rest(path)).status).toBe(200);
+  expect((await remove('{}')).status).toBe(200);
+});
+
 describe('a request with both credential schemes', () => {
   const status = async (headers: Record<string, string>) => (await call('/server/users', { headers })).status;
 

@@ -76,6 +76,17 @@ test('a person who is removed in this moment does not begin a session', async ()
   });
 });
 
+test('a session keeps the beginning of what a browser calls itself', async () => {
+  const userAgents = ['', 'x'.repeat(199), 'x'.repeat(200), `${'x'.repeat(200)}y`];
+  for (const userAgent of userAgents) {
+    const person = newPerson();
+    await operators().logInSubject(person, { ...CALLER, userAgent });
+    const sessions = await operators().listSessions(THE_OPERATOR);
+    const own = sessions.filter(({ operator }) => operator === person.name());
+    expect(own.map((session) => session.userAgent)).toEqual([userAgent.slice(0, 200)]);
+  }
+});
+
 test('whatever a system user is called, an operator may have the name that is made of it', () => {
   const name = operatorName('name');
   fc.assert(
