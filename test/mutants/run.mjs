@@ -66,8 +66,7 @@ if (values.help) {
   --sample N     this many changes of each room, chosen by the seed; 0 for all (20)
   --seed S       another seed chooses others (1)
   --lanes N      this many changes at the same time (2)
-  --files N      tries at most N files of tests for a change, those that enter least: sooner, and the share is at least
-                 what it says; 0 for all (0)
+  --files N      tries at most N files of tests for a change: sooner, and the share is at least what it says; 0 for all (0)
   --slow         what npm test does not notice is tried with the slow tests too
   --json FILE    writes each change with its outcome
   --entered FILE keeps which tests enter what, for the next run with the same build`);
@@ -248,19 +247,28 @@ const buildsSchema = (file) => /^(graphql|rest|engine)\//.test(file);
 /** How often each file of tests noticed a change in a file of the build: those are tried first. */
 const noticed = new Map();
 
-/** The tests that can notice a change, those that enter least first. */
+/**
+ * The tests that can notice a change: in turn one that enters much of the changed file, as it is likely about it, and one that enters little of
+ * everything, as it is soon done.
+ */
 function testsFor(entered, project, { file, enclosing }) {
-  const keys =
-    enclosing === null
-      ? [...entered.keys()].filter((key) => key.startsWith(`${project} ${file}#`))
-      : [`${project} ${file}#${enclosing}`];
+  const own = [...entered.keys()].filter((key) => key.startsWith(`${project} ${file}#`));
+  const keys = enclosing === null ? own : [`${project} ${file}#${enclosing}`];
   const tests = new Set(keys.flatMap((key) => [...(entered.get(key) ?? [])]));
   if (project === 'fast' && tests.size > 0 && buildsSchema(file)) for (const test of OF_SCHEMAS) tests.add(test);
   const looksAtIt = (test) => buildsSchema(file) && enclosing === null && OF_SCHEMAS.includes(test);
-  const score = (test) =>
-    (noticed.get(`${file} ${test}`) ?? 0) * 1000 + (looksAtIt(test) ? 1e6 : 0) - (entersOf(entered).get(test) ?? 0);
-  return [...tests].sort((a, b) => score(b) - score(a)).slice(0, Number(values.files) || undefined);
+  const known = (test) => (noticed.get(`${file} ${test}`) ?? 0) + (looksAtIt(test) ? 1e6 : 0);
+  const entersOfFile = (test) => own.filter((key) => entered.get(key)?.has(test)).length;
+  const enters = entersOf(entered);
+  const inTurn = interleave(
+    [...tests].sort((a, b) => entersOfFile(b) - entersOfFile(a) || (enters.get(a) ?? 0) - (enters.get(b) ?? 0)),
+    [...tests].sort((a, b) => (enters.get(a) ?? 0) - (enters.get(b) ?? 0)),
+  );
+  return inTurn.sort((a, b) => known(b) - known(a)).slice(0, Number(values.files) || undefined);
 }
+
+/** One of each list in turn, each item once. */
+const interleave = (one, other) => [...new Set(one.flatMap((item, place) => [item, other[place]]))];
 
 let enters;
 function entersOf(entered) {
