@@ -1,10 +1,13 @@
 import type * as GraphQL from 'graphql';
 import { beforeAll, describe, expect, test } from 'vitest';
+import { parseBanTerms } from '#dist/domain/bans.js';
+import { camelCase, parseIdentity } from '#dist/domain/identities.js';
 import { compile } from '#dist/engine/compiled.js';
 import { answerFast, prepareRequest } from '#dist/engine/execution.js';
 import { contextOf } from '#dist/graphql/context.js';
 import { engine } from '#dist/graphql/engine.js';
 import { schema } from '#dist/graphql/schema.js';
+import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 
 /** What is compiled, and what is left to GraphQL.js. That both answer the same, differential.slow.test.ts checks. */
@@ -74,6 +77,59 @@ describe('a compiled mutation', () => {
     removable.push(last as string, 'x');
     expect((await remove()).errors).toMatchObject([{ path: ['deleteUser'], extensions: { code: 'BAD_USER_INPUT' } }]);
     expect((await remove()).errors).toMatchObject([{ path: ['deleteUser'], extensions: { code: 'NOT_FOUND' } }]);
+  });
+});
+
+describe('a query that is compiled', () => {
+  let own: TestProject;
+  let ids: string[];
+  beforeAll(async () => {
+    own = await app.createProject();
+    await own.addUsers(
+      { auth_method: 'google', auth_value: 'a "quote", é and \u2028', email: 'ada@example.com', external_id: 'x-1' },
+      { auth_method: 'wallet', auth_value: ethereumAddress(1), last_login: '2026-01-02T03:04:05.006Z' },
+      {
+        auth_method: 'email',
+        auth_value: 'ada@example.com',
+        accounts: [{ network: 'stellar', public_key: stellarAddress(1) }],
+      },
+    );
+    const { nodes } = (await own.graphql('{ users { nodes { id } } }')).data.users;
+    ids = nodes.map(({ id }: Json) => id);
+    const scope = await app.context.services.projects.getScope(own.appId);
+    const banned = parseIdentity({ authMethod: 'email', authValue: 'ada@example.com' }, camelCase);
+    await app.context.services.bans.ban(scope, banned, parseBanTerms({ reason: 'spam' }, 'expiresAt'));
+  });
+
+  async function textOf(query: string, more: object = {}): Promise<string> {
+    const response = await fetch(`${app.url}/graphql`, {
+      method: 'POST',
+      headers: { ...own.credentials, 'content-type': 'application/json' },
+      body: JSON.stringify({ query, variables: { ids: [...ids, '999999'], id: ids[0], absent: '999999' }, ...more }),
+    });
+    return response.text();
+  }
+
+  test.each([
+    '{ __typename }',
+    '{ __typename userCount other: __typename }',
+    '{ a: userCount b: userCount(filter: { loginMethods: [EMAIL] }) c: userCount }',
+    '{ users(first: 2) { totalCount pageInfo { hasNextPage hasPreviousPage startCursor endCursor } edges { cursor node { id } } } }',
+    '{ users { nodes { __typename id authMethod loginMethod authValue email wallet externalId createdAt lastLogin loginCount } } }',
+    '{ users { nodes { id accounts { __typename id network publicKey walletType } } } }',
+    '{ bans { nodes { authMethod authValue reason expiresAt isOfUser } } }',
+    '{ users { nodes { ...Facts id ...Facts } } } fragment Facts on User { id wallet ...More } fragment More on User { id loginCount }',
+    '{ users { nodes { ... on User { id } ... { authValue } } } }',
+    'query ($ids: [ID!]!) { usersByIds(ids: $ids) { id email } }',
+    'query ($id: ID!, $absent: ID!) { one: user(id: $id) { id } none: user(id: $absent) { id } again: user(id: $id) { authValue } }',
+    `{ verifyWallet(address: "${ethereumAddress(1)}") { exists userId network walletType authMethod } }`,
+    '{ searchUsers(by: { email: "ADA@example.com" }) { id } }',
+  ])('answers as GraphQL.js does, byte for byte: %s', async (query) => {
+    expect(compileOnly(query)).not.toBeNull();
+    // By GraphQL.js, as any request with extensions is.
+    const expected = await textOf(query, { extensions: {} });
+    expect(JSON.parse(expected)).not.toHaveProperty('errors');
+    for (let time = 0; time < 7; time += 1) expect(await textOf(query)).toBe(expected);
   });
 });
 

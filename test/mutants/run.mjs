@@ -257,7 +257,9 @@ function testsFor(entered, project, { file, enclosing }) {
   const tests = new Set(keys.flatMap((key) => [...(entered.get(key) ?? [])]));
   if (project === 'fast' && tests.size > 0 && buildsSchema(file)) for (const test of OF_SCHEMAS) tests.add(test);
   const looksAtIt = (test) => buildsSchema(file) && enclosing === null && OF_SCHEMAS.includes(test);
-  const known = (test) => (noticed.get(`${file} ${test}`) ?? 0) + (looksAtIt(test) ? 1e6 : 0);
+  const isNamedAlike = (test) => basename(test).includes(basename(file).split('.')[0]);
+  const known = (test) =>
+    (noticed.get(`${file} ${test}`) ?? 0) + (looksAtIt(test) ? 1e6 : 0) + (isNamedAlike(test) ? 0.5 : 0);
   const entersOfFile = (test) => own.filter((key) => entered.get(key)?.has(test)).length;
   const enters = entersOf(entered);
   const inTurn = interleave(
