@@ -171,4 +171,18 @@ export const EQUAL = [
     to: 'true',
     why: 'A process lives 20 ms longer.',
   },
+  {
+    file: 'src/engine/execution.ts',
+    line: 'return answer instanceof Promise ? answer.then(inSlice) : answer;',
+    from: 'answer instanceof Promise',
+    to: 'false',
+    why: 'When others have a turn, not what is answered.',
+  },
+  {
+    file: 'src/engine/execution.ts',
+    line: 'request.refusal = result.errors ?? [];',
+    from: 'result.errors ?? []',
+    to: 'result.errors',
+    why: 'GraphQL.js gives errors where it gives no data.',
+  },
 ];
