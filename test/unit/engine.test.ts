@@ -3,7 +3,7 @@ import type * as GraphQL from 'graphql';
 import { describe, expect, test } from 'vitest';
 import { costs, type EngineContext } from '#dist/engine/cost.js';
 import { createEngine } from '#dist/engine/engine.js';
-import { answerFast } from '#dist/engine/execution.js';
+import { answerFast, weightOfReading } from '#dist/engine/execution.js';
 import { LIMITS } from '#dist/engine/limits.js';
 import { badInput } from '#dist/errors.js';
 
@@ -139,4 +139,15 @@ describe('a schema of any kind', () => {
     const varying = await ask('query ($name: String!) { __type(name: $name) { name } }', { name: 'Book' });
     expect([varying?.operation(undefined)?.run, varying?.compiled.answers]).toEqual([null, 0]);
   });
+});
+
+test.each([
+  [0, 1],
+  [499, 1],
+  [500, 2],
+  [19_999, 40],
+  [20_000, 41],
+  [1_000_000, 41],
+])('a document of %i characters weighs %i units to read, for no more characters than are read', (characters, units) => {
+  expect(weightOfReading('x'.repeat(characters))).toBe(units);
 });
