@@ -182,14 +182,14 @@ test('an answer that is too large is refused by one statement, by GraphQL.js and
   const fields = (count: number) => Array.from({ length: count }, (_, n) => `a${n}: authValue`).join(' ');
   const ask = async (count: number) => {
     app.statements.length = 0;
-    const { data, errors } = await long.graphql(`{ users(first: 100) { nodes { ${fields(count)} } } }`);
-    return { data, errors, statements: app.statements.filter((sql) => !/app_secrets/.test(sql)).length };
+    const { status, data, errors } = await long.graphql(`{ users(first: 100) { nodes { ${fields(count)} } } }`);
+    return { status, data, errors, statements: app.statements.filter((sql) => !/app_secrets/.test(sql)).length };
   };
-  expect(await ask(50)).toMatchObject({ errors: undefined, statements: 1 });
+  expect(await ask(50)).toMatchObject({ status: 200, errors: undefined, statements: 1 });
   // It is compiled after some times.
   for (let time = 0; time < 6; time += 1) {
-    const { data, errors, statements } = await ask(64);
+    const { status, data, errors, statements } = await ask(64);
     expect(errors?.[0]?.message).toMatch(/^answer: got more, expected at most 8388608 bytes/);
-    expect([data, statements]).toEqual([undefined, 1]);
+    expect([status, data, statements]).toEqual([200, undefined, 1]);
   }
 });
