@@ -8,6 +8,11 @@ import { type Receiver, startReceiver } from '../support/receiver.js';
 
 const button = (where: Page | Locator, name: string | RegExp) => where.getByRole('button', { name, exact: true });
 
+/** The colours and the width of a screen. */
+type Look = readonly ['light' | 'dark', number];
+const ON_A_PHONE: Look = ['dark', 390];
+const LOOKS: readonly Look[] = isNightly ? [['light', 1280], ON_A_PHONE] : [ON_A_PHONE];
+
 /** Webhooks, as people look after them. These tests need Chromium. */
 describe.skipIf(!hasBrowser)('webhooks in the dashboard', () => {
   const app = useTestApp({ ownDatabase: true, env: { WEBHOOKS_ALLOW_PRIVATE: 'on' } });
@@ -216,47 +221,41 @@ describe.skipIf(!hasBrowser)('webhooks in the dashboard', () => {
     }
   });
 
-  test.each([...(isNightly ? ([['light', 1280]] as const) : []), ['dark', 390]] as const)(
-    'have nothing that axe finds, and fit, in %s at %d',
-    async (colorScheme, width) => {
-      const project = await app.createProject();
-      const path = await makeWebhook(project);
-      await using opened = await openDashboard(app, browser, 'admin', {
-        colorScheme,
-        viewport: { width, height: 900 },
-      });
-      const { page } = opened;
-      const check = async (what: string) => {
-        expect(await findFaults(page), what).toEqual([]);
-        expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth'), what).toBe(0);
-      };
-      const list = `/${project.appId}/webhooks`;
-      for (const screen of [list, path]) {
-        await visit(app, page, screen);
-        // No row or button lies beyond the screen.
-        if (width === 1280)
-          expect(
-            await page.evaluate(
-              `[...document.querySelectorAll('.table')].every((each) => each.scrollWidth <= each.clientWidth)`,
-            ),
-          ).toBe(true);
-        await check(screen === path ? 'page' : 'list');
-      }
-      const dialogs: [string, string][] = [
-        [list, 'Add webhook'],
-        ...['Edit…', 'Replay…', 'Resume…', 'Message…', 'Resend…', 'Replay from here…'].map((name): [string, string] => [
-          path,
-          name,
-        ]),
-      ];
-      for (const [screen, name] of dialogs) {
-        await visit(app, page, screen);
-        await chooseAction(page, name);
-        await page.getByRole('dialog').waitFor();
-        for (const more of await page.locator('dialog details:not(.recipes) summary').all()) await more.click();
-        await check(name);
-      }
-      expect(opened.complaints).toEqual([]);
-    },
-  );
+  test.each(LOOKS)('have nothing that axe finds, and fit, in %s at %d', async (colorScheme, width) => {
+    const project = await app.createProject();
+    const path = await makeWebhook(project);
+    await using opened = await openDashboard(app, browser, 'admin', { colorScheme, viewport: { width, height: 900 } });
+    const { page } = opened;
+    const check = async (what: string) => {
+      expect(await findFaults(page), what).toEqual([]);
+      expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth'), what).toBe(0);
+    };
+    const list = `/${project.appId}/webhooks`;
+    for (const screen of [list, path]) {
+      await visit(app, page, screen);
+      // No row or button lies beyond the screen.
+      if (width === 1280)
+        expect(
+          await page.evaluate(
+            `[...document.querySelectorAll('.table')].every((each) => each.scrollWidth <= each.clientWidth)`,
+          ),
+        ).toBe(true);
+      await check(screen === path ? 'page' : 'list');
+    }
+    const dialogs: [string, string][] = [
+      [list, 'Add webhook'],
+      ...['Edit…', 'Replay…', 'Resume…', 'Message…', 'Resend…', 'Replay from here…'].map((name): [string, string] => [
+        path,
+        name,
+      ]),
+    ];
+    for (const [screen, name] of dialogs) {
+      await visit(app, page, screen);
+      await chooseAction(page, name);
+      await page.getByRole('dialog').waitFor();
+      for (const more of await page.locator('dialog details:not(.recipes) summary').all()) await more.click();
+      await check(name);
+    }
+    expect(opened.complaints).toEqual([]);
+  });
 });

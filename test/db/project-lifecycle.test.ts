@@ -56,10 +56,10 @@ test.each([0, 1, 100_000_000, 100_000_001, 1.5, -1])('a limit of %d requests a m
 test('a deletion in parts takes what its time allows, and is recorded once', async () => {
   const { lifecycle } = app.context.services;
   await addUsers(4_100);
-  const parts = [await lifecycle.deletePart(scope, { ms: 0, goesOn: false })];
+  const first = await lifecycle.deletePart(scope, { ms: 0, goesOn: false });
   // The project is disabled, and has the rest of its users.
   expect(await refusal()).toMatch(/disabled/);
-  expect(parts[0]).toEqual({ users: 2_000, isDone: false, isBusy: false });
+  expect(first).toEqual({ users: 2_000, isDone: false, isBusy: false });
   expect(await acts()).toEqual([['delete', {}]]);
   const second = await lifecycle.deletePart(scope, { ms: 0, goesOn: true });
   expect(second).toEqual({ users: 2_000, isDone: false, isBusy: false });

@@ -73,11 +73,10 @@ test('acts on secrets do what they say, whatever came before; exactly the live o
     fc.asyncProperty(fc.array(acts, { maxLength: 12 }), async (history) => {
       const { appId, appSecret } = await app.createProject();
       const scope = await projects.getScope(appId);
-      const model: Known[] = [
-        { label: 'main', scopes: (await secrets.listSecrets(scope))[0]?.scopes ?? [], hours: null },
-      ];
+      const first = await secrets.listSecrets(scope);
+      const model: Known[] = first.map(({ label, scopes }) => ({ label, scopes, hours: null }));
       const texts = [appSecret];
-      const ids = (await secrets.listSecrets(scope)).map(({ id }) => id);
+      const ids = first.map(({ id }) => id);
 
       const add = ({ label, scopes, hours }: Act & { act: 'add' }): Promise<NewSecret> =>
         secrets.addSecret(scope, { label, scopes, expiresInMs: hours === null ? null : hours * HOUR_MS });

@@ -73,10 +73,15 @@ if (values.help) {
   process.exit();
 }
 
-if (values.room !== undefined && !Object.hasOwn(ROOMS, values.room)) {
-  process.stderr.write(`--room: got ${values.room}, expected one of ${Object.keys(ROOMS).join(', ')}.\n`);
+function refuse(option, expected) {
+  process.stderr.write(`--${option}: got ${values[option]}, expected ${expected}.\n`);
   process.exit(2);
 }
+
+if (values.room !== undefined && !Object.hasOwn(ROOMS, values.room))
+  refuse('room', `one of ${Object.keys(ROOMS).join(', ')}`);
+for (const option of ['sample', 'seed', 'lanes', 'files'])
+  if (!/^\d+$/.test(values[option])) refuse(option, 'a whole number');
 
 const PROJECTS = ['fast', ...(values.slow ? ['slow'] : [])];
 const folder = mkdtempSync(join(tmpdir(), 'userdir-mutants-'));

@@ -58,8 +58,7 @@ describe('a user who is created', () => {
     ['nothing that is known', [UNKNOWN()], [], /^XX000/],
   ] as const)('is refused where another one has %s', async (_, errors, found, message) => {
     const { db, writes } = failing(errors, found);
-    const creation = createNewUsers(db, totals).createUser(scope, ada());
-    await expect(creation.catch((error) => `${error.code}: ${error.message}`)).resolves.toMatch(message);
+    expect(await outcomeOf(createNewUsers(db, totals).createUser(scope, ada()))).toMatch(message);
     // A second try finds what the other one has committed.
     expect(writes()).toBe(errors.length);
   });
