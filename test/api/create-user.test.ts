@@ -2,7 +2,7 @@ import { beforeEach, expect, inject, test } from 'vitest';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { codesOf } from '../support/graphql.js';
-import { PATIENCE } from '../support/waiting.js';
+import { untilLocked } from '../support/waiting.js';
 
 /** Users who are created without a login. */
 
@@ -211,7 +211,7 @@ test.runIf(inject('engine') === 'postgres')(
         await client.query('BEGIN');
         await client.query(statement, [project.appId]);
         const asked = create({ authMethod: 'google', authValue: value, externalId: value });
-        await waitForLock();
+        await untilLocked(app.context.db.pool);
         await client.query('COMMIT');
         expect((await asked).errors).toMatchObject([
           { extensions: { code: 'CONFLICT', argument: `input.${name}`, userId: expect.any(String) } },
@@ -222,18 +222,3 @@ test.runIf(inject('engine') === 'postgres')(
     }
   },
 );
-
-/** Until a statement waits for a lock. */
-async function waitForLock(): Promise<void> {
-  await expect
-    .poll(
-      async () =>
-        (
-          await app.context.db.pool.query(
-            "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
-          )
-        ).rows.length,
-      PATIENCE,
-    )
-    .toBeGreaterThan(0);
-}

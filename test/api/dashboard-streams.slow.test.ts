@@ -369,7 +369,7 @@ test.runIf(existsSync('/proc/self/fd'))(
     };
     const uploaded = uploadWithPause({ stalledMs: 30_000, pauseMs: 1_500 });
     await vi.waitUntil(async () => (await spooled()).length > 0, PATIENCE);
-    await vi.waitFor(async () => expect(await spooled()).toEqual([expect.stringMatching(/ \(deleted\)$/)]));
+    await vi.waitFor(async () => expect(await spooled()).toEqual([expect.stringMatching(/ \(deleted\)$/)]), PATIENCE);
     expect((await uploaded).at(-1)).toMatchObject({ report: { imported: 2 } });
     expect(await spooled()).toEqual([]);
   },

@@ -1,8 +1,9 @@
 import fc from 'fast-check';
-import { describe, expect, inject, test, vi } from 'vitest';
+import { describe, expect, inject, test } from 'vitest';
 import type { ImportOptions } from '#dist/users/import-users.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp, withoutIds } from '../support/app.js';
+import { untilLocked } from '../support/waiting.js';
 
 /** Users with several identities in imports and exports. */
 
@@ -209,7 +210,7 @@ describe('a line with identities', () => {
       project.appId,
     ]);
     const imported = project.importLines([google('first'), ada(google('raced'))]).catch((error) => error);
-    await vi.waitUntil(async () => (await pool.query('SELECT FROM pg_locks WHERE NOT granted')).rows.length > 0);
+    await untilLocked(pool);
     await client.query('COMMIT');
     client.release();
     expect(await imported).toMatchObject({ code: 'CONFLICT', message: expect.stringContaining('Import it again.') });

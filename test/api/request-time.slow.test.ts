@@ -1,8 +1,8 @@
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type { AdmissionOptions } from '#dist/http/admission.js';
 import { type Json, startTestApp, type TestApp, type TestProject } from '../support/app.js';
-import { PATIENCE } from '../support/waiting.js';
+import { untilLocked } from '../support/waiting.js';
 
 /** Requests whose time ends before they have an answer: each says what became of what it was to write. One connection, which a test takes. */
 
@@ -89,8 +89,7 @@ describe('beside a connection that is taken,', () => {
       await project.rest('/server/users/count');
       await other.query('BEGIN; LOCK TABLE users IN ACCESS EXCLUSIVE MODE');
       const sent = login('sent');
-      const isBlocked = async () => (await other.query('SELECT FROM pg_locks WHERE NOT granted')).rows.length > 0;
-      await vi.waitUntil(isBlocked, PATIENCE);
+      await untilLocked(other);
       const answers = await Promise.all([sent, login('behind'), login('sent')]);
       await other.query('COMMIT');
       await other.end();

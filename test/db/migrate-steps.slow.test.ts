@@ -2,7 +2,7 @@ import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 import { type MigrateOptions, migrate } from '#dist/db/migrate.js';
 import { oneStep, useMigrations } from '../support/migrations.js';
-import { PATIENCE } from '../support/waiting.js';
+import { PATIENCE, untilLocked } from '../support/waiting.js';
 
 /** A migration that is cut into steps (docs/decisions/migrations.md). */
 
@@ -203,13 +203,7 @@ describe.runIf(inject('engine') === 'postgres')('while others use the tables', (
     await holder.query('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
     const interruption = new AbortController();
     const migrating = run({ signal: interruption.signal }).catch((error) => error.message);
-    const isBuilding = async () =>
-      (
-        await writer.query(
-          "SELECT FROM pg_stat_activity WHERE query LIKE 'CREATE INDEX CONC%' AND wait_event_type = 'Lock'",
-        )
-      ).rows.length;
-    await vi.waitUntil(isBuilding, PATIENCE);
+    await untilLocked(writer, 'CREATE INDEX CONC');
     await writer.query('UPDATE things SET size = NULL WHERE id = 1');
     interruption.abort(new Error('Interrupted.'));
     expect(await migrating).toBe('Interrupted.');

@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type { Json } from '../support/app.js';
 import {
   type Credentials,
@@ -11,7 +11,7 @@ import {
 } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
 import { isNightly } from '../support/nightly.js';
-import { PATIENCE } from '../support/waiting.js';
+import { untilLocked } from '../support/waiting.js';
 
 /** The embedded database has one session, so that no request meets a lock of another. */
 describe.runIf(inject('engine') === 'postgres')(
@@ -111,10 +111,7 @@ describe.runIf(inject('engine') === 'postgres')(
       const ended: string[] = [];
       const note = (name: string) => () => void ended.push(name);
       const held = login('held').then(note('held'));
-      await vi.waitUntil(
-        async () => (await other.query('SELECT FROM pg_locks WHERE NOT granted')).rows.length > 0,
-        PATIENCE,
-      );
+      await untilLocked(other);
       await login('after').then(note('after'));
       await held;
       expect(ended).toEqual(['after', 'held']);
@@ -148,10 +145,7 @@ describe.runIf(inject('engine') === 'postgres')(
       await other.query('BEGIN');
       await other.query('UPDATE users SET deleted_at = now() WHERE id = $1', [id]);
       const again = login('leaving');
-      await vi.waitUntil(
-        async () => (await other.query('SELECT FROM pg_locks WHERE NOT granted')).rows.length > 0,
-        PATIENCE,
-      );
+      await untilLocked(other);
       await other.query('COMMIT');
       const { status, body } = await again;
       // A busy machine may take longer to end the other transaction than a login waits for it.

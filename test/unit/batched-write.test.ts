@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test, vi } from 'vitest';
 import { createBatchedWrite } from '#dist/db/batched-write.js';
+import { PATIENCE } from '../support/waiting.js';
 
 /**
  * What becomes of writes by how their statements end. Which of those that wait start is a plan of its own: write-plan.test. That PostgreSQL ends
@@ -201,10 +202,10 @@ test('keys that change the same are written one after the other, others beside t
   const { statements, outcomes, hold } = scripted();
   const release = hold();
   const first = outcomes(['a1', 'b1']);
-  await vi.waitUntil(() => statements.length === 1);
+  await vi.waitUntil(() => statements.length === 1, PATIENCE);
   // As many as start a statement beside one that is under way.
   const later = outcomes(['a2', 'c', 'd', 'e', 'f', 'g']);
-  await vi.waitUntil(() => statements.length === 2);
+  await vi.waitUntil(() => statements.length === 2, PATIENCE);
   expect(statements).toEqual([
     ['a1', 'b1'],
     ['c', 'd', 'e', 'f', 'g'],
