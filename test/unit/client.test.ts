@@ -447,6 +447,110 @@ describe('retries', () => {
   });
 });
 
+describe('changes', () => {
+  beforeEach(() => void vi.useFakeTimers({ now: 0 }));
+  afterEach(() => void vi.useRealTimers());
+
+  const change = (id: string, type = 'USER_UPDATED', mergedInto: string | null = null) => ({
+    id,
+    type,
+    at: '',
+    userId: `of ${id}`,
+    fields: [],
+    mergedInto,
+  });
+  type Page = [changes: readonly ReturnType<typeof change>[], endCursor: string, hasNextPage: boolean];
+
+  /** A client of a feed that has these pages, and who it says is there. Its `asked` are times, in ms, and places. */
+  function scripted(pages: readonly Page[], present: readonly string[] = []) {
+    const asked: [number, unknown][] = [];
+    const { client } = answering((_, { query, variables }) => {
+      if (query.includes('usersByIds'))
+        return json({
+          data: { usersByIds: (variables['ids'] as string[]).map((id) => (present.includes(id) ? { id } : null)) },
+        });
+      const [nodes, endCursor, hasNextPage] = pages[Math.min(asked.length, pages.length - 1)] as Page;
+      asked.push([Date.now(), variables['after'] ?? null]);
+      // Who asks without a pause would never end.
+      if (asked.length > 50) throw new Error('Asked too often.');
+      return json({ data: { changes: { nodes, pageInfo: { endCursor, hasNextPage } } } });
+    });
+    return { client, asked };
+  }
+
+  test('are asked for at once where there are more, and each second where there are none', async () => {
+    const { client, asked } = scripted([
+      [[change('a'), change('b')], 'b', true],
+      [[], 'behind b', true],
+      [[change('c')], 'c', false],
+      [[], 'c', false],
+    ]);
+    const stop = new AbortController();
+    const told: string[] = [];
+    const following = client.changes.follow({
+      after: null,
+      handle: ({ id }) => void told.push(id),
+      save: (cursor) => void told.push(`saved ${cursor}`),
+      signal: stop.signal,
+    });
+    await vi.advanceTimersByTimeAsync(2_500);
+    stop.abort();
+    await following;
+    expect(asked).toEqual([
+      [0, null],
+      [0, 'b'],
+      [0, 'behind b'],
+      [1_000, 'c'],
+      [2_000, 'c'],
+    ]);
+    expect(told).toEqual(['a', 'saved a', 'b', 'saved b', 'saved behind b', 'c', 'saved c']);
+  });
+
+  test('of a copy put and remove those whom they name, and nobody where there is nobody', async () => {
+    const pages: Page[] = [
+      [[change('put'), change('put')], '1', true],
+      [[change('gone', 'USER_REMOVED'), change('one', 'USER_MERGED', 'of put')], '2', true],
+      // Came back; and left again, which a later change tells.
+      [[change('put', 'USER_REMOVED'), change('gone')], '3', false],
+    ];
+    const { client } = scripted(pages, ['of put']);
+    const stop = new AbortController();
+    const told: unknown[] = [];
+    const copying = client.changes.copy({
+      after: '0',
+      begin: () => void told.push('begin'),
+      put: (users) => void told.push(users.map(({ id }) => id)),
+      remove: (removals) => void told.push(removals),
+      save: (cursor) => void told.push(cursor),
+      signal: stop.signal,
+    });
+    await vi.advanceTimersByTimeAsync(500);
+    stop.abort();
+    await copying;
+    const gone = [
+      { id: 'of gone', mergedInto: null },
+      { id: 'of one', mergedInto: 'of put' },
+    ];
+    expect(told).toEqual([['of put'], '1', ['of put'], gone, '2', ['of put'], '3']);
+  });
+
+  test.each<[Page, string]>([
+    [[[], '1', false], '1'],
+    [[[change('gone')], '1', false], '1'],
+  ])('of a copy that concern nobody of it are saved alone: %j', async (page, cursor) => {
+    const { client } = scripted([page]);
+    const stop = new AbortController();
+    const told: unknown[] = [];
+    const tell = (what: unknown) => void told.push(what);
+    const options = { after: '0', begin: () => tell('begin'), put: tell, remove: tell, save: tell };
+    const copying = client.changes.copy({ ...options, signal: stop.signal });
+    await vi.advanceTimersByTimeAsync(500);
+    stop.abort();
+    await copying;
+    expect(told).toEqual([cursor]);
+  });
+});
+
 describe('an error', () => {
   test('has what the service says of it', async () => {
     const { client } = answering(() => failing('BAD_USER_INPUT', { argument: 'id', retryAfter: 3 }));
@@ -482,6 +586,8 @@ describe('what was lost is refused, and not sent', () => {
     ['userId', () => client.wallets.verify('0x', { userId: lost })],
     ['userId', () => client.wallets.verify('0x', { userId: null as never })],
     ['userId', () => client.wallets.verify('0x', { userId: '1', anyUser: true } as never)],
+    ['userId', () => client.wallets.verify('0x', { anyUser: false } as never)],
+    ['userId', () => client.wallets.verify('0x', { userId: '1', anyUser: false } as never)],
     ['userId', () => client.wallets.verifyMany([{ address: '0x', userId: lost }]).next()],
     ['after', () => client.changes.follow({ after: lost, handle: () => 0, save: () => 0 })],
     ['after', () => client.changes.copy({ after: '' } as never)],
@@ -615,6 +721,22 @@ describe('a webhook', () => {
       expect(error).toMatchObject({ code: 'BAD_USER_INPUT', argument: 'secrets' });
     },
   );
+
+  test.each(['null', '7', '{}', '{"data":{}}'])('that is verified and tells nothing names nobody: %s', async (text) => {
+    const nothing = { id: 'one', type: '', at: '', userId: null, fields: [], mergedInto: null };
+    expect(await verifyWebhook(text, signed([now], text), now)).toEqual(nothing);
+  });
+
+  test('is verified by a secret of 16 bytes, and refused with one of 15, or one that is longer than 512 characters', async () => {
+    const secretOf = (bytes: number) => `whsec_${Buffer.alloc(bytes, 1).toString('base64')}`;
+    for (const bytes of [16, 384])
+      await expect(verifyWebhook(body, signed([secretOf(bytes)], body), secretOf(bytes))).resolves.toBeDefined();
+    for (const bytes of [15, 385])
+      await expect(verifyWebhook(body, signed([secretOf(bytes)], body), secretOf(bytes))).rejects.toMatchObject({
+        code: 'BAD_USER_INPUT',
+        argument: 'secrets',
+      });
+  });
 
   test('is refused without secrets', async () => {
     await expect(verifyWebhook(body, signed([now], body), [])).rejects.toMatchObject({ code: 'WEBHOOK_NOT_VERIFIED' });
