@@ -46,6 +46,21 @@ test('GraphiQL opens with the credentials of the demo project, and elsewhere wit
     expect(JSON.parse(headers)).toEqual({ 'service-app-id': '<APP_ID>', 'service-app-secret': '<APP_SECRET>' });
 });
 
+test.each(['/docs/reference', '/docs/try'])(
+  '%s has the credentials of the demo project, and elsewhere none',
+  async (path) => {
+    const credentialsOf = async ({ url }: { url: string }) => {
+      const page = await fetch(url + path).then((answer) => answer.text());
+      return page
+        .match(/(?<=<meta name="demo" content=")[^"]*/g)
+        ?.map((text) => JSON.parse(text.replaceAll('&quot;', '"')));
+    };
+    expect(await credentialsOf(app)).toEqual([demo]);
+    await using other = await startTestApp();
+    expect(await credentialsOf(other)).toBeUndefined();
+  },
+);
+
 test('each example of GraphiQL', async () => {
   const tabs = await tabsOf(app);
   expect(tabs).toHaveLength(7);
