@@ -53,6 +53,13 @@ export const EQUAL = [
     why: 'Keys that weigh as much as one statement may are split into one.',
   },
   {
+    file: 'src/db/batched-read.ts',
+    line: 'if (groups.length === 1 && groups[0]?.length === 1)',
+    from: 'groups.length === 1 && groups[0]?.length === 1',
+    to: 'false',
+    why: 'A short way for one statement: the long way makes the same.',
+  },
+  {
     file: 'src/db/write-plan.ts',
     line: 'counts.set(call.key.projectId, turn + 1);',
     from: '1',
