@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test, vi } from 'vitest';
 import { createBatchedWrite } from '#dist/db/batched-write.js';
+import { withdrawn } from '#dist/errors.js';
 import { PATIENCE } from '../support/waiting.js';
 
 /**
@@ -22,6 +23,7 @@ function scripted(ends: readonly End[] = [], { isCrossed = false, statementMs = 
   const waited: boolean[] = [];
   const left = [...ends];
   let held: Promise<void> | null = null;
+  let connecting: Promise<void> | null = null;
   const db = {
     statementMs,
     // The database calls back when a connection is free, and leaves out a statement that is given up by then.
@@ -34,7 +36,8 @@ function scripted(ends: readonly End[] = [], { isCrossed = false, statementMs = 
     changes: ({ projectId, name }) => [`${projectId} ${name.slice(0, 1)}`],
     isCrossed: () => isCrossed,
     async write(on, keys, waits) {
-      (on as unknown as { isWanted(): boolean }).isWanted();
+      await connecting;
+      if (!(on as unknown as { isWanted(): boolean }).isWanted()) throw withdrawn();
       const end = left.shift() ?? 'writes';
       statements.push(keys.map(({ name }) => name));
       waited.push(waits);
@@ -55,6 +58,17 @@ function scripted(ends: readonly End[] = [], { isCrossed = false, statementMs = 
       });
       const settled = await Promise.allSettled(keys.map((key) => write(key, until)));
       return settled.map((one) => (one.status === 'fulfilled' ? one.value : (one.reason as Error).message));
+    },
+    /** No connection is free until the function that this returns is called. */
+    keepConnections() {
+      let free = () => {};
+      connecting = new Promise((resolve) => {
+        free = resolve;
+      });
+      return () => {
+        connecting = null;
+        free();
+      };
     },
     /** Statements last until the function that this returns is called. */
     hold() {
@@ -183,6 +197,16 @@ describe('a call whose time is over', () => {
     release();
     expect(await outcomes(['b'])).toEqual(written('b'));
     expect(statements).toEqual([['a'], ['b']]);
+  });
+
+  test('while it waits for a connection is left out, and those that came with it are written', async () => {
+    const { statements, outcomes, keepConnections } = scripted();
+    const free = keepConnections();
+    const patient = outcomes(['a', 'b']);
+    expect(await outcomes(['c'], performance.now() + 100)).toEqual([NOT_SENT]);
+    free();
+    expect(await patient).toEqual(written('a', 'b'));
+    expect(statements).toEqual([['a', 'b']]);
   });
 
   test('is not sent after it has waited for another', async () => {

@@ -31,6 +31,20 @@ test('positions of an earlier primary count for nothing after one that has writt
   expect(meter.ageOf(450, 300)).toBe(50);
 });
 
+test('an age is told up to the largest one that is kept, and as the oldest one of an idle primary', () => {
+  const meter = createLagMeter(1_000);
+  meter.record(100, 0);
+  meter.record(200, 1_000);
+  expect([150, 200].map((replayed) => meter.ageOf(replayed, 1_000))).toEqual([1_000, 0]);
+  meter.record(300, 1_001);
+  expect([150, 200].map((replayed) => meter.ageOf(replayed, 1_001))).toEqual([Number.POSITIVE_INFINITY, 1]);
+  // Nothing was written: what is missing since 1,001 is as old as before.
+  meter.record(300, 1_500);
+  expect([200, 300].map((replayed) => meter.ageOf(replayed, 1_500))).toEqual([500, 0]);
+  meter.record(400, 9_000);
+  expect([300, 400].map((replayed) => meter.ageOf(replayed, 9_000))).toEqual([Number.POSITIVE_INFINITY, 0]);
+});
+
 test('a standby is ahead if the primary, asked later, has not written as much', () => {
   const meter = createLagMeter(60_000);
   meter.record(400, 250);
