@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { createAdmission, type QueuedRequest, UNAUTHENTICATED } from '#dist/http/admission.js';
 
 /** Requests that add themselves to `started` when they start. */
@@ -220,6 +220,48 @@ describe('admission', () => {
     );
   });
 
+  const act = fc.record({
+    kind: fc.constantFrom('enter', 'enter', 'enter', 'leave', 'add', 'pause'),
+    project: fc.constantFrom('a', 'b', 'c', UNAUTHENTICATED),
+    weight: fc.integer({ min: 1, max: 6 }),
+    which: fc.nat(),
+  });
+  test('for any sequence of requests, those start that the rules in their plainest form start, in the same order', () => {
+    vi.useFakeTimers({ toFake: ['performance'] });
+    const limits = { maxInFlight: 8, maxInFlightPerProject: 5, maxQueued: 20 };
+    try {
+      fc.assert(
+        fc.property(fc.array(act, { maxLength: 80 }), (acts) => {
+          const { started, request } = requests();
+          const admission = createAdmission(limits);
+          const rules = createRules(limits);
+          const all: QueuedRequest[] = [];
+          for (const { kind, project, weight, which } of acts) {
+            const chosen = which % Math.max(1, all.length);
+            const existing = all[chosen];
+            if (kind === 'pause') {
+              vi.advanceTimersByTime(3_000);
+              rules.pause();
+            } else if (kind === 'enter') {
+              const entering = request(project, weight);
+              all.push(entering);
+              expect(admission.submit(entering)).toBe(rules.submit(project, weight));
+            } else if (existing !== undefined) {
+              if (kind === 'leave') admission.release(existing);
+              else admission.addWeight(existing, weight);
+              rules[kind](chosen, weight);
+            }
+            expect(started.map((each) => all.indexOf(each))).toEqual(rules.started);
+            expect(admission.load).toEqual(rules.load());
+          }
+        }),
+        { numRuns: 500 },
+      );
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
   const nested = fc.record({
     kind: fc.constantFrom('enter', 'enter', 'enter', 'leave', 'turn'),
     project: fc.constantFrom('a', 'b'),
@@ -277,3 +319,96 @@ describe('admission', () => {
     );
   });
 });
+
+interface Work {
+  readonly project: string;
+  weight: number;
+  state: 'queued' | 'inFlight' | 'done';
+}
+
+/** The rules of admission without its sums: each question looks at all requests. Requests have the number of their arrival. */
+function createRules({ maxInFlight, maxInFlightPerProject, maxQueued }: Parameters<typeof createAdmission>[0]) {
+  const all: Work[] = [];
+  const started: number[] = [];
+  /** The projects that have work, in the order in which they came, with the number of the start of their last request. */
+  let tenants: { readonly project: string; lastStart: number }[] = [];
+  let active = new Set<string>();
+  let isOver = false;
+  let refused = 0;
+
+  const units = (state: Work['state'], project?: string) =>
+    all
+      .filter((work) => work.state === state && (project === undefined || work.project === project))
+      .reduce((sum, { weight }) => sum + weight, 0);
+  const isAlone = (project: string) => [...active].every((other) => other === project);
+  const fits = ({ project, weight }: Work) => {
+    const own = units('inFlight', project);
+    return own === 0 || own + weight <= (isAlone(project) ? maxInFlight : maxInFlightPerProject);
+  };
+  const fitsBesideOthers = ({ project, weight }: Work) => {
+    const shares = (more: number) =>
+      tenants
+        .map((tenant) => units('inFlight', tenant.project) + (tenant.project === project ? more : 0))
+        .reduce((sum, share) => sum + Math.min(share, maxInFlightPerProject), 0);
+    return units('inFlight') === 0 || shares(weight) <= maxInFlight;
+  };
+  const start = (work: Work) => {
+    work.state = 'inFlight';
+    started.push(all.indexOf(work));
+    for (const tenant of tenants) if (tenant.project === work.project) tenant.lastStart = started.length;
+  };
+  const headOf = (project: string) => all.find((work) => work.project === project && work.state === 'queued');
+
+  function startNext(): boolean {
+    const [next] = tenants
+      .flatMap((tenant) => {
+        const head = headOf(tenant.project);
+        return head !== undefined && fits(head) ? [{ head, tenant, inFlight: units('inFlight', tenant.project) }] : [];
+      })
+      .sort((a, b) => a.inFlight - b.inFlight || a.tenant.lastStart - b.tenant.lastStart);
+    if (next === undefined || !fitsBesideOthers(next.head)) return false;
+    start(next.head);
+    return true;
+  }
+
+  function end(work: Work): void {
+    if (work.state === 'done') return;
+    work.state = 'done';
+    tenants = tenants.filter(({ project }) => units('inFlight', project) + units('queued', project) > 0);
+    while (startNext());
+  }
+
+  return {
+    started,
+    load: () => ({ inFlight: units('inFlight'), queued: units('queued'), refused }),
+    /** All projects are forgotten that sent a request before. */
+    pause() {
+      isOver = true;
+    },
+    submit(project: string, weight: number): boolean {
+      if (project !== UNAUTHENTICATED) {
+        active = isOver ? new Set([project]) : active.add(project);
+        isOver = false;
+      }
+      if (!tenants.some((tenant) => tenant.project === project)) tenants.push({ project, lastStart: 0 });
+      const work: Work = { project, weight, state: 'queued' };
+      const isFirst = units('queued') === 0;
+      all.push(work);
+      if (isFirst && fits(work) && fitsBesideOthers(work)) start(work);
+      while (startNext());
+      if (work.state === 'inFlight') return true;
+      // Of what is free beside the other projects.
+      if (units('queued', project) <= maxQueued - units('queued') + weight) return true;
+      refused += 1;
+      end(work);
+      return false;
+    },
+    leave(place: number) {
+      end(all[place] as Work);
+    },
+    add(place: number, weight: number) {
+      const work = all[place] as Work;
+      if (work.state === 'inFlight') work.weight += weight;
+    },
+  };
+}
