@@ -32,6 +32,13 @@ export const EQUAL = [
     why: 'An instant of a clock that has fractions of a millisecond.',
   },
   {
+    file: 'src/domain/import-format.ts',
+    line: 'identityAt: primary?.created_at ?? null,',
+    from: 'primary?.created_at ?? null',
+    to: 'primary?.created_at',
+    why: 'What is absent in JSON is null in SQL.',
+  },
+  {
     file: 'src/domain/bans.ts',
     line: "const end = isTooLong('date', text) ? null",
     from: "isTooLong('date', text)",

@@ -534,6 +534,32 @@ describe('changes', () => {
     expect(told).toEqual([['of put'], '1', ['of put'], gone, '2', ['of put'], '3']);
   });
 
+  test('of a copy of nobody begin it, put nobody, and save where the changes begin', async () => {
+    const empty = { nodes: [], pageInfo: { endCursor: null, hasNextPage: false } };
+    const asked: unknown[] = [];
+    const { client } = answering((_, { query, variables }) => {
+      asked.push(variables['after'] ?? null);
+      if (query.includes('users')) return json({ data: { uncountedUsers: empty, users: empty } });
+      return json({ data: { changes: { nodes: [], pageInfo: { endCursor: 'first', hasNextPage: false } } } });
+    });
+    const stop = new AbortController();
+    const told: unknown[] = [];
+    const tell = (what: unknown) => void told.push(what);
+    const copying = client.changes.copy({
+      after: null,
+      begin: () => tell('begin'),
+      put: tell,
+      remove: tell,
+      save: tell,
+      signal: stop.signal,
+    });
+    await vi.advanceTimersByTimeAsync(500);
+    stop.abort();
+    await copying;
+    expect(told).toEqual(['begin', 'first']);
+    expect(asked).toEqual(['now', null, 'first']);
+  });
+
   test.each<[Page, string]>([
     [[[], '1', false], '1'],
     [[[change('gone')], '1', false], '1'],
@@ -576,6 +602,54 @@ describe('an error', () => {
     const error = await client.users.get(1, { signal: AbortSignal.timeout(50) }).catch((failure) => failure);
     expect(error).toMatchObject({ status: null, retryAfter: null, argument: null, userId: null });
   });
+});
+
+describe('a list', () => {
+  const tooMuch = () => failing('BAD_USER_INPUT');
+  const firsts = (requests: readonly Sent[]) => requests.map(({ variables }) => variables['first']);
+
+  test('that costs too much goes on with ten users at a time', async () => {
+    const page = (id: string, hasNextPage: boolean) => ({ nodes: [{ id }], pageInfo: { endCursor: id, hasNextPage } });
+    const pages = [null, page('1', true), page('2', false)];
+    const { client, requests } = answering((attempt) => {
+      const one = pages[attempt - 1];
+      return one === null ? tooMuch() : json({ data: { uncountedUsers: one, users: one } });
+    });
+    const ids: string[] = [];
+    for await (const { id } of client.users.list()) ids.push(id);
+    expect(ids).toEqual(['1', '2']);
+    expect(firsts(requests)).toEqual([100, 10, 10]);
+  });
+
+  test('ends where ten users cost too much, and at any other failure', async () => {
+    for (const [answer, sent] of [
+      [tooMuch, [100, 10]],
+      [() => failing('BAD_USER_INPUT', { argument: 'filter' }), [100]],
+      [() => failing('FORBIDDEN'), [100]],
+    ] as const) {
+      const { client, requests } = answering(answer);
+      await expect(client.users.list()[Symbol.asyncIterator]().next()).rejects.toMatchObject({ message: 'Failed.' });
+      expect(firsts(requests)).toEqual(sent);
+    }
+  });
+
+  test('that is looked up goes on with ten at a time', async () => {
+    const ids = Array.from({ length: 25 }, (_, n) => String(n));
+    const { client, requests } = answering((attempt, { variables }) =>
+      attempt === 1 ? tooMuch() : json({ data: { usersByIds: (variables['ids'] as string[]).map((id) => ({ id })) } }),
+    );
+    expect((await client.users.getMany(ids)).map((user) => user?.id)).toEqual(ids);
+    expect(requests.map(({ variables }) => (variables['ids'] as string[]).length)).toEqual([25, 10, 10, 5]);
+  });
+});
+
+test('a message that is longer than 2,000 characters is cut there', async () => {
+  for (const length of [2_000, 2_001]) {
+    const errors = [{ message: 'm'.repeat(length), extensions: { code: 'FORBIDDEN', docs: '/docs/errors#FORBIDDEN' } }];
+    const { client } = answering(() => json({ errors }));
+    const error = await client.users.get(1).catch((failure) => failure);
+    expect(error.message).toBe('m'.repeat(2_000));
+  }
 });
 
 describe('what was lost is refused, and not sent', () => {

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { banCursor, banCursorOf, cursor, encodeCursor } from '#dist/domain/filters.js';
 import { EARLIEST, LARGEST_ID, LATEST, parse, parseDate, userId } from '#dist/domain/parse.js';
 import { AppError } from '#dist/errors.js';
 
@@ -172,5 +173,39 @@ describe('user id', () => {
       }),
       { numRuns: 500 },
     );
+  });
+});
+
+describe('the place of a user or a ban in a list', () => {
+  const things = [
+    {
+      what: 'users',
+      encode: (at: Date, id: number) => encodeCursor({ createdAt: at, id }),
+      form: cursor('after', 'users'),
+    },
+    {
+      what: 'bans',
+      encode: (at: Date, id: number) => banCursorOf({ createdAt: at.toISOString(), id }),
+      form: banCursor('after'),
+    },
+  ];
+
+  test.each(things)('of $what is read as it was written', ({ encode, form }) => {
+    fc.assert(
+      fc.property(
+        fc.oneof(fc.constantFrom(EARLIEST, LATEST), fc.date({ min: EARLIEST, max: LATEST, noInvalidDate: true })),
+        fc.integer({ min: 1, max: LARGEST_ID }),
+        (createdAt, id) => {
+          expect(parse(form, encode(createdAt, id))).toEqual({ createdAt, id });
+        },
+      ),
+    );
+    // These must be read whatever the property chooses.
+    for (const createdAt of [EARLIEST, LATEST]) expect(parse(form, encode(createdAt, 1))).toEqual({ createdAt, id: 1 });
+  });
+
+  test.each(things)('of $what is refused where no user was ever created', ({ encode, form }) => {
+    for (const at of [EARLIEST.getTime() - 1, LATEST.getTime() + 1])
+      expect(() => parse(form, encode(new Date(at), 1))).toThrow(/from an earlier answer/);
   });
 });
