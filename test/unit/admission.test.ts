@@ -1,6 +1,7 @@
 import fc from 'fast-check';
-import { describe, expect, test, vi } from 'vitest';
-import { createAdmission, type QueuedRequest, UNAUTHENTICATED } from '#dist/http/admission.js';
+import Fastify from 'fastify';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { admitRequests, createAdmission, type QueuedRequest, UNAUTHENTICATED } from '#dist/http/admission.js';
 
 /** Requests that add themselves to `started` when they start. */
 function requests() {
@@ -317,6 +318,87 @@ describe('admission', () => {
       }),
       { numRuns: 400 },
     );
+  });
+});
+
+describe('work that is run with admission', () => {
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['performance', 'setTimeout'], now: 0 }));
+  afterEach(() => void vi.useRealTimers());
+
+  const LIMITS = { maxInFlight: 4, maxInFlightPerProject: 4, maxQueued: 4 };
+  function running(limits = LIMITS) {
+    const admission = createAdmission(limits);
+    const { runWithAdmission } = admitRequests(Fastify(), admission, {} as never);
+    return { load: admission.load, run: runWithAdmission };
+  }
+  const never = () => new Promise<never>(() => undefined);
+
+  test.each([
+    [undefined, 1],
+    [1, 1],
+    [3, 3],
+    [4, 4],
+    [5, 4],
+  ])('of the weight %s weighs %i, never more than can start, and nothing afterwards', async (weight, weighs) => {
+    const { load, run } = running();
+    const weights: number[] = [];
+    const answer = run(
+      'a',
+      async (addWeight) => {
+        weights.push(load.inFlight);
+        addWeight(2);
+        weights.push(load.inFlight);
+        return 'done';
+      },
+      weight,
+    );
+    expect(await answer).toBe('done');
+    expect(weights).toEqual([weighs, weighs + 2]);
+    expect(load.inFlight).toBe(0);
+  });
+
+  test('weighs nothing after it has failed', async () => {
+    const { load, run } = running();
+    await expect(run('a', () => Promise.reject(new Error('Failed.')), 3)).rejects.toThrow('Failed.');
+    expect(load.inFlight).toBe(0);
+  });
+
+  test('is refused at once 50 times in a second for each project, and then after one to two seconds, spread evenly', async () => {
+    const { run } = running({ maxInFlight: 1, maxInFlightPerProject: 1, maxQueued: 1 });
+    // One starts, and one fills the queue.
+    for (let n = 0; n < 2; n += 1) void run('a', never);
+    const refusals: [project: string, n: number, ms: number][] = [];
+    let since = performance.now();
+    const refuse = (project: string, count: number) => {
+      for (let n = 1; n <= count; n += 1)
+        run(project, never).catch(({ code }) => {
+          expect(code).toBe('UNAVAILABLE');
+          // A timer counts whole milliseconds.
+          refusals.push([project, n, 10 * Math.round((performance.now() - since) / 10)]);
+        });
+    };
+    refuse('a', 150);
+    refuse('b', 50);
+    await vi.advanceTimersByTimeAsync(0);
+    expect(refusals.map(([project]) => project)).toEqual([...Array(50).fill('a'), ...Array(50).fill('b')]);
+    await vi.advanceTimersByTimeAsync(1_000);
+    refusals.length = 0;
+    // A second is not over yet.
+    refuse('b', 1);
+    await vi.advanceTimersByTimeAsync(0);
+    expect(refusals).toEqual([]);
+    await vi.advanceTimersByTimeAsync(2_000);
+    const delays = Array.from({ length: 50 }, (_, place) => 1_000 + 20 * place);
+    const others = refusals.filter(([project]) => project === 'a').map(([, , ms]) => ms);
+    expect(others).toEqual(delays.filter((ms) => ms > 1_000).flatMap((ms) => [ms, ms]));
+    expect(refusals.find(([project]) => project === 'b')).toEqual(['b', 1, 2_020]);
+    since = performance.now();
+    refusals.length = 0;
+    refuse('a', 51);
+    await vi.advanceTimersByTimeAsync(0);
+    expect(refusals).toHaveLength(50);
+    await vi.advanceTimersByTimeAsync(1_020);
+    expect(refusals.at(-1)).toEqual(['a', 51, 1_020]);
   });
 });
 
