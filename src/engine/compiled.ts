@@ -115,7 +115,8 @@ async function execute(fields: readonly RootField[], execution: Execution): Prom
       if (body.length > LARGEST_ANSWER_BYTES) throw TOO_LARGE;
       if (index + 1 < fields.length && isSliceOver()) await nextSlice(execution.context.project);
     }
-    return isTooLargeAnswer(body) ? 'too large' : { body: `${body}}}` };
+    body += '}}';
+    return isTooLargeAnswer(body) ? 'too large' : { body };
   } catch (error) {
     // GraphQL.js will meet any other error again, and will answer and report it.
     return error === TOO_LARGE ? 'too large' : { outcome: execution.outcome };

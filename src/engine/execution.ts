@@ -257,23 +257,25 @@ const BYTES_OF_CHARACTER = 6;
 
 /** True if the answer would be too large to be sent. */
 export function isTooLarge({ data }: ExecutionResult): boolean {
-  // Estimated first: serializing a far too large result would take long, or fail.
+  // Counted first: serializing a far too large result would take long, or fail.
   const characters = lengthOf(data, 0);
   if (characters * BYTES_OF_CHARACTER <= LARGEST_ANSWER_BYTES) return false;
-  return characters > LARGEST_ANSWER_BYTES || isTooLargeAnswer(JSON.stringify(data));
+  return characters > LARGEST_ANSWER_BYTES || isTooLargeAnswer(JSON.stringify({ data }));
 }
 
-/** Estimates the characters of a value as JSON, plus `before`. Stops as soon as they are too many. */
+/** The characters of a value as JSON if none of them needs an escape, plus `before`. Stops as soon as they are too many. */
 function lengthOf(value: unknown, before: number): number {
   if (typeof value === 'string') return before + value.length + 2;
-  if (typeof value !== 'object' || value === null) return before + 4;
-  let length = before + 2;
+  if (typeof value !== 'object' || value === null) return before + String(value).length;
+  let length = before + 1;
   const isList = Array.isArray(value);
   for (const key in value) {
-    length = lengthOf((value as Record<string, unknown>)[key], length + (isList ? 1 : key.length + 4));
+    // A comma or a bracket follows each value; a key has quotes and a colon.
+    length = lengthOf((value as Record<string, unknown>)[key], length + 1 + (isList ? 0 : key.length + 3));
     if (length > LARGEST_ANSWER_BYTES) return length;
   }
-  return length;
+  const isEmpty = length === before + 1;
+  return isEmpty ? length + 1 : length;
 }
 
 /* The weight of requests in units of admission (http/admission.ts). A unit is about the work of one user. */

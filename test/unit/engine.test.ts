@@ -1,9 +1,10 @@
 import { createRequire } from 'node:module';
 import type * as GraphQL from 'graphql';
 import { describe, expect, test } from 'vitest';
+import { LARGEST_ANSWER_BYTES } from '#dist/domain/input-limits.js';
 import { costs, type EngineContext } from '#dist/engine/cost.js';
 import { createEngine } from '#dist/engine/engine.js';
-import { answerFast, weightOfReading } from '#dist/engine/execution.js';
+import { answerFast, isTooLarge, weightOfReading } from '#dist/engine/execution.js';
 import { LIMITS } from '#dist/engine/limits.js';
 import { badInput } from '#dist/errors.js';
 
@@ -13,7 +14,15 @@ const { buildSchema, getIntrospectionQuery }: typeof GraphQL = createRequire(imp
 /** A schema that the service knows nothing of. */
 function createLibrary() {
   const schema = buildSchema(`
-    type Query { shelf(name: String!, books: Int): [Book!]!  secret: String }
+    scalar Slow
+    input Chosen { titles: [String!] }
+    type Query {
+      shelf(name: String!, books: Int): [Book!]!
+      secret: String
+      find(titles: [String!], chosen: Chosen): Int
+      count(chosen: Chosen): Int
+      slow: Slow
+    }
     type Book { title: String! pages: Int! }
   `);
   const { shelf } = (schema.getQueryType() as GraphQL.GraphQLObjectType).getFields();
@@ -23,6 +32,11 @@ function createLibrary() {
     if (name === '') throw badInput('name', name, 'the name of a shelf');
     return Array.from({ length: books }, (_, at) => ({ title: `${name} "${at}"`, pages: at }));
   };
+  const { find, count, slow } = (schema.getQueryType() as GraphQL.GraphQLObjectType).getFields();
+  if (find === undefined || count === undefined || slow === undefined) throw new Error('The schema lacks fields.');
+  find.extensions = costs({ items: { of: ['titles'], each: 3 } });
+  count.extensions = costs({ items: { of: ['chosen', 'titles'], each: 3 } });
+  slow.resolve = () => 'slow';
   return schema;
 }
 
@@ -102,6 +116,62 @@ describe('a schema of any kind', () => {
     expect(new Set(bodies)).toEqual(new Set([JSON.stringify(await run(BOOKS, { n: 3 }))]));
   });
 
+  const TITLES = ['a', 'b', 'c', 'd'];
+  test.each<[string, Record<string, unknown>, number]>([
+    ['{ find }', {}, 0],
+    ['{ find(titles: null) }', {}, 0],
+    ['{ find(titles: []) }', {}, 0],
+    ['{ find(titles: "a") }', {}, 1],
+    ['{ find(titles: ["a", "b"]) }', {}, 2],
+    ['query ($titles: [String!]) { find(titles: $titles) }', {}, 0],
+    ['query ($titles: [String!]) { find(titles: $titles) }', { titles: null }, 0],
+    ['query ($titles: [String!]) { find(titles: $titles) }', { titles: [] }, 0],
+    ['query ($titles: [String!]) { find(titles: $titles) }', { titles: TITLES }, 4],
+    ['{ count }', {}, 0],
+    ['{ count(chosen: {}) }', {}, 0],
+    ['{ count(chosen: { titles: ["a", "b", "c"] }) }', {}, 3],
+    ['query ($titles: [String!]) { count(chosen: { titles: $titles }) }', {}, 0],
+    ['query ($titles: [String!]) { count(chosen: { titles: $titles }) }', { titles: TITLES }, 4],
+    ['query ($chosen: Chosen) { count(chosen: $chosen) }', {}, 0],
+    ['query ($chosen: Chosen) { count(chosen: $chosen) }', { chosen: null }, 0],
+    ['query ($chosen: Chosen) { count(chosen: $chosen) }', { chosen: { titles: TITLES } }, 4],
+  ])('%s with %j costs three for each item', (query, variables, items) => {
+    expect(prepare(query, variables).cost).toBe(1 + 3 * items);
+  });
+
+  test('an answer that takes long is written in several turns of the event loop', async () => {
+    let turn = 0;
+    let isOver = false;
+    const nextTurn = () => {
+      turn += 1;
+      if (!isOver) setImmediate(nextTurn);
+    };
+    setImmediate(nextTurn);
+    const schema = createLibrary();
+    const turns: number[] = [];
+    (schema.getType('Slow') as GraphQL.GraphQLScalarType).serialize = (value) => {
+      turns.push(turn);
+      // Longer than any slice.
+      for (const end = performance.now() + 10; performance.now() < end; );
+      return value;
+    };
+    const slow = createEngine(schema, { limits: LIMITS });
+    const kept = slow.createDocumentCache();
+    const query = '{ a: slow b: slow c: slow }';
+    const input = { query, variables: {}, operationName: undefined, isPlain: true };
+    for (let times = 0; times < 6; times += 1) {
+      const prepared = slow.prepareRequest(kept.findOrRead(query, 'library'), input);
+      turns.length = 0;
+      const isCompiled = prepared.operation?.run != null;
+      expect(await answerFast(prepared, context, kept)).toBe('{"data":{"a":"slow","b":"slow","c":"slow"}}');
+      // GraphQL.js serializes all of it at once. It is written as JSON in a turn of its own.
+      expect(new Set(turns).size).toBe(isCompiled ? 3 : 1);
+      if (!isCompiled) expect(turn).toBeGreaterThan(turns[0] as number);
+    }
+    expect(slow.prepareRequest(kept.findOrRead(query, 'library'), input).operation?.run).not.toBeNull();
+    isOver = true;
+  });
+
   test('introspection of a schema with hundreds of types is answered, though it costs more than other operations may', async () => {
     const types = Array.from({ length: 300 }, (_, n) => `type T${n} { a: Int b(c: Int): T${(n + 1) % 300} }`);
     const large = createEngine(buildSchema(`type Query { t: T0 } ${types.join(' ')}`));
@@ -150,4 +220,53 @@ test.each([
   [1_000_000, 41],
 ])('a document of %i characters weighs %i units to read, for no more characters than are read', (characters, units) => {
   expect(weightOfReading('x'.repeat(characters))).toBe(units);
+});
+
+describe('the largest answer', () => {
+  /** Values of which each takes this many bytes in a list. */
+  test.each<[value: unknown, bytes: number]>([
+    [{}, 3],
+    [[], 3],
+    [null, 5],
+    [true, 5],
+    [1, 2],
+    [-1.5, 5],
+    ['', 3],
+    ['ten bytes', 12],
+    ['é', 5],
+    ['"', 5],
+    [{ id: '1' }, 11],
+    [{ id: '1', n: [1, 2] }, 21],
+    [[[]], 5],
+    [[{ a: null }, 'b'], 17],
+  ])('of many %j has 8 MiB to the byte', (value, bytes) => {
+    const answer = (count: number) => ({ data: { list: Array(count).fill(value) } });
+    const bytesOf = (count: number) => Buffer.byteLength(JSON.stringify(answer(count)));
+    // The list has no comma at its end.
+    const most = Math.floor((LARGEST_ANSWER_BYTES - bytesOf(0) + 1) / bytes);
+    expect(bytesOf(100)).toBe(bytesOf(0) + 100 * bytes - 1);
+    expect([isTooLarge(answer(most)), isTooLarge(answer(most + 1))]).toEqual([false, true]);
+  });
+
+  test('is the same for an operation that is compiled', async () => {
+    const schema = createLibrary();
+    let length = 0;
+    const { secret } = (schema.getQueryType() as GraphQL.GraphQLObjectType).getFields();
+    if (secret === undefined) throw new Error('The schema has no secret.');
+    secret.resolve = () => 'x'.repeat(length);
+    const engine = createEngine(schema);
+    const documents = engine.createDocumentCache();
+    const query = '{ secret }';
+    const ask = (more: number) => {
+      length = LARGEST_ANSWER_BYTES - '{"data":{"secret":""}}'.length + more;
+      const input = { query, variables: {}, operationName: undefined, isPlain: true };
+      const prepared = engine.prepareRequest(documents.findOrRead(query, 'library'), input);
+      const isCompiled = prepared.operation?.run != null;
+      return answerFast(prepared, context, documents).then((body) => [isCompiled, body?.length ?? null]);
+    };
+    for (const isCompiled of [false, true]) {
+      expect(await ask(1)).toEqual([isCompiled, null]);
+      for (let times = 0; times < 6; times += 1) expect((await ask(0))[1]).toBe(LARGEST_ANSWER_BYTES);
+    }
+  });
 });
