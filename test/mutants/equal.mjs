@@ -39,6 +39,13 @@ export const EQUAL = [
     why: 'What is absent in JSON is null in SQL.',
   },
   {
+    file: 'src/projects/operators.sql.ts',
+    line: "AND s.last_seen_at <= ${NOW} - interval '1 minute' AS is_due",
+    from: ' <= ',
+    to: ' < ',
+    why: 'An instant of a clock that has microseconds.',
+  },
+  {
     file: 'src/domain/bans.ts',
     line: "const end = isTooLong('date', text) ? null",
     from: "isTooLong('date', text)",
