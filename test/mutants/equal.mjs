@@ -40,7 +40,7 @@ export const EQUAL = [
   },
   {
     file: 'src/projects/operators.sql.ts',
-    line: "AND s.last_seen_at <= ${NOW} - interval '1 minute' AS is_due",
+    line: "- interval '1 minute' AS is_due",
     from: ' <= ',
     to: ' < ',
     why: 'An instant of a clock that has microseconds.',
