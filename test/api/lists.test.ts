@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { beforeAll, expect, test } from 'vitest';
 import { userFilter } from '#dist/domain/filters.js';
+import { EARLIEST, LATEST } from '#dist/domain/parse.js';
 import { LoginMethod } from '#dist/domain/users.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 
@@ -197,3 +198,46 @@ test('a numbered page far from both ends is exact, too', async () => {
     { numRuns: 60 },
   );
 }, 120_000);
+
+test('users of the first and the last instant are in every list and total, at every bound around them', async () => {
+  const own = await app.createProject();
+  const DAY = 86_400_000;
+  const instants = [0, 1, DAY - 1, DAY, DAY + 1].flatMap((ms) => [EARLIEST.getTime() + ms, LATEST.getTime() - ms]);
+  const textOf = (at: number) => new Date(at).toISOString();
+  // An import refuses dates that are to come.
+  await app.context.db.pool.query(
+    `INSERT INTO users (project_id, auth_method, auth_value, auth_value_key, created_at)
+     SELECT p.id, 'google', at, at, at::timestamptz FROM projects p, unnest($2::text[]) AS at WHERE p.app_id = $1`,
+    [own.appId, instants.map(textOf)],
+  );
+  const { totals, projects } = app.context.services;
+  const query = `query ($filter: UserFilter) {
+    userCount(filter: $filter)
+    users(filter: $filter, first: 100) { totalCount nodes { authValue } }
+  }`;
+  const bounds = [null, ...instants, 12 * DAY];
+  // Before and after the tallies have them.
+  for (const fold of [null, () => projects.getScope(own.appId).then((scope) => totals.fold(scope))]) {
+    await fold?.();
+    for (const from of bounds)
+      for (const to of bounds) {
+        const filter = {
+          ...(from !== null && { startDate: textOf(from) }),
+          ...(to !== null && { endDate: textOf(to) }),
+        };
+        const right = instants.filter((at) => (from === null || at >= from) && (to === null || at <= to));
+        const { data, errors } = await own.graphql(query, { filter });
+        expect(errors).toBeUndefined();
+        expect([filter, data]).toEqual([
+          filter,
+          {
+            userCount: right.length,
+            users: {
+              totalCount: right.length,
+              nodes: right.toSorted((a, b) => b - a).map((at) => ({ authValue: textOf(at) })),
+            },
+          },
+        ]);
+      }
+  }
+});

@@ -46,6 +46,20 @@ export const EQUAL = [
     why: 'An instant of a clock that has microseconds.',
   },
   {
+    file: 'src/users/import-report.ts',
+    line: '(one.first[0] ?? 0) - (other.first[0] ?? 0)',
+    from: '0',
+    to: '1',
+    why: 'A kind of error has a first line.',
+  },
+  {
+    file: 'src/users/logins.sql.ts',
+    line: 'const places = extras || retries ? null : placesOf(logins);',
+    from: '||',
+    to: '&&',
+    why: 'The place of a row by its identity is the one that the row names, where it names one.',
+  },
+  {
     file: 'src/domain/bans.ts',
     line: "const end = isTooLong('date', text) ? null",
     from: "isTooLong('date', text)",
