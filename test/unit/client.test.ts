@@ -1,3 +1,4 @@
+import { createHmac } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { inspect } from 'node:util';
@@ -644,6 +645,19 @@ describe('a list', () => {
   });
 });
 
+test('an answer is read in whatever parts it comes', async () => {
+  const user = { id: '1', email: 'zoë@例え.example' };
+  const bytes = new TextEncoder().encode(JSON.stringify({ data: { user } }));
+  const inBytes = new ReadableStream({
+    start(controller) {
+      for (const byte of bytes) controller.enqueue(Uint8Array.of(byte));
+      controller.close();
+    },
+  });
+  const { client } = answering(() => new Response(inBytes));
+  expect(await client.users.get(1)).toEqual(user);
+});
+
 test('a message that is longer than 2,000 characters is cut there', async () => {
   for (const length of [2_000, 2_001]) {
     const errors = [{ message: 'm'.repeat(length), extensions: { code: 'FORBIDDEN', docs: '/docs/errors#FORBIDDEN' } }];
@@ -788,6 +802,29 @@ describe('a webhook', () => {
       vi.useRealTimers();
     }
   });
+
+  test.each(['1000000000', '1e9', '1000000000.0', ' 1000000000', '+1000000000', '0x3b9aca00', '0001000000000'])(
+    'of the time %j is refused unless that is a number of seconds',
+    async (timestamp) => {
+      vi.useFakeTimers({ now: 1_000_000_000_000, toFake: ['Date'] });
+      try {
+        const key = Buffer.from(now.slice('whsec_'.length), 'base64');
+        const signature = createHmac('sha256', key).update(`one.${timestamp}.${body}`).digest('base64');
+        const headers = {
+          'webhook-id': 'one',
+          'webhook-timestamp': timestamp,
+          'webhook-signature': `v1,${signature}`,
+        };
+        const isVerified = await verifyWebhook(body, headers, now).then(
+          () => true,
+          () => false,
+        );
+        expect(isVerified).toBe(timestamp === '1000000000');
+      } finally {
+        vi.useRealTimers();
+      }
+    },
+  );
 
   test.each([[undefined], [''], ['whsec_'], [[now, undefined]], ['whsec_short'], ['whsec_%%%%%%%%%%%%%%%%%%%%%%%%']])(
     'is refused where %s is the secret',
