@@ -645,6 +645,28 @@ describe('a list', () => {
   });
 });
 
+test.each<[wallets: number, length: number, sizes: readonly number[]]>([
+  [0, 10, []],
+  [1, 10, [1]],
+  [500, 10, [500]],
+  [501, 10, [500, 1]],
+  [1_000, 10, [500, 500]],
+  // At most 64,000 characters of addresses at once.
+  [64, 1_000, [64]],
+  [65, 1_000, [64, 1]],
+  [3, 32_000, [2, 1]],
+  [2, 32_001, [1, 1]],
+])('%i wallets of %i characters are verified by requests for %j', async (count, length, sizes) => {
+  const { client, requests } = answering((_, { variables }) =>
+    json({ data: { verifyWallets: (variables['inputs'] as object[]).map(() => ({ verdict: 'NOT_OWNED' })) } }),
+  );
+  const wallets = Array.from({ length: count }, () => ({ address: 'x'.repeat(length), anyUser: true }) as const);
+  const verdicts: unknown[] = [];
+  for await (const verdict of client.wallets.verifyMany(wallets)) verdicts.push(verdict);
+  expect(verdicts).toHaveLength(count);
+  expect(requests.map(({ variables }) => (variables['inputs'] as object[]).length)).toEqual(sizes);
+});
+
 test('an answer is read in whatever parts it comes', async () => {
   const user = { id: '1', email: 'zoë@例え.example' };
   const bytes = new TextEncoder().encode(JSON.stringify({ data: { user } }));
