@@ -67,6 +67,20 @@ export const EQUAL = [
     why: 'It spares to write a small answer twice: the next line decides exactly.',
   },
   {
+    file: 'dist/client/transport.js',
+    line: 'const waitSeconds = error.retryAfter ?? 0;',
+    from: 'error.retryAfter ?? 0',
+    to: 'error.retryAfter',
+    why: 'Null counts as 0 in both places that use it.',
+  },
+  {
+    file: 'src/http/admission.ts',
+    line: 'const tenant = load.queued > 0 ? nextTenant() : null;',
+    from: '>',
+    to: '>=',
+    why: 'Where nothing is queued, no tenant has a request to start.',
+  },
+  {
     file: 'src/domain/bans.ts',
     line: "const end = isTooLong('date', text) ? null",
     from: "isTooLong('date', text)",

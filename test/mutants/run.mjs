@@ -327,7 +327,7 @@ function isOneMillisecond({ text, found, replacement }) {
 /** A name of an option of the client, whose value nobody reads (client/options.ts). */
 const isNameOfOption = ({ source, text, found, replacement }) =>
   source.startsWith('dist/client/') &&
-  /^\w+: true,$|_OPTIONS = /.test(text) &&
+  /^\w+: true,$|_OPTIONS = |requireKnown\(/.test(text) &&
   found === 'true' &&
   replacement === 'false';
 

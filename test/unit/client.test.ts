@@ -202,6 +202,7 @@ describe('an error', () => {
     [new TypeError('fetch failed', { cause: { code: 'ECONNREFUSED' } }), 'the connection failed, ECONNREFUSED'],
     [new TypeError('fetch failed', { cause: new Error('bad certificate') }), 'the connection failed, bad certificate'],
     [new TypeError('Unable to connect'), 'the connection failed, Unable to connect'],
+    [{}, 'the connection failed, for an unknown reason'],
   ])('without an answer names the address and the cause: %s', async (cause, why) => {
     const { client } = answering(() => Promise.reject(cause));
     const error = await client.users.get(1).catch((failure) => failure);
@@ -407,6 +408,33 @@ describe('retries', () => {
     expect(outcome).toBeUndefined();
     expect(put).toEqual([['1'], ['1']]);
     expect(failures).toBeLessThan(0);
+  });
+
+  test.each([
+    ['least', 0, [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]],
+    ['most', 1, [200, 400, 800, 1_600, 3_200, 6_400, 10_000, 10_000]],
+  ])('wait twice as long each time, at the %s', async (_what, chance, expected) => {
+    vi.spyOn(Math, 'random').mockReturnValue(chance);
+    try {
+      const times: number[] = [];
+      const { client } = answering(
+        () => {
+          times.push(Date.now());
+          return html(503);
+        },
+        { retries: expected.length },
+      );
+      await run(client.users.get(1));
+      expect(times.slice(1).map((time, index) => time - (times[index] ?? 0))).toEqual(expected);
+    } finally {
+      vi.mocked(Math.random).mockRestore();
+    }
+  });
+
+  test('tell of a wait that is said as a date in whole seconds', async () => {
+    vi.setSystemTime(new Date('2026-01-01T00:00:00.400Z'));
+    const { client } = answering(() => html(503, { 'retry-after': 'Thu, 01 Jan 2026 01:00:00 GMT' }), { retries: 9 });
+    expect(await run(client.users.get(1))).toMatchObject({ status: 503, retryAfter: 3_600 });
   });
 
   test('do not wait for minutes: the caller decides', async () => {
@@ -656,6 +684,7 @@ test.each<[wallets: number, length: number, sizes: readonly number[]]>([
   [65, 1_000, [64, 1]],
   [3, 32_000, [2, 1]],
   [2, 32_001, [1, 1]],
+  [7, 9_143, [6, 1]],
 ])('%i wallets of %i characters are verified by requests for %j', async (count, length, sizes) => {
   const { client, requests } = answering((_, { variables }) =>
     json({ data: { verifyWallets: (variables['inputs'] as object[]).map(() => ({ verdict: 'NOT_OWNED' })) } }),
@@ -665,6 +694,25 @@ test.each<[wallets: number, length: number, sizes: readonly number[]]>([
   for await (const verdict of client.wallets.verifyMany(wallets)) verdicts.push(verdict);
   expect(verdicts).toHaveLength(count);
   expect(requests.map(({ variables }) => (variables['inputs'] as object[]).length)).toEqual(sizes);
+});
+
+test('an answer of 16 Mi characters is read, and not a longer one', async () => {
+  const bodyOf = (length: number) => {
+    const empty = JSON.stringify({ data: { user: { id: '' } } });
+    return JSON.stringify({ data: { user: { id: 'x'.repeat(length - empty.length) } } });
+  };
+  const most = 16 * 2 ** 20;
+  for (const [length, isRead] of [
+    [most, true],
+    [most + 1, false],
+  ] as const) {
+    const { client } = answering(() => new Response(bodyOf(length)));
+    const answer = await client.users.get(1).then(
+      (user) => user?.id.length,
+      ({ code }) => code,
+    );
+    expect(answer).toEqual(isRead ? expect.any(Number) : 'BAD_ANSWER');
+  }
 });
 
 test('an answer is read in whatever parts it comes', async () => {
