@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { RefusedCredentials } from '#dist/domain/projects.js';
 import type { AppError } from '#dist/errors.js';
+import { UNAUTHENTICATED } from '#dist/http/admission.js';
 import { type Caller, createAuthenticate } from '#dist/http/authentication.js';
 import { clientAddress, clientNetwork, trustedProxies } from '#dist/http/client-address.js';
 import type { Projects } from '#dist/projects/projects.js';
@@ -113,4 +114,24 @@ test('a failure counts for the address of its caller, also when the connection h
   expect(codes.filter((code) => code === 'UNAUTHENTICATED')).toHaveLength(600);
   expect(codes.at(-1)).toBe('RATE_LIMITED');
   expect(await codeOf(601, '192.0.2.8')).toBe('UNAUTHENTICATED');
+});
+
+test.each<[what: string, cached: unknown, headers: Record<string, string>, queues: readonly string[]]>([
+  ['that were valid a moment ago wait for nothing', { appId: 'app_1' }, {}, []],
+  ['that were valid before wait with their project', 'stale', {}, ['app_1']],
+  ['that are not known wait with those of strangers', 'miss', {}, [UNAUTHENTICATED]],
+  ['that lack the secret, too', 'stale', { 'service-app-secret': '' }, [UNAUTHENTICATED]],
+])('credentials %s', async (_what, cached, more, queues) => {
+  const scope = { appId: 'app_1' };
+  const projects = { cachedCredentials: () => cached, authenticate: async () => scope } as unknown as Projects;
+  const waitedIn: string[] = [];
+  const authenticate = createAuthenticate({ isOpen: true }, projects, (queue, work) => {
+    waitedIn.push(queue);
+    return work();
+  });
+  const headers = { 'service-app-id': 'app_1', 'service-app-secret': 'secret', ...more };
+  const answer = authenticate({ headers, ip: '192.0.2.7' } as Caller);
+  if (more['service-app-secret'] === '') await expect(answer).rejects.toMatchObject({ code: 'UNAUTHENTICATED' });
+  else expect(await answer).toEqual(scope);
+  expect(waitedIn).toEqual(queues);
 });
