@@ -239,3 +239,25 @@ test('keys that change the same are written one after the other, others beside t
   expect(await later).toEqual(written('a2', 'c', 'd', 'e', 'f', 'g'));
   expect(statements.at(-1)).toEqual(['a2']);
 });
+
+test('no timer runs while nothing waits for its answer', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+  try {
+    const { outcomes, hold } = scripted();
+    const release = hold();
+    const first = outcomes(['a']);
+    expect(vi.getTimerCount()).toBe(1);
+    vi.advanceTimersByTime(1_000);
+    expect(vi.getTimerCount()).toBe(1);
+    release();
+    await first;
+    vi.advanceTimersByTime(50);
+    expect(vi.getTimerCount()).toBe(0);
+    // It begins again with the next one.
+    const second = outcomes(['b']);
+    expect(vi.getTimerCount()).toBe(1);
+    await second;
+  } finally {
+    vi.useRealTimers();
+  }
+});
