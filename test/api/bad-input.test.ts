@@ -98,9 +98,10 @@ describe('every 400 in the contract names the parameter, the received value and 
       expect(expectError(await post(undefined, Buffer.from(given)), refused)).toBe(
         'content-type: got nothing, expected application/json.',
       );
-      expect(expectError(await post('application/json', ''), 400)).toBe(
-        'body: got nothing, expected a JSON object with content-type application/json.',
-      );
+      for (const absent of [post('application/json', ''), project.rest(path, { method: 'POST' })])
+        expect(expectError(await absent, 400)).toBe(
+          'body: got nothing, expected a JSON object with content-type application/json.',
+        );
     },
   );
 
