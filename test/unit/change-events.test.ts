@@ -17,7 +17,7 @@ async function endedBy(failure: unknown, { isGone = false, isAborted = false } =
   let reported: unknown = null;
   const app = Fastify();
   app.decorateRequest('scope');
-  await app.register(changesPlugin as FastifyPluginAsync<Record<string, unknown>>, {
+  await app.register(changesPlugin as unknown as FastifyPluginAsync<Record<string, unknown>>, {
     authenticate: () => ({ projectIdFor: () => 1 }),
     changes: {
       findStart: async () => ({ timeline: 'a'.repeat(8), place: 1 }),
