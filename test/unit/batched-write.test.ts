@@ -61,27 +61,26 @@ function scripted(ends: readonly End[] = [], { isCrossed = false, statementMs = 
     },
     /** No connection is free until the function that this returns is called. */
     keepConnections() {
-      let free = () => {};
-      connecting = new Promise((resolve) => {
-        free = resolve;
-      });
-      return () => {
-        connecting = null;
-        free();
-      };
+      const gate = createGate();
+      connecting = gate.opened;
+      return gate.open;
     },
     /** Statements last until the function that this returns is called. */
     hold() {
-      let release = () => {};
-      held = new Promise((resolve) => {
-        release = resolve;
-      });
-      return () => {
-        held = null;
-        release();
-      };
+      const gate = createGate();
+      held = gate.opened;
+      return gate.open;
     },
   };
+}
+
+/** What is waited for, and the function that lets it come. */
+function createGate() {
+  let open = () => {};
+  const opened = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return { opened, open: () => open() };
 }
 
 const written = (...names: string[]) => names.map((name) => `${name} is written`);
