@@ -162,6 +162,62 @@ describe('queries', () => {
     }
   });
 
+  describe('each list is the same in pages of any size, and the last page says that it is', () => {
+    const NAME = 'pages of any size';
+    let listed: TestProject;
+    beforeAll(async () => {
+      for (let n = 0; n < 3; n += 1) await app.createProject(NAME);
+      listed = await app.createProject(NAME);
+      await listed.addUsers(...[0, 4, 8, 12].map((index) => user(index, 1)));
+      // Each removal and each ban is an entry of the audit trail, too.
+      for (const { id } of await usersOf(viewer, listed))
+        await listed.rest(`/server/users/${id}`, { method: 'DELETE' });
+      const ban = `mutation ($value: String!) {
+        banIdentity(identity: { authMethod: "google", authValue: $value }) { ban { createdAt } } }`;
+      for (const value of ['a', 'b', 'c', 'd']) expect((await listed.graphql(ban, { value })).errors).toBeUndefined();
+    });
+
+    test.each([
+      ['removedUsers', 'oldestFirst: false', 'id'],
+      ['removedUsers', 'oldestFirst: true', 'id'],
+      ['bans', 'oldestFirst: false', 'authValue'],
+      ['bans', 'oldestFirst: true', 'authValue'],
+      ['bans', 'search: ""', 'authValue'],
+      ['audit', '', 'id'],
+      ['projects', `search: "${NAME}", oldestFirst: false`, 'appId'],
+      ['projects', `search: "${NAME}", oldestFirst: true`, 'appId'],
+    ])('%s(%s)', async (list, more, key) => {
+      const page = async (first: number, after: string | null = null): Promise<Json> => {
+        const fields = `${list}(first: $first, after: $after${more && `, ${more}`}) {
+          nodes { ${key} } pageInfo { startCursor endCursor hasNextPage hasPreviousPage } }`;
+        const isOfProject = list !== 'projects';
+        const query = `query ($first: Int!, $after: String${isOfProject ? ', $appId: ID!' : ''}) {
+          ${isOfProject ? `project(appId: $appId) { ${fields} }` : fields} }`;
+        const data = await viewer.ask(query, { first, after, ...(isOfProject && { appId: listed.appId }) });
+        return isOfProject ? data.project[list] : data[list];
+      };
+      const all = (await page(100)).nodes;
+      expect(new Set(all.map((node: Json) => node[key])).size).toBe(all.length);
+      expect(all.length).toBeGreaterThanOrEqual(4);
+      for (let size = 1; size <= all.length + 1; size += 1) {
+        let after: string | null = null;
+        for (let begin = 0; begin < all.length; begin += size) {
+          const { nodes, pageInfo }: Json = await page(size, after);
+          expect(nodes).toEqual(all.slice(begin, begin + size));
+          expect(pageInfo).toEqual({
+            startCursor: expect.any(String),
+            endCursor: expect.any(String),
+            hasNextPage: begin + size < all.length,
+            hasPreviousPage: begin > 0,
+          });
+          after = pageInfo.endCursor;
+        }
+        const beyond = { startCursor: null, endCursor: null, hasNextPage: false, hasPreviousPage: true };
+        expect(await page(size, after)).toEqual({ nodes: [], pageInfo: beyond });
+      }
+    });
+  });
+
   test('an operator’s request never mixes projects', async () => {
     const projects = await Promise.all([1, 2, 3].map((count) => projectWithUsers(count * 2)));
     const fields = `appId userCount findUsers(any: "u0@example.com") { id authValue }
