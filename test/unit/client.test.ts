@@ -50,6 +50,10 @@ describe('the package', () => {
   });
 });
 
+test('an argument of an operation that has none is refused by its name', () => {
+  expect(() => documentOf('caller', { id: 1 } as never)).toThrow('id: expected no options.');
+});
+
 describe('an option that a function does not know', () => {
   const wrong = { loginMethods: ['EMAIL'] } as object;
   const identity = { authMethod: 'email', authValue: 'ada@example.com' };
