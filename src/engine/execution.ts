@@ -263,7 +263,7 @@ export function isTooLarge({ data }: ExecutionResult): boolean {
   return characters > LARGEST_ANSWER_BYTES || isTooLargeAnswer(JSON.stringify({ data }));
 }
 
-/** The characters of a value as JSON if none of them needs an escape, plus `before`. Stops as soon as they are too many. */
+/** The least characters that a value has as JSON, plus `before`: without escapes, and one of the brackets of what is empty. Stops as soon as they are too many. */
 function lengthOf(value: unknown, before: number): number {
   if (typeof value === 'string') return before + value.length + 2;
   if (typeof value !== 'object' || value === null) return before + String(value).length;
@@ -274,8 +274,7 @@ function lengthOf(value: unknown, before: number): number {
     length = lengthOf((value as Record<string, unknown>)[key], length + 1 + (isList ? 0 : key.length + 3));
     if (length > LARGEST_ANSWER_BYTES) return length;
   }
-  const isEmpty = length === before + 1;
-  return isEmpty ? length + 1 : length;
+  return length;
 }
 
 /* The weight of requests in units of admission (http/admission.ts). A unit is about the work of one user. */

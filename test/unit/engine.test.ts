@@ -25,19 +25,36 @@ function createLibrary() {
     }
     type Book { title: String! pages: Int! }
   `);
-  const { shelf } = (schema.getQueryType() as GraphQL.GraphQLObjectType).getFields();
-  if (shelf === undefined) throw new Error('The schema has no shelf.');
+  const shelf = fieldOf(schema, 'shelf');
   shelf.extensions = costs({ surcharge: 10, rows: { of: ['books'], otherwise: 2, atMost: 1_000 } });
   shelf.resolve = async (_root, { name, books = 2 }: { name: string; books?: number }) => {
     if (name === '') throw badInput('name', name, 'the name of a shelf');
     return Array.from({ length: books }, (_, at) => ({ title: `${name} "${at}"`, pages: at }));
   };
-  const { find, count, slow } = (schema.getQueryType() as GraphQL.GraphQLObjectType).getFields();
-  if (find === undefined || count === undefined || slow === undefined) throw new Error('The schema lacks fields.');
-  find.extensions = costs({ items: { of: ['titles'], each: 3 } });
-  count.extensions = costs({ items: { of: ['chosen', 'titles'], each: 3 } });
-  slow.resolve = () => 'slow';
+  fieldOf(schema, 'find').extensions = costs({ items: { of: ['titles'], each: 3 } });
+  fieldOf(schema, 'count').extensions = costs({ items: { of: ['chosen', 'titles'], each: 3 } });
+  fieldOf(schema, 'slow').resolve = () => 'slow';
   return schema;
+}
+
+/** A field of a query. */
+function fieldOf(schema: GraphQL.GraphQLSchema, name: string) {
+  const field = schema.getQueryType()?.getFields()[name];
+  if (field === undefined) throw new Error(`The schema has no ${name}.`);
+  return field;
+}
+
+/** Prepares requests as the service does, with documents that are kept. */
+function createRequests(engine: ReturnType<typeof createEngine>) {
+  const documents = engine.createDocumentCache();
+  const prepare = (query: string, variables: Record<string, unknown> = {}) =>
+    engine.prepareRequest(documents.findOrRead(query, 'library'), {
+      query,
+      variables,
+      operationName: undefined,
+      isPlain: true,
+    });
+  return { documents, prepare };
 }
 
 const context: EngineContext = {
@@ -50,14 +67,7 @@ const context: EngineContext = {
 
 describe('a schema of any kind', () => {
   const engine = createEngine(createLibrary(), { limits: { ...LIMITS, cost: 100, characters: 200 } });
-  const documents = engine.createDocumentCache();
-  const prepare = (query: string, variables: Record<string, unknown> = {}) =>
-    engine.prepareRequest(documents.findOrRead(query, 'library'), {
-      query,
-      variables,
-      operationName: undefined,
-      isPlain: true,
-    });
+  const { documents, prepare } = createRequests(engine);
   const run = (query: string, variables?: Record<string, unknown>) =>
     engine.executeRequest(prepare(query, variables), context);
   const BOOKS = 'query ($n: Int) { shelf(name: "a", books: $n) { title pages } }';
@@ -155,20 +165,18 @@ describe('a schema of any kind', () => {
       for (const end = performance.now() + 10; performance.now() < end; );
       return value;
     };
-    const slow = createEngine(schema, { limits: LIMITS });
-    const kept = slow.createDocumentCache();
+    const slow = createRequests(createEngine(schema, { limits: LIMITS }));
     const query = '{ a: slow b: slow c: slow }';
-    const input = { query, variables: {}, operationName: undefined, isPlain: true };
     for (let times = 0; times < 6; times += 1) {
-      const prepared = slow.prepareRequest(kept.findOrRead(query, 'library'), input);
+      const prepared = slow.prepare(query);
       turns.length = 0;
       const isCompiled = prepared.operation?.run != null;
-      expect(await answerFast(prepared, context, kept)).toBe('{"data":{"a":"slow","b":"slow","c":"slow"}}');
+      expect(await answerFast(prepared, context, slow.documents)).toBe('{"data":{"a":"slow","b":"slow","c":"slow"}}');
       // GraphQL.js serializes all of it at once. It is written as JSON in a turn of its own.
       expect(new Set(turns).size).toBe(isCompiled ? 3 : 1);
       if (!isCompiled) expect(turn).toBeGreaterThan(turns[0] as number);
     }
-    expect(slow.prepareRequest(kept.findOrRead(query, 'library'), input).operation?.run).not.toBeNull();
+    expect(slow.prepare(query).operation?.run).not.toBeNull();
     isOver = true;
   });
 
@@ -251,16 +259,11 @@ describe('the largest answer', () => {
   test('is the same for an operation that is compiled', async () => {
     const schema = createLibrary();
     let length = 0;
-    const { secret } = (schema.getQueryType() as GraphQL.GraphQLObjectType).getFields();
-    if (secret === undefined) throw new Error('The schema has no secret.');
-    secret.resolve = () => 'x'.repeat(length);
-    const engine = createEngine(schema);
-    const documents = engine.createDocumentCache();
-    const query = '{ secret }';
+    fieldOf(schema, 'secret').resolve = () => 'x'.repeat(length);
+    const { documents, prepare } = createRequests(createEngine(schema));
     const ask = (more: number) => {
       length = LARGEST_ANSWER_BYTES - '{"data":{"secret":""}}'.length + more;
-      const input = { query, variables: {}, operationName: undefined, isPlain: true };
-      const prepared = engine.prepareRequest(documents.findOrRead(query, 'library'), input);
+      const prepared = prepare('{ secret }');
       const isCompiled = prepared.operation?.run != null;
       return answerFast(prepared, context, documents).then((body) => [isCompiled, body?.length ?? null]);
     };
