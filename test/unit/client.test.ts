@@ -539,18 +539,12 @@ describe('changes', () => {
     expect(told).toEqual(['a', 'saved a', 'b', 'saved b', 'saved behind b', 'c', 'saved c']);
   });
 
-  test('of a copy put and remove those whom they name, and nobody where there is nobody', async () => {
-    const pages: Page[] = [
-      [[change('put'), change('put')], '1', true],
-      [[change('gone', 'USER_REMOVED'), change('one', 'USER_MERGED', 'of put')], '2', true],
-      // Came back; and left again, which a later change tells.
-      [[change('put', 'USER_REMOVED'), change('gone')], '3', false],
-    ];
-    const { client } = scripted(pages, ['of put']);
+  /** What a copy from a place is told within half a second: the IDs of users whom it puts, removals, and cursors that it saves. */
+  async function toldOfCopy(client: Client, after: string | null): Promise<unknown[]> {
     const stop = new AbortController();
     const told: unknown[] = [];
     const copying = client.changes.copy({
-      after: '0',
+      after,
       begin: () => void told.push('begin'),
       put: (users) => void told.push(users.map(({ id }) => id)),
       remove: (removals) => void told.push(removals),
@@ -560,11 +554,22 @@ describe('changes', () => {
     await vi.advanceTimersByTimeAsync(500);
     stop.abort();
     await copying;
+    return told;
+  }
+
+  test('of a copy put and remove those whom they name, and nobody where there is nobody', async () => {
+    const pages: Page[] = [
+      [[change('put'), change('put')], '1', true],
+      [[change('gone', 'USER_REMOVED'), change('one', 'USER_MERGED', 'of put')], '2', true],
+      // Came back; and left again, which a later change tells.
+      [[change('put', 'USER_REMOVED'), change('gone')], '3', false],
+    ];
+    const { client } = scripted(pages, ['of put']);
     const gone = [
       { id: 'of gone', mergedInto: null },
       { id: 'of one', mergedInto: 'of put' },
     ];
-    expect(told).toEqual([['of put'], '1', ['of put'], gone, '2', ['of put'], '3']);
+    expect(await toldOfCopy(client, '0')).toEqual([['of put'], '1', ['of put'], gone, '2', ['of put'], '3']);
   });
 
   test('of a copy of nobody begin it, put nobody, and save where the changes begin', async () => {
@@ -575,21 +580,7 @@ describe('changes', () => {
       if (query.includes('users')) return json({ data: { uncountedUsers: empty, users: empty } });
       return json({ data: { changes: { nodes: [], pageInfo: { endCursor: 'first', hasNextPage: false } } } });
     });
-    const stop = new AbortController();
-    const told: unknown[] = [];
-    const tell = (what: unknown) => void told.push(what);
-    const copying = client.changes.copy({
-      after: null,
-      begin: () => tell('begin'),
-      put: tell,
-      remove: tell,
-      save: tell,
-      signal: stop.signal,
-    });
-    await vi.advanceTimersByTimeAsync(500);
-    stop.abort();
-    await copying;
-    expect(told).toEqual(['begin', 'first']);
+    expect(await toldOfCopy(client, null)).toEqual(['begin', 'first']);
     expect(asked).toEqual(['now', null, 'first']);
   });
 
@@ -597,16 +588,7 @@ describe('changes', () => {
     [[[], '1', false], '1'],
     [[[change('gone')], '1', false], '1'],
   ])('of a copy that concern nobody of it are saved alone: %j', async (page, cursor) => {
-    const { client } = scripted([page]);
-    const stop = new AbortController();
-    const told: unknown[] = [];
-    const tell = (what: unknown) => void told.push(what);
-    const options = { after: '0', begin: () => tell('begin'), put: tell, remove: tell, save: tell };
-    const copying = client.changes.copy({ ...options, signal: stop.signal });
-    await vi.advanceTimersByTimeAsync(500);
-    stop.abort();
-    await copying;
-    expect(told).toEqual([cursor]);
+    expect(await toldOfCopy(scripted([page]).client, '0')).toEqual([cursor]);
   });
 });
 
