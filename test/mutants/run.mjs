@@ -266,10 +266,10 @@ function testsFor(entered, project, { file, enclosing }) {
   const known = (test) =>
     (noticed.get(`${file} ${test}`) ?? 0) + (looksAtIt(test) ? 1e6 : 0) + (isNamedAlike(test) ? 0.5 : 0);
   const entersOfFile = (test) => own.filter((key) => entered.get(key)?.has(test)).length;
-  const enters = entersOf(entered);
+  const ofAll = entersOf(entered);
   const inTurn = interleave(
-    [...tests].sort((a, b) => entersOfFile(b) - entersOfFile(a) || (enters.get(a) ?? 0) - (enters.get(b) ?? 0)),
-    [...tests].sort((a, b) => (enters.get(a) ?? 0) - (enters.get(b) ?? 0)),
+    [...tests].sort((a, b) => entersOfFile(b) - entersOfFile(a) || (ofAll.get(a) ?? 0) - (ofAll.get(b) ?? 0)),
+    [...tests].sort((a, b) => (ofAll.get(a) ?? 0) - (ofAll.get(b) ?? 0)),
   );
   return inTurn.sort((a, b) => known(b) - known(a)).slice(0, Number(values.files) || undefined);
 }
