@@ -1,5 +1,6 @@
 import { configDefaults, defineConfig, type TestProjectInlineConfiguration } from 'vitest/config';
 import type { Engine } from './test/support/engines.js';
+import { NOT_ON_EMBEDDED, NOT_ON_POSTGRES, ON_ONE_ENGINE } from './test/support/files-by-engine.js';
 import { isNightly } from './test/support/nightly.js';
 import { LongestFirst } from './test/support/sequencer.js';
 
@@ -20,24 +21,6 @@ const EVERY_ENGINE: readonly Engine[] = process.env['TEST_DATABASE_URL'] ? ['emb
 /** PostgreSQL if it is there: it takes less of the machine. */
 const ONE_ENGINE = EVERY_ENGINE.slice(-1);
 const SLOW = { testTimeout: 600_000, hookTimeout: 600_000 };
-/** What they test is the same on every engine. The handlers of `closing` are more where the database is embedded. */
-const OF_NO_ENGINE = [
-  'test/unit/**',
-  'test/process/closing.test.ts',
-  'test/api/{arrived-bodies,compression,graphql-cost,graphql-http,graphql-refusals,malformed-http,pages}.test.ts',
-  'test/contract/{compatibility,graphql-over-http,limits,openapi,schema}.test.ts',
-];
-/**
- * Commands answer the same on both engines, which `npm run nightly` tries: these run on one, PostgreSQL if it is there, where a process starts
- * sooner. The service as a program of an operating system, its terminal, its log and its shutdown have no engine.
- */
-const OF_ONE_ENGINE = [
-  'test/process/{audit,changes,commands,documents,exit-codes,hostile-shapes,import-export,long-lists,moving}.test.ts',
-  'test/faults/client.test.ts',
-  'test/package/proxies.test.ts',
-  'test/upgrade/upgrade.test.ts',
-  'test/process/{observability,operators,project-lifecycle,releases,secrets,shutdown,terminal,users,wallet-verify,webhooks}.test.ts',
-];
 /** What compares times is not run beside anything else. */
 const COMPARES_TIMES = ['test/contract/authentication-time.test.ts'];
 
@@ -85,8 +68,8 @@ const everyProject = Object.entries(kinds).flatMap(([name, { engines = EVERY_ENG
     exclude: [
       ...configDefaults.exclude,
       ...exclude,
-      ...(engine === EVERY_ENGINE.at(-1) || isNightly ? [] : OF_ONE_ENGINE),
-      ...(engine === 'postgres' ? OF_NO_ENGINE : []),
+      ...(engine === EVERY_ENGINE.at(-1) || isNightly ? [] : ON_ONE_ENGINE),
+      ...(engine === 'postgres' ? NOT_ON_POSTGRES : NOT_ON_EMBEDDED),
     ],
     provide: { engine },
     ...test,

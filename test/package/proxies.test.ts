@@ -43,7 +43,7 @@ async function documented(): Promise<{ path: string; text: string }[]> {
   return texts.filter(({ text }) => !text.includes('mode tcp'));
 }
 
-describe.runIf(inject('engine') === 'embedded')('the documented time-outs', () => {
+describe('the documented time-outs', () => {
   test('of a silent stream are each longer than three heartbeats', async () => {
     const pages = await documented();
     const silences = pages.flatMap(({ path, text }) => silencesOf(text).map((ms) => ({ path, ms })));
@@ -165,7 +165,7 @@ async function ask(url: string, options?: RequestOptions, body?: string): Promis
   return { status: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(chunks) };
 }
 
-describe.runIf(inject('engine') === 'embedded' && outer !== undefined).concurrent.each([
+describe.runIf(outer !== undefined).concurrent.each([
   ['nginx of operating.md', NGINX, startNginx],
   ['HAProxy of deploy/haproxy.cfg', HAPROXY, startHaproxy],
 ] as const)('behind the %s', (_name, program, startProxy) => {
@@ -267,6 +267,7 @@ describe.runIf(inject('engine') === 'embedded' && outer !== undefined).concurren
   });
 });
 
+// The embedded database has one process.
 describe.runIf(inject('engine') === 'postgres' && outer !== undefined).concurrent.each([
   ['nginx of operating.md', NGINX, startNginx],
   ['HAProxy of deploy/haproxy.cfg', HAPROXY, startHaproxy],

@@ -1,7 +1,19 @@
-import { expect, test } from 'vitest';
+import { spawnSync } from 'node:child_process';
+import { chmodSync, chownSync } from 'node:fs';
+import { expect, inject, test } from 'vitest';
 import { ethereumAddress } from '../support/addresses.js';
 import type { Json } from '../support/app.js';
-import { type Credentials, call, logIn, TIMESTAMP, useServer } from '../support/command.js';
+import {
+  CLI,
+  type Credentials,
+  call,
+  logIn,
+  makeFolder,
+  TIMESTAMP,
+  userdirJson,
+  useServer,
+} from '../support/command.js';
+import { copyTemplate } from '../support/engines.js';
 
 /** Every change is recorded in its own transaction. The audit trail contains no personal data. */
 
@@ -140,3 +152,20 @@ test('no audit entry contains personal data of a user', async () => {
   expect(entries).toHaveLength(5);
   expect(JSON.stringify(entries)).not.toMatch(/zoe|0x[0-9a-f]/i);
 });
+
+// The embedded database is a folder, which one system user has.
+test.runIf(process.getuid?.() === 0 && inject('engine') === 'postgres')(
+  'a system user without a name runs commands, and is in the audit trail by number',
+  async () => {
+    await using database = await copyTemplate();
+    const folder = makeFolder();
+    chmodSync(folder, 0o777);
+    chownSync(folder, 12_345, 12_345);
+    const env = { PATH: process.env['PATH'], DATABASE_URL: database.env['DATABASE_URL'], DATA_DIR: folder };
+    const args = [CLI, 'project', 'create', '--name', 'Test', '--json'];
+    const { stderr, status } = spawnSync(process.execPath, args, { env, uid: 12_345, gid: 12_345, encoding: 'utf8' });
+    expect([status, stderr]).toEqual([0, '']);
+    const audit = await userdirJson(database.env, ['audit', '--limit', '1']);
+    expect(JSON.stringify(audit)).toContain('operator:uid-12345');
+  },
+);

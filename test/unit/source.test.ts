@@ -2,6 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { ROOT } from '../support/checkout.js';
+import { NOT_ON_EMBEDDED, NOT_ON_POSTGRES, ON_ONE_ENGINE } from '../support/files-by-engine.js';
 
 /** Rules for the source that Biome (biome.json) cannot check. */
 
@@ -62,6 +63,37 @@ test('statements about rows stand in files *.sql.ts, where test/db/growth.slow.t
   const others = sources.filter(({ path }) => !/\.sql\.ts$|^db\//.test(path));
   expect(others.filter(({ text }) => /Prisma\.(sql|raw)\b/.test(text)).map(({ path }) => path)).toEqual([]);
 });
+
+test('no test is written for an engine on which its file does not run', () => {
+  const files = readdirSync(join(ROOT, 'test'), { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.test.ts') && !path.includes('node_modules'))
+    .map((path) => ({ path: `test/${path}`, text: readFileSync(join(ROOT, 'test', path), 'utf8') }));
+  const isAmong = (patterns: readonly string[], path: string) => patterns.some((each) => patternOf(each).test(path));
+  const never = files.filter(({ path, text }) => {
+    if (isAmong(NOT_ON_POSTGRES, path)) return /runIf\(.*'postgres'\)/.test(text);
+    // What runs on one engine runs on PostgreSQL where there is one; `npm run nightly` runs it on both.
+    return isAmong([...NOT_ON_EMBEDDED, ...ON_ONE_ENGINE], path) && /runIf\((?!isNightly).*'embedded'\)/.test(text);
+  });
+  expect(never.map(({ path }) => path)).toEqual([]);
+  for (const pattern of [...NOT_ON_POSTGRES, ...NOT_ON_EMBEDDED, ...ON_ONE_ENGINE])
+    for (const one of alternativesOf(pattern))
+      expect(
+        files.some(({ path }) => patternOf(one).test(path)),
+        one,
+      ).toBe(true);
+});
+
+/** The patterns of one with alternatives in braces. */
+function alternativesOf(pattern: string): string[] {
+  const [, before, names, after] = /^(.*)\{(.*)\}(.*)$/.exec(pattern) ?? [];
+  return names === undefined ? [pattern] : names.split(',').map((name) => `${before}${name}${after}`);
+}
+
+/** The paths of a pattern, as an expression. */
+function patternOf(pattern: string): RegExp {
+  const paths = alternativesOf(pattern).map((each) => each.replaceAll('.', '\\.').replaceAll('**', '.*'));
+  return new RegExp(`^(${paths.join('|')})$`);
+}
 
 const OWNERS: Record<string, RegExp> = {
   'telemetry/metrics.ts': /'prom-client'/,
