@@ -1,6 +1,7 @@
 import { Argument, type Command, InvalidArgumentError } from 'commander';
 import { api, graphql, inProject, type ResultOf, type VariablesOf } from '../dashboard/documents.js';
-import { METHODS_BY_PREFIX, MOST_BY_PREFIX } from '../domain/filters.js';
+import { CHANGEABLE } from '../domain/kept-texts.js';
+import { METHODS_BY_PREFIX, MOST_BY_PREFIX } from '../domain/pages.js';
 import { noUser } from '../domain/users.js';
 import { AppError, type ErrorCode } from '../errors.js';
 import {
@@ -310,7 +311,7 @@ function addChangeCommands(user: Command, { row, act }: CommandContext): void {
   }
   row(user, {
     name: 'user update',
-    description: 'change the login email, the external ID or the metadata of a user',
+    description: `change ${CHANGEABLE} of a user`,
     examples: [
       'user update --project app_1 42 --external-id customer-7',
       'user update --project app_1 42 --email ada@example.com --external-id ""',

@@ -2,6 +2,7 @@ import { builder } from './builder.js';
 import './audit.js';
 import './bans.js';
 import './identities.js';
+import './merge-preview.js';
 import './operators.js';
 import './passkeys.js';
 import './projects.js';

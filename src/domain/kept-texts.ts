@@ -12,6 +12,8 @@ interface TextOfUser {
   readonly read: (name: string, text: string) => string;
   /** What people call it. */
   readonly label: string;
+  /** The same, of several users: what an export for another system counts as not kept. */
+  readonly plural: string;
   /** What it is, for every interface. */
   readonly meaning: string;
   readonly examples: readonly [string, string];
@@ -44,6 +46,7 @@ export const KEPT_TEXTS: { readonly [Field in KeptText]: TextOfUser } = {
   externalId: {
     read: requireExternalId,
     label: 'External ID',
+    plural: 'external IDs',
     meaning: "The user's ID in your own system",
     examples: ['customer-17', 'Customer:18'],
     shown:
@@ -56,6 +59,10 @@ export const KEPT_TEXTS: { readonly [Field in KeptText]: TextOfUser } = {
 
 const FIELDS = Object.keys(KEPT_TEXTS) as KeptText[];
 
+const labels = FIELDS.map((field) => `the ${KEPT_TEXTS[field].label.replace(/^./, (letter) => letter.toLowerCase())}`);
+/** What `updateUser` changes, in words. */
+export const CHANGEABLE = `the login email, ${labels.join(', ')} or the metadata`;
+
 /** Something for each of them, under its field. */
 export function ofKeptTexts<Made>(make: (field: KeptText) => Made): { readonly [Field in KeptText]: Made } {
   const made: Partial<Record<KeptText, Made>> = {};
@@ -63,9 +70,15 @@ export function ofKeptTexts<Made>(make: (field: KeptText) => Made): { readonly [
   return made as Record<KeptText, Made>;
 }
 
-type KeptLines<Made> = { readonly [Field in KeptText as UserColumnsTable[Field]['line']]: Made };
+type KeptLine = UserColumnsTable[KeptText]['line'];
+type KeptLines<Made> = { readonly [Line in KeptLine]: Made };
 
 /** Something for each of them, under its key in the import format and in REST. */
-export function ofKeptLines<Made>(make: (field: KeptText) => Made): KeptLines<Made> {
-  return Object.fromEntries(FIELDS.map((field) => [USER_COLUMNS[field].line, make(field)])) as KeptLines<Made>;
+export function ofKeptLines<Made>(make: (field: KeptText, line: KeptLine) => Made): KeptLines<Made> {
+  const made: Partial<Record<KeptLine, Made>> = {};
+  for (const field of FIELDS) {
+    const { line } = USER_COLUMNS[field];
+    made[line] = make(field, line);
+  }
+  return made as KeptLines<Made>;
 }

@@ -4,7 +4,7 @@ import { OperatorRole } from '../db/generated/prisma/enums.js';
 import { AppError } from '../errors.js';
 import { isTooLong } from './input-limits.js';
 import { says } from './parse.js';
-import { type Permission, type ProjectRow, SecretScope } from './projects.js';
+import type { Permission, ProjectRow } from './projects.js';
 import type { AsRead } from './user-columns.js';
 
 export { OperatorRole } from '../db/generated/prisma/enums.js';
@@ -20,30 +20,48 @@ export interface Operator {
 /** An operator without a name, who has every right: the service itself, such as when it makes the demo project. */
 export const THE_OPERATOR: Operator = { name: '', role: OperatorRole.admin, projects: null };
 
+/** From the one that may do least to the one that may do all. */
 export const OPERATOR_ROLES: readonly OperatorRole[] = Object.values(OperatorRole);
 
-const VIEW: readonly Permission[] = [SecretScope.read, SecretScope.verify, 'inspect'];
-const SUPPORT: readonly Permission[] = [...VIEW, 'remove', 'restore', 'ban', 'edit'];
-
-/** Permissions of each role, in every project of the operator. */
-export const PERMISSIONS_OF_ROLE: Readonly<Record<OperatorRole, readonly Permission[]>> = {
-  viewer: VIEW,
-  support: SUPPORT,
-  admin: [...Object.values(SecretScope), 'inspect', 'remove', 'restore', 'ban', 'edit', 'operate'],
+/** The least role for each act in a project. The roles after it in `OPERATOR_ROLES` may do it too. */
+const LEAST_ROLE: Readonly<Record<Permission, OperatorRole>> = {
+  read: 'viewer',
+  verify: 'viewer',
+  inspect: 'viewer',
+  remove: 'support',
+  restore: 'support',
+  ban: 'support',
+  edit: 'support',
+  write: 'admin',
+  changes: 'admin',
+  webhooks: 'admin',
+  operate: 'admin',
 };
 
 /** Acts on all projects together: to see the status, or to add projects and manage operators. An operator of some projects may do neither. */
 export type ServicePermission = 'oversee' | 'govern';
 
-const OVER_ALL: Readonly<Record<OperatorRole, readonly ServicePermission[]>> = {
-  viewer: ['oversee'],
-  support: ['oversee'],
-  admin: ['oversee', 'govern'],
+const LEAST_ROLE_OVER_ALL: Readonly<Record<ServicePermission, OperatorRole>> = {
+  oversee: 'viewer',
+  govern: 'admin',
+};
+
+/** The acts that a role may do, of a table of the least roles. */
+function actsOf<Act extends string>(role: OperatorRole, leastRoles: Readonly<Record<Act, OperatorRole>>): Act[] {
+  const roles = OPERATOR_ROLES.slice(0, OPERATOR_ROLES.indexOf(role) + 1);
+  return (Object.keys(leastRoles) as Act[]).filter((act) => roles.includes(leastRoles[act]));
+}
+
+/** Permissions of each role, in every project of the operator. */
+export const PERMISSIONS_OF_ROLE: Readonly<Record<OperatorRole, readonly Permission[]>> = {
+  viewer: actsOf('viewer', LEAST_ROLE),
+  support: actsOf('support', LEAST_ROLE),
+  admin: actsOf('admin', LEAST_ROLE),
 };
 
 /** All that an operator may do. */
 export function permissionsOf({ role, projects }: Operator): readonly (Permission | ServicePermission)[] {
-  return [...PERMISSIONS_OF_ROLE[role], ...(projects === null ? OVER_ALL[role] : [])];
+  return [...PERMISSIONS_OF_ROLE[role], ...(projects === null ? actsOf(role, LEAST_ROLE_OVER_ALL) : [])];
 }
 
 /** Throws FORBIDDEN unless the operator has one of the permissions. */

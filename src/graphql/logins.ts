@@ -1,6 +1,6 @@
 import { camelCase, parseProfile } from '../domain/identities.js';
 import { requireKey } from '../domain/input-limits.js';
-import { KEPT_TEXTS, ofKeptTexts } from '../domain/kept-texts.js';
+import { CHANGEABLE, KEPT_TEXTS, ofKeptTexts } from '../domain/kept-texts.js';
 import { parse, readAll, userId } from '../domain/parse.js';
 import { parseUserChanges } from '../domain/user-changes.js';
 import type { User } from '../domain/users.js';
@@ -71,8 +71,7 @@ const updatePayload = builder.objectRef<{ user: User }>('UpdateUserPayload').imp
 builder.mutationField('updateUser', (t) =>
   t.field({
     type: updatePayload,
-    description:
-      'Changes the login email, the external ID or the metadata of a user. Recorded in the audit trail, and in the feed as `USER_UPDATED`. Fails with `NOT_FOUND` where the project has no such user.',
+    description: `Changes ${CHANGEABLE} of a user. Recorded in the audit trail, and in the feed as \`USER_UPDATED\`. Fails with \`NOT_FOUND\` where the project has no such user.`,
     args: {
       id: t.arg.id({ required: true, description: 'The user ID.' }),
       input: t.arg({ type: updateInput, required: true, description: 'What to change.' }),

@@ -28,7 +28,7 @@ export interface UserEdits {
     until?: number,
   ): Promise<void>;
   /**
-   * Changes the login email, the external ID or the metadata of a user, who is returned without accounts. A retry with the same key changes
+   * Changes what `updateUser` may change of a user, who is returned without accounts. A retry with the same key changes
    * nothing. BAD_USER_INPUT to take the email from a user who logs in by it, and for metadata that a patch makes too long; NOT_FOUND; BANNED;
    * CONFLICT if another user has what is given.
    */

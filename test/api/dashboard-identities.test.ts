@@ -107,21 +107,36 @@ test('the address of a user who logs in by email changes, and metadata is kept a
 });
 
 test('a preview says what a merge does, which then does it', async () => {
-  const into = await add('into', { external_id: 'kept', login_count: 2, metadata: { a: 1 } });
+  const [earlier, later] = ['2024-01-02T03:04:05.000Z', '2025-01-02T03:04:05.000Z'];
+  const wallet = ethereumAddress(3);
+  const into = await add('into', { external_id: 'kept', login_count: 2, metadata: { a: 1 }, created_at: later });
   const address = stellarAddress(2);
   const account = { network: 'stellar', public_key: address };
-  const from = await add('from', { external_id: 'lost', login_count: 3, metadata: { b: 1 }, accounts: [account] });
+  const from = await add('from', {
+    external_id: 'lost',
+    wallet,
+    login_count: 3,
+    created_at: earlier,
+    last_login: later,
+    metadata: { b: 1 },
+    accounts: [account],
+  });
   const preview = (one: string, other: string) => shown(`mergePreview(from: "${one}", into: "${other}") { name text }`);
   const { mergePreview } = await preview(from, into);
   expect(Object.fromEntries(mergePreview.map(({ name, text }: Json) => [name, text]))).toMatchObject({
     Identities: `email from@example.com → user ${into}`,
-    Accounts: address,
+    Accounts: `${address}, ${wallet}`,
+    Wallet: `${wallet} moves.`,
+    Created: earlier,
+    'Last login': later,
     Logins: '3 + 2 = 5',
     'External ID': 'kept stays, lost is given up.',
     Metadata: `that of user ${into} stays, that of user ${from} is given up.`,
   });
   const merged = await ask(MERGE, { from, into });
   expect(merged).toMatchObject({ id: into, externalId: 'kept', loginCount: 5, metadata: { a: 1 } });
+  const dates = 'query ($id: ID!) { result: user(id: $id) { wallet createdAt lastLogin } }';
+  expect(await ask(dates, { id: into })).toEqual({ wallet, createdAt: earlier, lastLogin: later });
   expect(names(merged)).toEqual(['email into@example.com', 'email from@example.com']);
   expect(await userOf(from)).toMatchObject({ mergedInto: into });
   await expect(preview(from, into)).rejects.toThrow(`no user ${from} `);

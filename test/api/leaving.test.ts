@@ -121,6 +121,21 @@ test('auth0 gets those who have what its import takes, and reads them by its ID'
   });
 });
 
+test('what has no room beside the ID of the system, or beside the email of a login, is counted', async () => {
+  const project = await app.createProject();
+  await project.addUsers({ auth_method: 'firebase', auth_value: 'f-1', external_id: 'x-1' });
+  const linked = { auth_method: 'email', auth_value: 'own@example.com' };
+  await project.importLines([{ auth_method: 'passkey', auth_value: 'p-1', identities: [linked] }]);
+  const { data } = await project.graphql('{ userByIdentity(authMethod: "passkey", authValue: "p-1") { id } }');
+  await project.graphql(
+    'mutation ($id: ID!) { updateUser(id: $id, input: { email: "said@example.com" }) { user { email } } }',
+    { id: data.userByIdentity.id },
+  );
+  const { text, not_kept } = await exportOf(project, 'firebase');
+  expect(recordsOf(text)).toMatchObject([{ localId: 'f-1' }, { email: 'own@example.com' }]);
+  expect(not_kept).toMatchObject({ 'external IDs': 1, 'further emails': 1 });
+});
+
 test('firebase gets the first identity of each provider that it has, dates, and no metadata', async () => {
   const { records, not_kept } = await leave('firebase');
   const dates = { createdAt: '1704164645678', lastSignedInAt: '1735787045678' };

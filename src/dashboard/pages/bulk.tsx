@@ -1,5 +1,6 @@
 import { signal } from '@preact/signals';
 import { useState } from 'preact/hooks';
+import type { Permission } from '#dist/domain/projects.js';
 import { commandTerms, type GivenTerms, givenTerms, type PresentTerms, TermsFields, useTerms } from './ban-terms.js';
 import { closeDialog, Dialog, openDialog } from './dialog.js';
 import { DialogForm, FormDialog, UndoOffer } from './form.js';
@@ -36,7 +37,7 @@ interface Several {
 
 interface Action {
   readonly change: (several: Several) => Promise<readonly Outcome[]>;
-  readonly permission: 'remove' | 'restore' | 'ban';
+  readonly permission: Permission;
   readonly verb: string;
   readonly done: 'removed' | 'restored' | 'banned' | 'unbanned';
   readonly effect: string;

@@ -1,6 +1,8 @@
 import { signal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { graphql, type Document as Operation, type ResultOf, sentOf } from '#dist/dashboard/documents.js';
+import type { ServicePermission } from '#dist/domain/operators.js';
+import type { Permission } from '#dist/domain/projects.js';
 
 /** Operations: how they are sent, how a screen asks them, and who asks. */
 
@@ -15,8 +17,7 @@ export const me = signal<ResultOf<typeof ME>['me'] | null | undefined>(undefined
 export const hasEnded = signal(false);
 
 /** True if the operator may do this (domain/operators.ts). Other acts are not offered, and the service refuses them in any case. */
-export const may = (permission: 'remove' | 'restore' | 'ban' | 'edit' | 'operate' | 'oversee' | 'govern'): boolean =>
-  me.value?.can.includes(permission) ?? false;
+export const may = (permission: Permission | ServicePermission): boolean => me.value?.can.includes(permission) ?? false;
 
 /** Why a request was refused or failed, in words for a reader. */
 export class Failure extends Error {

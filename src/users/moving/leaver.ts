@@ -1,4 +1,6 @@
 import { AUTH_METHODS, PHONE_NUMBER } from '../../domain/auth-methods.js';
+import { emailKey } from '../../domain/identities.js';
+import { KEPT_TEXTS, ofKeptLines } from '../../domain/kept-texts.js';
 import type { BanState, ExportedIdentity, ExportedUser } from '../../domain/users.js';
 
 /* A user on the way out to another system, and what that cannot hold of them. */
@@ -42,6 +44,7 @@ export function leaverOf(user: ExportedUser, ban: BanState | null, holds: Holds,
   const { fields } = holds;
   const metadata = { ...(user.metadata as Record<string, unknown> | null) };
   const identities = user.identities ?? [user.primary];
+  const ownId = `userdir-${user.id}`;
   const logins = new Map<string, ExportedIdentity>();
   for (const identity of identities) {
     const { auth_method: method, auth_value: value } = identity;
@@ -57,9 +60,12 @@ export function leaverOf(user: ExportedUser, ban: BanState | null, holds: Holds,
     delete metadata[field];
     return value;
   }
+  const id = logins.get(holds.name)?.auth_value ?? user.external_id ?? ownId;
   const email = emailOf(identities) ?? unverified(take('unverified_email'));
   const phone = logins.get('phone')?.auth_value ?? null;
   const number = phone ?? take('unverified_phone');
+  drop('further emails', user.login_email !== null && email !== null && emailKey(email.address) !== user.login_email);
+  ofKeptLines((field, line) => drop(KEPT_TEXTS[field].plural, user[line] !== null && user[line] !== id));
   drop('emails not known to be verified', fields.includes('unverified_email') && email?.verified === null);
   drop('creation dates', !fields.includes('created_at'));
   drop('last logins', user.last_login !== null && !fields.includes('last_login'));
@@ -67,9 +73,8 @@ export function leaverOf(user: ExportedUser, ban: BanState | null, holds: Holds,
   drop('accounts', user.accounts.length);
   drop('reasons of bans', ban?.reason != null);
   drop('ends of bans', ban?.expiresAt != null);
-  const ownId = `userdir-${user.id}`;
   return {
-    id: logins.get(holds.name)?.auth_value ?? user.external_id ?? ownId,
+    id,
     ownId,
     isBlocked: ban !== null,
     email,
