@@ -34,7 +34,7 @@ const LIST_OPTIONS: Names<ListOptions> = { ...CALL_OPTIONS, filter: true, after:
 /** Some users of a list, the newest first. */
 export interface ListedUsers {
   readonly users: readonly User[];
-  /** The exact number of users on all pages together, of the same instant. Null where the filter is by last login, by ban or by the name of a provider. */
+  /** The exact number of users on all pages together, of the same instant. Null where the filter is one by which no total is known. */
   readonly totalUser: number | null;
   /** The place after these users, to go on there. Of a page without users that at which it began; null is the beginning. */
   readonly cursor: string | null;

@@ -1,5 +1,5 @@
 import type { Services } from '../context.js';
-import { cursor } from '../domain/filters.js';
+import { cursor } from '../domain/cursors.js';
 import { parse } from '../domain/parse.js';
 import {
   AUDIT_ACTIONS,

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { dateBound, loginMethods, userFilter } from '../domain/filters.js';
+import { userFilter } from '../domain/filters.js';
 import { EXPORT_FORMATS, type ExportFormat, type UserFormat } from '../domain/import-format.js';
+import { dateBound, loginMethods } from '../domain/parameters.js';
 import { parse } from '../domain/parse.js';
 import type { AuditQuestion } from '../domain/projects.js';
 import { EXPORT_TARGETS } from '../domain/systems.js';

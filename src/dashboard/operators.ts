@@ -1,5 +1,5 @@
 import { VERSION } from '../config/build.js';
-import { cursor } from '../domain/filters.js';
+import { cursor } from '../domain/cursors.js';
 import {
   IDLE_MS,
   type KnownOperator,

@@ -1,5 +1,5 @@
 import type { ObjectRef } from '@pothos/core';
-import { cursorOf } from '../domain/filters.js';
+import { cursorOf } from '../domain/cursors.js';
 import { readNumber } from '../domain/parse.js';
 import { builder } from './builder.js';
 

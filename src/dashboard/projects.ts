@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Services } from '../context.js';
-import { cursor } from '../domain/filters.js';
+import { cursor } from '../domain/cursors.js';
 import { parse } from '../domain/parse.js';
 import type { DeletedPart, OpenProject, ProjectScope } from '../domain/projects.js';
 import { type LoginMethod, MAX_BUCKETS, type SignUps } from '../domain/users.js';

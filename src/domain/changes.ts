@@ -1,8 +1,10 @@
 import { z } from 'zod';
 import { AppError } from '../errors.js';
 import { CHANGE_TYPES, type ChangeType } from './change-types.js';
-import { commaSeparated, listMeta, opaqueText, openText, pageSize } from './filters.js';
+import { opaqueText, openText } from './cursors.js';
 import { INPUT_LIMITS } from './input-limits.js';
+import { pageSize } from './pages.js';
+import { commaSeparated, listMeta } from './parameters.js';
 import { readableText, says } from './parse.js';
 
 /* The feed of changes: what a change is, and its cursors. */

@@ -1,7 +1,8 @@
 import { type Ban, type BanInput, type ListedBan, parseBanTerms } from '../domain/bans.js';
-import { banCursor, banCursorOf, PAGE_SIZE } from '../domain/filters.js';
+import { banCursor, banCursorOf } from '../domain/cursors.js';
 import { camelCase, type Identity, parseIdentity } from '../domain/identities.js';
 import { INPUT_LIMITS } from '../domain/input-limits.js';
+import { PAGE_SIZE } from '../domain/pages.js';
 import { parse, readAll, readNumber, userId } from '../domain/parse.js';
 import type { User } from '../domain/users.js';
 import { costs } from '../engine/cost.js';

@@ -1,4 +1,4 @@
-import { MAX_IDS, readEach } from '../domain/filters.js';
+import { MAX_IDS, readEach } from '../domain/pages.js';
 import { parseEachId } from '../domain/parse.js';
 import { costs } from '../engine/cost.js';
 import type { AppError } from '../errors.js';

@@ -1,13 +1,6 @@
-import {
-  cursor,
-  cursorOf,
-  encodeCursor,
-  PAGE_SIZE,
-  type Position,
-  readFilter,
-  type UserFilter,
-  type UserScan,
-} from '../domain/filters.js';
+import { cursor, cursorOf, encodeCursor, type Position } from '../domain/cursors.js';
+import { type CountedFilter, readFilter } from '../domain/filters.js';
+import { PAGE_SIZE, type UserScan } from '../domain/pages.js';
 import { parse, readAll, readNumber } from '../domain/parse.js';
 import { ofStateFilters, STATE_FILTER_NAMES, type StateFilterRow, UNCOUNTED } from '../domain/state-filters.js';
 import type { User } from '../domain/users.js';
@@ -54,7 +47,7 @@ const filterArgument = { type: filterInput, description: 'Which users to select;
 type FilterInput = typeof filterInput.$inferInput | null | undefined;
 
 /** The filter of a total, which the tallies have to know. */
-function toCountedFilter(what: string, input: FilterInput): UserFilter {
+function toCountedFilter(what: string, input: FilterInput): CountedFilter {
   const { counted, state } = readFilter(input);
   if (state === null) return counted;
   throw new AppError(

@@ -1,7 +1,7 @@
 import type { GraphQLResolveInfo } from 'graphql';
-import { MAX_IDS, METHODS_BY_PREFIX, MOST_BY_PREFIX, PAGE_SIZE, readEach } from '../domain/filters.js';
 import { camelCase, MAX_ACCOUNTS, parseIdentity, parsePrefix, requireEmail } from '../domain/identities.js';
 import { KEPT_TEXTS, ofKeptTexts, requireExternalId } from '../domain/kept-texts.js';
+import { MAX_IDS, METHODS_BY_PREFIX, MOST_BY_PREFIX, PAGE_SIZE, readEach } from '../domain/pages.js';
 import { parse, parseEachId, readAll, readNumber, userId } from '../domain/parse.js';
 import type { Beginning, User } from '../domain/users.js';
 import { requireAddress } from '../domain/wallets.js';

@@ -1,5 +1,5 @@
 import { execute, type ModelTransaction, Prisma, type Queryable } from '../db/statements.js';
-import type { Position } from '../domain/filters.js';
+import type { Position } from '../domain/cursors.js';
 import type { Actor, AuditAction, AuditEntry, AuditFilter } from '../domain/projects.js';
 
 /* Most entries are part of the statement that they record. The trail is read on a standby, and exported from one snapshot: models do neither. */

@@ -1,8 +1,9 @@
 import type { Database } from '../db/database.js';
 import { isForeignKeyViolation } from '../db/failures.js';
 import { formatCsvLine } from '../domain/csv-cells.js';
-import { cursor, dateBound, type Position, positionOf } from '../domain/filters.js';
+import { cursor, type Position, positionOf } from '../domain/cursors.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
+import { dateBound } from '../domain/parameters.js';
 import { parse, userId } from '../domain/parse.js';
 import {
   AUDIT_ACTIONS,

@@ -1,5 +1,5 @@
 import { execute, keyedStatement, type ModelTransaction, Prisma, type Queryable, readValue } from '../db/statements.js';
-import type { Position } from '../domain/filters.js';
+import type { Position } from '../domain/cursors.js';
 import type { Actor, ProjectRow, ProjectSummary } from '../domain/projects.js';
 import { insertLogEntries } from './operators.sql.js';
 

@@ -1,8 +1,8 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import type { Services } from '../context.js';
-import { userIds } from '../domain/filters.js';
 import { ofKeptLines } from '../domain/kept-texts.js';
+import { userIds } from '../domain/parameters.js';
 import type { User, UserDetail } from '../domain/users.js';
 import { type Authenticate, authenticated, stillAuthenticated } from '../http/authentication.js';
 import { namesIgnoredParameters } from '../http/failures.js';

@@ -1,9 +1,11 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import type { Services } from '../context.js';
-import { dateBound, limit, loginMethods, PAGE_SIZE, page, userFilter } from '../domain/filters.js';
+import { userFilter } from '../domain/filters.js';
 import { requireEmail } from '../domain/identities.js';
 import { INPUT_LIMITS, requireKey } from '../domain/input-limits.js';
+import { limit, PAGE_SIZE, page } from '../domain/pages.js';
+import { dateBound, loginMethods } from '../domain/parameters.js';
 import { readAll, says, userId } from '../domain/parse.js';
 import type { User } from '../domain/users.js';
 import { requireAddress } from '../domain/wallets.js';

@@ -1,6 +1,6 @@
 import { keyedStatement, Prisma, type Queryable, SHORT_LOCK_LIMIT, THIS_INSTANT } from '../db/statements.js';
 import type { Ban, BanRecord, GivenBanTerms, ListedBan, OwnedBan } from '../domain/bans.js';
-import type { Position } from '../domain/filters.js';
+import type { Position } from '../domain/cursors.js';
 import type { Identity } from '../domain/identities.js';
 import type { Actor } from '../domain/projects.js';
 import { insertAuditEntries } from '../projects/audit.sql.js';

@@ -2,7 +2,7 @@ import { createBatchedRead } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
 import type { Queryable } from '../db/statements.js';
 import type { Ban, GivenBanTerms, ListedBan, OwnedBan } from '../domain/bans.js';
-import { cursor, cursorOf } from '../domain/filters.js';
+import { cursor, cursorOf } from '../domain/cursors.js';
 import { type Identity, identityText, parsePrefix } from '../domain/identities.js';
 import { parse } from '../domain/parse.js';
 import type { ProjectScope } from '../domain/projects.js';

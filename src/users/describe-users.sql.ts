@@ -1,5 +1,5 @@
 import { Prisma, type Queryable } from '../db/statements.js';
-import type { Position } from '../domain/filters.js';
+import type { Position } from '../domain/cursors.js';
 import type { Identity } from '../domain/identities.js';
 import { LARGEST_ID } from '../domain/parse.js';
 import type { UserDetails } from '../domain/users.js';

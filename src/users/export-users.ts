@@ -1,7 +1,7 @@
 import { cacheKey } from '../db/batched-read.js';
 import type { Queryable } from '../db/statements.js';
 import { CSV_HEAD, formatBan, formatCsvUser, formatLine } from '../domain/export-format.js';
-import { type UserFilter, userFilter } from '../domain/filters.js';
+import { type CountedFilter, userFilter } from '../domain/filters.js';
 import { foldAuthValue } from '../domain/identities.js';
 import type { UserFormat } from '../domain/import-format.js';
 import type { SpoolFile } from '../domain/stored.js';
@@ -16,7 +16,7 @@ import { exportUsers } from './transfers.sql.js';
 
 export interface ExportOptions {
   /** By default every current user. */
-  readonly filter?: UserFilter;
+  readonly filter?: CountedFilter;
   /** By default NDJSON, which an import reads. */
   readonly format?: UserFormat;
   readonly requestId?: string | null;
@@ -84,11 +84,11 @@ async function bansOf(tx: Queryable, projectId: number, users: readonly Exported
 }
 
 /** True for a filter that selects every user. */
-export const isEveryone = (filter: UserFilter) => filter === EVERYONE || cacheKey(filter) === cacheKey(EVERYONE);
+export const isEveryone = (filter: CountedFilter) => filter === EVERYONE || cacheKey(filter) === cacheKey(EVERYONE);
 export const EVERYONE = userFilter({});
 
 /** The parts of a filter that restrict the users. */
-export function describeFilter({ createdFrom, createdTo, loginMethods }: UserFilter) {
+export function describeFilter({ createdFrom, createdTo, loginMethods }: CountedFilter) {
   return {
     ...(createdFrom > EVERYONE.createdFrom && { from: createdFrom }),
     ...(createdTo < EVERYONE.createdTo && { to: createdTo }),

@@ -1,6 +1,7 @@
 import { cacheKey, type KeyedRow } from '../db/batched-read.js';
 import { type KeyColumns, type KeyedRead, keyedStatement, Prisma, type Queryable } from '../db/statements.js';
-import type { Position, UserFilter } from '../domain/filters.js';
+import type { Position } from '../domain/cursors.js';
+import type { CountedFilter } from '../domain/filters.js';
 import { STATE_FILTER_NAMES, type StateFilter, type StateFilterName } from '../domain/state-filters.js';
 import { bucketCoverOf, isOpenAtEnd, isOpenAtStart, startOfRank, type Total, totalOf } from './totals.sql.js';
 import { banOfUser, LINKED_ACCOUNTS, NO_ACCOUNTS, SHOWN_COLUMNS, type UserRow } from './user-columns.sql.js';
@@ -18,7 +19,7 @@ const OLDEST_FIRST = Prisma.sql`u.created_at ASC, u.id ASC`;
 const PROJECT = Prisma.sql`k.project_id`;
 
 /** The current users `u` of the project of `k` within the dates of a filter. */
-function withinDates(filter: UserFilter): Prisma.Sql {
+function withinDates(filter: CountedFilter): Prisma.Sql {
   const { createdFrom, createdTo } = filter;
   return Prisma.sql`
     FROM users u
@@ -39,7 +40,7 @@ const NONE_SKIPPED = Prisma.sql`0`;
 
 /** Matching users in order. Each login method is read from its own index: the common one would read a whole project for a rare method. */
 export function slice(
-  filter: UserFilter,
+  filter: CountedFilter,
   { where = Prisma.empty, order, limit, offset = NONE_SKIPPED }: Slice,
 ): Prisma.Sql {
   if (filter.loginMethods === null) {
@@ -57,7 +58,7 @@ export function slice(
 
 export interface CountKey {
   readonly projectId: number;
-  readonly filter: UserFilter;
+  readonly filter: CountedFilter;
 }
 
 /** Keys of one group share a statement: they agree in everything but the parts that are arrays in the statement. */
@@ -94,7 +95,7 @@ function shapedStatement<Key extends CountKey, Row>(
   };
 }
 
-function selectsAll(filter: UserFilter): boolean {
+function selectsAll(filter: CountedFilter): boolean {
   return filter.loginMethods === null && isOpenAtStart(filter) && isOpenAtEnd(filter);
 }
 

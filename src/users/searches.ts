@@ -1,7 +1,7 @@
 import { createBatchedRead, MAX_WEIGHT } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
 import { oneAtATime } from '../db/one-at-a-time.js';
-import { cursor, cursorOf } from '../domain/filters.js';
+import { cursor, cursorOf } from '../domain/cursors.js';
 import { foldEmail, type Identity, type Prefix, parseValueKey } from '../domain/identities.js';
 import { isTooLong, LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
 import { isExternalId } from '../domain/kept-texts.js';

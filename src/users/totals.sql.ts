@@ -1,5 +1,5 @@
 import { Prisma, type Queryable } from '../db/statements.js';
-import type { UserFilter } from '../domain/filters.js';
+import type { CountedFilter } from '../domain/filters.js';
 
 /*
  * Totals and positions from tallies (prisma/migrations, "Totals"). Triggers append every change to `tally_deltas`; a fold adds them up.
@@ -13,7 +13,7 @@ export interface Total {
 }
 
 /** The condition that the `login_method` of `alias` is one of the filter. */
-export function methodIs(alias: string, { loginMethods }: UserFilter): Prisma.Sql {
+export function methodIs(alias: string, { loginMethods }: CountedFilter): Prisma.Sql {
   if (loginMethods === null) return Prisma.empty;
   return Prisma.sql`AND ${Prisma.raw(alias)}.login_method = ANY(${loginMethods}::login_method[])`;
 }
@@ -27,7 +27,7 @@ function unnestSpans(spans: readonly SpanRange[]): Prisma.Sql {
 }
 
 /** Counts current users of a filter between two positions by a range of an index, for each method: for all, a planner may read the whole index. */
-function counted(project: Prisma.Sql, { loginMethods }: UserFilter, from: Prisma.Sql, to: Prisma.Sql): Prisma.Sql {
+function counted(project: Prisma.Sql, { loginMethods }: CountedFilter, from: Prisma.Sql, to: Prisma.Sql): Prisma.Sql {
   const ofMethod = loginMethods === null ? Prisma.empty : Prisma.sql`AND u.login_method = m.login_method`;
   const inRange = Prisma.sql`
     SELECT count(*) AS users
@@ -52,7 +52,7 @@ function sliceWithin(project: Prisma.Sql, order: Prisma.Sql): Prisma.Sql {
 }
 
 /** A row (from_at, to_at, users) for each partial day at the ends of a filter: its slices are added up, and only incomplete ones are counted. */
-function countedPartialDays(project: Prisma.Sql, filter: UserFilter, partialDays: readonly TimeRange[]): Prisma.Sql {
+function countedPartialDays(project: Prisma.Sql, filter: CountedFilter, partialDays: readonly TimeRange[]): Prisma.Sql {
   const [first, last] = [Prisma.sql`first.starts_at, first.starts_id`, Prisma.sql`last.starts_at, last.starts_id`];
   const end = Prisma.sql`e.to_at, 0`;
   return Prisma.sql`
@@ -77,7 +77,7 @@ function countedPartialDays(project: Prisma.Sql, filter: UserFilter, partialDays
 }
 
 /** A row (total, pending): how many current users match. Reads the tallies of whole spans, and up to two slices at each end. */
-export function totalOf(project: Prisma.Sql, filter: UserFilter, { spans, partialDays }: BucketCover): Prisma.Sql {
+export function totalOf(project: Prisma.Sql, filter: CountedFilter, { spans, partialDays }: BucketCover): Prisma.Sql {
   if (spans[0]?.span === 'all') return totalOfAll(project, filter);
   const whole = { from: spans[0]?.from ?? new Date(0), to: spans.at(-1)?.to ?? new Date(0) };
   return Prisma.sql`
@@ -106,7 +106,7 @@ export function totalOf(project: Prisma.Sql, filter: UserFilter, { spans, partia
 }
 
 /** A filter without dates, which is the most frequent: one tally for each login method. */
-function totalOfAll(project: Prisma.Sql, filter: UserFilter): Prisma.Sql {
+function totalOfAll(project: Prisma.Sql, filter: CountedFilter): Prisma.Sql {
   return Prisma.sql`
     SELECT (pending.changes + coalesce((
              SELECT sum(t.users)
@@ -127,7 +127,7 @@ function totalOfAll(project: Prisma.Sql, filter: UserFilter): Prisma.Sql {
  */
 export function startOfRank(
   project: Prisma.Sql,
-  filter: UserFilter,
+  filter: CountedFilter,
   { steps, partialDays }: BucketCover,
   rank: Prisma.Sql,
 ): Prisma.Sql {
@@ -248,17 +248,20 @@ const FIRST_DAY = 0;
 const END_DAY = Date.UTC(10_000, 0, 1) / DAY_MS;
 
 /** True if a filter includes the oldest users. */
-export function isOpenAtStart({ createdFrom }: Pick<UserFilter, 'createdFrom'>): boolean {
+export function isOpenAtStart({ createdFrom }: Pick<CountedFilter, 'createdFrom'>): boolean {
   return createdFrom.getTime() <= FIRST_DAY * DAY_MS;
 }
 
 /** The newest. */
-export function isOpenAtEnd({ createdTo }: Pick<UserFilter, 'createdTo'>): boolean {
+export function isOpenAtEnd({ createdTo }: Pick<CountedFilter, 'createdTo'>): boolean {
   return createdTo.getTime() + 1 >= END_DAY * DAY_MS;
 }
 
 /** Divides the time of a filter at the starts of UTC days and months. */
-export function bucketCoverOf({ createdFrom, createdTo }: Pick<UserFilter, 'createdFrom' | 'createdTo'>): BucketCover {
+export function bucketCoverOf({
+  createdFrom,
+  createdTo,
+}: Pick<CountedFilter, 'createdFrom' | 'createdTo'>): BucketCover {
   // Instants are whole milliseconds, so the exclusive end is the next one.
   const from = createdFrom.getTime();
   const to = createdTo.getTime() + 1;

@@ -1,6 +1,6 @@
 import { arrayText } from '../db/prepared-statement.js';
 import { Prisma, type Queryable } from '../db/statements.js';
-import type { UserFilter } from '../domain/filters.js';
+import type { CountedFilter } from '../domain/filters.js';
 import type { UserRecord } from '../domain/identities.js';
 import { projectDeleted } from '../domain/projects.js';
 import type { ExportedUser } from '../domain/users.js';
@@ -327,7 +327,7 @@ export interface ExportedBatch {
 export async function exportUsers(
   db: Queryable,
   projectId: number,
-  filter: UserFilter,
+  filter: CountedFilter,
   afterId: number,
   limit: number,
 ): Promise<ExportedBatch> {

@@ -1,6 +1,7 @@
 import { createBatchedRead } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
-import type { UserFilter, UserPage, UserScan, UserWindow } from '../domain/filters.js';
+import type { CountedFilter } from '../domain/filters.js';
+import type { UserPage, UserScan, UserWindow } from '../domain/pages.js';
 import type { ProjectScope } from '../domain/projects.js';
 import type { StateFilter } from '../domain/state-filters.js';
 import { type User, userWeight } from '../domain/users.js';
@@ -12,18 +13,18 @@ import { usersOf } from './user-columns.sql.js';
 /** Users in order, newest first, and their numbers. */
 export interface UserLists {
   /** A page and the exact total, in one snapshot (spec, "GET /server/users"). */
-  listPage(scope: ProjectScope, filter: UserFilter, page: lists.AskedPage): Promise<UserPage>;
+  listPage(scope: ProjectScope, filter: CountedFilter, page: lists.AskedPage): Promise<UserPage>;
   /** The users between two positions, all in one snapshot. */
-  listWindow(scope: ProjectScope, filter: UserFilter, window: lists.AskedWindow): Promise<UserWindow>;
+  listWindow(scope: ProjectScope, filter: CountedFilter, window: lists.AskedWindow): Promise<UserWindow>;
   /** Users between two positions by state. It looks at a limited number, so it may return fewer than the limit. */
   scanWindow(
     scope: ProjectScope,
-    filter: UserFilter,
+    filter: CountedFilter,
     state: StateFilter | null,
     window: lists.AskedScan,
   ): Promise<UserScan>;
   /** The exact number of matching users (spec, "GET /server/users/count"). */
-  countUsers(scope: ProjectScope, filter: UserFilter): Promise<number>;
+  countUsers(scope: ProjectScope, filter: CountedFilter): Promise<number>;
 }
 
 export function createUserLists(db: Database, totals: Totals): UserLists {

@@ -34,7 +34,7 @@ export const removeUsers = keyedWrite<Removal, RemovalRow>(
     request_id: ['text', ({ actor }) => actor.requestId],
     ...KEY_COLUMNS,
   },
-  // Written so that it fits no index of current users, for the reason that userById has (find-users.ts).
+  // Written so that it fits no index of current users, for the reason that userById has (find-users.sql.ts).
   (keys, isLone) => Prisma.sql`
     WITH k AS MATERIALIZED (
       SELECT k.*, ${EARLIER} AS earlier FROM ${keys}

@@ -93,7 +93,8 @@ async function openEventSource({ credentials }: TestProject, path: string) {
   };
 }
 
-test.each(['/changes', '/changes?after=now', '/changes?types=user.created'])(
+// An EventSource that was cut off waits for three seconds.
+test.concurrent.each(['/changes', '/changes?after=now', '/changes?types=user.created'])(
   'an EventSource that has had no change yet misses none while it is cut off: %s',
   async (path) => {
     const project = await app.createProject();
@@ -117,7 +118,7 @@ async function expireChanges({ appId }: TestProject): Promise<void> {
   await services.changes.prune();
 }
 
-test('an EventSource for few types outlives the changes of other types, which move its cursor', async () => {
+test.concurrent('an EventSource for few types outlives the changes of other types, which move its cursor', async () => {
   const project = await app.createProject();
   const id = await login(project, 'a');
   await using source = await openEventSource(project, '/changes?types=user.removed');

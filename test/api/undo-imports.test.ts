@@ -181,7 +181,7 @@ const SOON = { reason: 'spam', until: 'soon' };
 const OF_USER = { of_user: true };
 
 /** Bans of the import: of them, those until soon have ended since, and were deleted then. */
-test.each<[string, Json[]]>([
+test.concurrent.each<[string, Json[]]>([
   ['the user', [{ ...SOON, ...OF_USER }]],
   ['an identity', [SOON]],
   ['the user, beside one of an identity that holds,', [{ ...SOON, ...OF_USER }, {}]],

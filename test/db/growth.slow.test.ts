@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { parseConfig } from '#dist/config/config.js';
 import { createDatabase } from '#dist/db/database.js';
 import { createStatements, type Queryable } from '#dist/db/statements.js';
-import type { UserFilter } from '#dist/domain/filters.js';
+import type { CountedFilter } from '#dist/domain/filters.js';
 import type { Identity, UserRecord } from '#dist/domain/identities.js';
 import { ofKeptTexts } from '#dist/domain/kept-texts.js';
 import { EARLIEST, LATEST } from '#dist/domain/parse.js';
@@ -90,14 +90,14 @@ const LINKED = {
   createdAt: '2026-01-31T12:00:00.000Z',
   lastLogin: null,
 } as const;
-const ALL: UserFilter = { createdFrom: EARLIEST, createdTo: LATEST, loginMethods: null };
+const ALL: CountedFilter = { createdFrom: EARLIEST, createdTo: LATEST, loginMethods: null };
 const email = ({ projectId, n }: Where) => (projectId === 1 ? `u${n}@example.com` : 'u1@example.com');
-const LATE: UserFilter = {
+const LATE: CountedFilter = {
   ...ALL,
   createdFrom: new Date(`${CROWDED_DAY}T02:00:00Z`),
   createdTo: new Date(`${CROWDED_DAY}T08:09:10Z`),
 };
-const filters: readonly UserFilter[] = [
+const filters: readonly CountedFilter[] = [
   ALL,
   { ...ALL, loginMethods: ['email'] },
   { ...ALL, createdFrom: new Date('2024-03-05T05:00:00Z'), createdTo: new Date('2024-06-07T08:09:10Z') },

@@ -4,9 +4,9 @@ import { runModel } from './runner.js';
 
 /** Random sequences of acts, compared with the model. `npm run model` makes any number of them. */
 
-const ACTS = Number(process.env['MODEL_ACTS'] ?? 120);
+const ACTS = Number(process.env['MODEL_ACTS'] ?? 280);
 /** The same acts in each run of the tests; `npm run model` has others each time. */
-const SEED = Number(process.env['MODEL_SEED'] ?? 1);
+const SEED = Number(process.env['MODEL_SEED'] ?? 5);
 const ONLY = process.env['MODEL_ONLY']?.split(',');
 
 const app = useTestApp({ ownDatabase: true, takesCommands: true });

@@ -12,7 +12,7 @@ import { SETTINGS } from '#dist/config/settings.js';
 import { AppError, ERROR_CODES } from '#dist/errors.js';
 import { copyBuild, copyCheckout, ROOT } from '../support/checkout.js';
 import { type RunningServer, startServer } from '../support/command.js';
-import { createEmptyDatabase, type TestDatabase } from '../support/engines.js';
+import { copyTemplate, createEmptyDatabase, type TestDatabase } from '../support/engines.js';
 import { type Example, type Page, readPage, requireShown } from '../support/examples.js';
 
 /**
@@ -122,7 +122,9 @@ describe.runIf(inject('engine') === 'embedded')('without PostgreSQL', () => {
     // The README starts its service itself.
     beforeAll(async () => {
       if (path === README) return;
-      env['DATA_DIR'] = await mkdtemp(join(checkout, 'data-'));
+      const own = await copyTemplate();
+      restored.push(own);
+      env['DATA_DIR'] = own.env['DATA_DIR'] ?? '';
       server = await startServer({ DATA_DIR: env['DATA_DIR'] });
       url = server.url;
       Object.assign(env, { APP_ID: server.demo?.app_id, APP_SECRET: server.demo?.app_secret });

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { banCursor, banCursorOf, cursor, encodeCursor } from '#dist/domain/filters.js';
+import { banCursor, banCursorOf, cursor, encodeCursor } from '#dist/domain/cursors.js';
 import { EARLIEST, LARGEST_ID, LATEST, parse, parseDate, userId } from '#dist/domain/parse.js';
 import { AppError } from '#dist/errors.js';
 
