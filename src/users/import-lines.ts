@@ -70,55 +70,82 @@ function prepareUsers(lines: readonly UserLine[]): PreparedUsers {
   return { lines, rows: toImportRows(lines.map(({ record }) => record)) };
 }
 
+/** What was written of lines. */
+interface Written {
+  /** The ids of the users who are new. */
+  readonly created: readonly number[];
+  /** The numbers of the lines of others who were changed. */
+  readonly updated: readonly number[];
+}
+
+const NOTHING: Written = { created: [], updated: [] };
+
+/** A project in a transaction, with the report of what becomes of the lines there. */
+interface Target {
+  readonly db: Queryable;
+  readonly projectId: number;
+  readonly report: RunningReport;
+}
+
 /** Writes the lines of a batch, in a transaction. Returns the ids of the users who are new, and tells what became of each line where that is wanted. */
 export async function writeBatch(
-  db: Queryable,
-  projectId: number,
+  target: Target,
   { bans, users }: PreparedBatch,
-  report: RunningReport,
   onConflict: OnConflict,
   tell: Tell | null,
 ): Promise<readonly number[]> {
-  const created: number[] = [];
-  const updated = new Set<number>();
-  if (users.lines.length > 0) await writeUsers();
+  const { db, projectId, report } = target;
+  const written = await writeUsers(target, users, onConflict);
   // After the users, whom they may ban.
   if (bans.length > 0) countBans(report, bans.length, await importBans(db, projectId, bans));
-  if (users.lines.length > 0) await tell?.(await outcomesOf());
-  return created;
+  if (users.lines.length > 0) await tell?.(await outcomesOf(target, users, written, onConflict));
+  return written.created;
+}
 
-  async function writeUsers(): Promise<void> {
-    if (isChange(onConflict)) await updateByHalves(await asUsers(db, projectId, users), onConflict);
-    else await addLines(db, projectId, users, report, onConflict, created);
-  }
+async function writeUsers(target: Target, users: PreparedUsers, onConflict: OnConflict): Promise<Written> {
+  if (users.lines.length === 0) return NOTHING;
+  if (!isChange(onConflict)) return { ...NOTHING, created: await addLines(target, users, onConflict) };
+  return updateByHalves(target, await asUsers(target.db, target.projectId, users), onConflict);
+}
 
-  async function outcomesOf(): Promise<LineOutcome[]> {
-    const failures = report.failures?.splice(0) ?? [];
-    const failed = new Set(failures.map(lineOf));
-    const lines = users.lines.filter(({ line }) => !failed.has(line));
-    const ids = await findUserIds(
-      db,
-      projectId,
-      lines.map(({ record }) => record),
-    );
-    const isNew = new Set(created);
-    const rest = onConflict === 'skip' ? 'skipped' : 'unchanged';
-    const outcomes = lines.map(({ line, sourceId }, place): LineOutcome => {
-      const id = ids[place] ?? null;
-      const outcome = id !== null && isNew.has(id) ? 'created' : updated.has(line) ? 'updated' : rest;
-      return { line, source_id: sourceId, user_id: id, outcome };
-    });
-    return [...failures, ...outcomes].sort((one, other) => one.line - other.line);
-  }
+/** What became of each line, in their order. Those that failed leave the report. */
+async function outcomesOf(
+  { db, projectId, report }: Target,
+  users: PreparedUsers,
+  written: Written,
+  onConflict: OnConflict,
+): Promise<LineOutcome[]> {
+  const failures = report.failures?.splice(0) ?? [];
+  const failed = new Set(failures.map(lineOf));
+  const lines = users.lines.filter(({ line }) => !failed.has(line));
+  const ids = await findUserIds(
+    db,
+    projectId,
+    lines.map(({ record }) => record),
+  );
+  const isNew = new Set(written.created);
+  const updated = new Set(written.updated);
+  const rest = onConflict === 'skip' ? 'skipped' : 'unchanged';
+  const outcomes = lines.map(({ line, sourceId }, place): LineOutcome => {
+    const id = ids[place] ?? null;
+    const outcome = id !== null && isNew.has(id) ? 'created' : updated.has(line) ? 'updated' : rest;
+    return { line, source_id: sourceId, user_id: id, outcome };
+  });
+  return [...failures, ...outcomes].sort((one, other) => one.line - other.line);
+}
 
-  /** Writes lines by halves while one of them may have the external id of another user, as if they were written one after another. */
-  async function updateByHalves(part: PreparedUsers, how: ImportChange): Promise<void> {
-    const left = await updateLines(db, projectId, part, report, how, { created, updated });
-    if (left.length === 1) return fail(report, left[0] as UserLine, externalIdTaken().message);
-    const middle = left.length >> 1;
-    for (const half of [left.slice(0, middle), left.slice(middle)])
-      if (half.length > 0) await updateByHalves(prepareUsers(half), how);
-  }
+/** Writes lines by halves while one of them may have the external id of another user, as if they were written one after another. */
+async function updateByHalves(target: Target, part: PreparedUsers, how: ImportChange): Promise<Written> {
+  const { left, ...written } = await updateLines(target, part, how);
+  if (left.length === 1) fail(target.report, left[0] as UserLine, externalIdTaken().message);
+  if (left.length < 2) return written;
+  const middle = left.length >> 1;
+  const first = await updateByHalves(target, prepareUsers(left.slice(0, middle)), how);
+  const second = await updateByHalves(target, prepareUsers(left.slice(middle)), how);
+  return {
+    created: [...written.created, ...first.created, ...second.created],
+    updated: [...written.updated, ...first.updated, ...second.updated],
+  };
 }
 
 /** True where users who exist are changed. */
@@ -131,30 +158,22 @@ function countBans(report: ImportReport, lines: number, { added, ended }: Import
   report.bans_kept = (report.bans_kept ?? 0) + lines - added - ended;
 }
 
-/** Adds the users of lines. The database decides of each line whether it is one. */
-async function addLines(
-  tx: Queryable,
-  projectId: number,
-  part: PreparedUsers,
-  report: RunningReport,
-  onConflict: 'skip' | 'fail',
-  created: number[],
-): Promise<void> {
-  const { prepared, links } = await withLinks(tx, projectId, part, report, onConflict);
+/** Adds the users of lines, and returns their ids. The database decides of each line whether it is a new one. */
+async function addLines(target: Target, part: PreparedUsers, onConflict: 'skip' | 'fail'): Promise<readonly number[]> {
+  const { db, projectId } = target;
+  const { prepared, links } = await withLinks(target, part, onConflict);
   const { lines, rows } = prepared;
-  const ids = await addUsers(tx, projectId, rows);
+  const ids = await addUsers(db, projectId, rows);
   const left = lines.filter((_, place) => ids[place] === null);
-  created.push(...ids.filter((id) => id !== null));
-  await linkIdentities(tx, projectId, without(left, links));
-  await reportAdded(tx, projectId, { lines, left }, report, onConflict);
+  await linkIdentities(db, projectId, without(left, links));
+  await reportAdded(target, { lines, left }, onConflict);
+  return ids.filter((id) => id !== null);
 }
 
 /** Counts lines as new users, but those that are `left`, because their users exist or others have their external ids. */
 async function reportAdded(
-  db: Queryable,
-  projectId: number,
+  { db, projectId, report }: Target,
   { lines, left }: Readonly<Record<'lines' | 'left', readonly UserLine[]>>,
-  report: RunningReport,
   onConflict: 'skip' | 'fail',
 ): Promise<void> {
   report.imported += lines.length - left.length;
@@ -171,41 +190,29 @@ async function reportAdded(
   }
 }
 
-/** Counts what `writeBatch` would do. It writes nothing, and sees nothing of what the batches before would have written. */
-export async function checkBatch(
-  db: Queryable,
-  projectId: number,
-  { users }: PreparedBatch,
-  report: RunningReport,
-  onConflict: OnConflict,
-): Promise<void> {
+/** Counts what `writeBatch` would do with the users of a batch. It writes nothing, and sees nothing of what the batches before would have written. */
+export async function checkBatch(target: Target, { users }: PreparedBatch, onConflict: OnConflict): Promise<void> {
   if (users.lines.length === 0) return;
-  const given = isChange(onConflict) ? await asUsers(db, projectId, users) : users;
-  const { prepared, links } = await withLinks(db, projectId, given, report, onConflict);
-  const { lines, rows } = prepared;
+  if (isChange(onConflict)) await checkUpdates(target, users, onConflict);
+  else await checkAdditions(target, users, onConflict);
+}
+
+async function checkAdditions(target: Target, users: PreparedUsers, onConflict: 'skip' | 'fail'): Promise<void> {
+  const { db, projectId } = target;
+  const { lines } = (await withLinks(target, users, onConflict)).prepared;
   const records = lines.map(({ record }) => record);
-  if (!isChange(onConflict)) {
-    const ids = await findUserIds(db, projectId, records);
-    const taken = new Set(await findTaken(db, projectId, records));
-    const left = lines.filter((_, place) => ids[place] !== null || taken.has(place + 1));
-    return reportAdded(db, projectId, { lines, left }, report, onConflict);
-  }
-  const differences = await findDifferences(db, projectId, rows, onConflict);
-  const isFailed = ({ isTaken, linkedTo }: Difference) => isTaken || linkedTo !== null;
-  const failed = differences.filter(isFailed);
-  for (const { place, linkedTo } of failed)
-    fail(
-      report,
-      lines[place - 1] as UserLine,
-      linkedTo === null ? externalIdTaken().message : linkedElsewhere(linkedTo),
-    );
-  const created = differences.filter((difference) => difference.id === null && !isFailed(difference)).length;
-  const different = differences.flatMap(({ place }) => lines[place - 1] ?? []);
-  const onlyLinked = new Set(without(different, links).map(lineOf)).size;
-  report.imported += lines.length - failed.length;
-  report.created += created;
-  report.updated += differences.length - failed.length - created + onlyLinked;
-  report.unchanged += lines.length - differences.length - onlyLinked;
+  const ids = await findUserIds(db, projectId, records);
+  const taken = new Set(await findTaken(db, projectId, records));
+  const left = lines.filter((_, place) => ids[place] !== null || taken.has(place + 1));
+  await reportAdded(target, { lines, left }, onConflict);
+}
+
+async function checkUpdates(target: Target, users: PreparedUsers, how: ImportChange): Promise<void> {
+  const given = await asUsers(target.db, target.projectId, users);
+  const { lines } = await planUpdates(target, given, how, { locks: false });
+  for (const line of lines) if (line.isTaken) fail(target.report, line, externalIdTaken().message);
+  const written = lines.filter(({ isTaken }) => !isTaken);
+  countWritten(target.report, written.length, written.filter(({ id }) => id === null).length);
 }
 
 const without = (lines: readonly { line: number }[], links: readonly Link[]) => {
@@ -218,10 +225,8 @@ const without = (lines: readonly { line: number }[], links: readonly Link[]) => 
  * into the report. Where users who exist are to stay as they are, nothing is said of theirs.
  */
 async function withLinks(
-  tx: Queryable,
-  projectId: number,
+  { db, projectId, report }: Target,
   part: PreparedUsers,
-  report: RunningReport,
   onConflict: OnConflict,
 ): Promise<{ readonly prepared: PreparedUsers; readonly links: readonly Link[] }> {
   const links = part.lines.flatMap(({ line, record }) =>
@@ -231,7 +236,7 @@ async function withLinks(
   const present = new Set<Link>();
   const failed = new Map<number, string>();
   const counts = new Map<number, number>();
-  for (const { place, own, holder, count } of await findLinkStates(tx, projectId, links)) {
+  for (const { place, own, holder, count } of await findLinkStates(db, projectId, links)) {
     const link = links[place - 1] as Link;
     if (own !== null && !isChange(onConflict)) continue;
     const total = (counts.get(link.line) ?? count) + (holder === null ? 1 : 0);
@@ -296,48 +301,73 @@ function ofUser(record: UserRecord, primary: Omit<Holder, 'place'>): UserRecord 
   };
 }
 
-/** Adds or updates the users of lines, but none who has all that the line gives. Returns lines of which one may have another user's external id. */
-async function updateLines(
-  tx: Queryable,
-  projectId: number,
+/** What an update of lines is to do. The lines that fail are in the report, and so is what nothing or only a link is to be written of. */
+interface UpdatePlan {
+  /** Those that can be written as far as it is known, with their identities. */
+  readonly prepared: PreparedUsers;
+  /** Of them, those of new users and of users of whom anything else than an identity is new. */
+  readonly lines: readonly (UserLine & Difference)[];
+  /** The identities that are linked to these users, and to those of whom nothing else is new. */
+  readonly links: readonly Link[];
+  readonly onlyLinked: readonly Link[];
+}
+
+/** Compares lines with the users who exist. With `locks`, these stay as they are until the end of the transaction. */
+async function planUpdates(
+  target: Target,
   part: PreparedUsers,
-  report: RunningReport,
   how: ImportChange,
-  written: { readonly created: number[]; readonly updated: Set<number> },
-): Promise<readonly UserLine[]> {
-  const { prepared, links } = await withLinks(tx, projectId, part, report, how);
-  const differences = await findDifferences(tx, projectId, prepared.rows, how);
+  { locks }: { readonly locks: boolean },
+): Promise<UpdatePlan> {
+  const { db, projectId, report } = target;
+  const { prepared, links } = await withLinks(target, part, how);
+  const differences = await findDifferences(db, projectId, prepared.rows, how);
   const different = differences.map((difference) => ({
     ...(prepared.lines[difference.place - 1] as UserLine),
     ...difference,
   }));
   const onlyLinked = without(different, links);
-  await linkIdentities(tx, projectId, onlyLinked);
-  const updated = new Set(onlyLinked.map(lineOf));
-  for (const line of updated) written.updated.add(line);
-  report.imported += prepared.lines.length - different.length;
-  report.updated += updated.size;
-  report.unchanged += prepared.lines.length - different.length - updated.size;
+  countUnchanged(report, prepared.lines.length - different.length, new Set(onlyLinked.map(lineOf)).size);
   const linked = different.filter(({ linkedTo }) => linkedTo !== null);
   for (const line of linked) fail(report, line, linkedElsewhere(line.linkedTo));
   const own = linked.length === 0 ? different : different.filter(({ linkedTo }) => linkedTo === null);
-  const lines = await withoutOverfull(tx, projectId, own, report);
-  if (lines.length === 0 || lines.some(({ isTaken }) => isTaken)) return lines;
+  return { prepared, lines: await withoutOverfull(target, own, locks), links, onlyLinked };
+}
+
+function countUnchanged(report: RunningReport, lines: number, onlyLinked: number): void {
+  report.imported += lines;
+  report.updated += onlyLinked;
+  report.unchanged += lines - onlyLinked;
+}
+
+function countWritten(report: RunningReport, lines: number, created: number): void {
+  report.imported += lines;
+  report.created += created;
+  report.updated += lines - created;
+}
+
+/** Adds or updates the users of lines, but none who has all that the line gives. `left` are lines of which one may have another user's external id. */
+async function updateLines(
+  target: Target,
+  part: PreparedUsers,
+  how: ImportChange,
+): Promise<Written & { readonly left: readonly UserLine[] }> {
+  const { db, projectId, report } = target;
+  const { prepared, lines, links, onlyLinked } = await planUpdates(target, part, how, { locks: true });
+  await linkIdentities(db, projectId, onlyLinked);
+  const linked = onlyLinked.map(lineOf);
+  if (lines.length === 0 || lines.some(({ isTaken }) => isTaken)) return { left: lines, created: [], updated: linked };
   const { rows } = lines.length === prepared.lines.length ? prepared : prepareUsers(lines);
   const complete = lines.map(({ id, addsAccounts }) => (addsAccounts ? 0 : (id ?? 0)));
-  const created = await addOrUpdateUsers(tx, projectId, rows, complete, how);
+  const created = await addOrUpdateUsers(db, projectId, rows, complete, how);
   const numbers = new Set(lines.map(lineOf));
   await linkIdentities(
-    tx,
+    db,
     projectId,
     links.filter(({ line }) => numbers.has(line)),
   );
-  written.created.push(...created);
-  for (const line of numbers) written.updated.add(line);
-  report.imported += lines.length;
-  report.created += created.length;
-  report.updated += lines.length - created.length;
-  return [];
+  countWritten(report, lines.length, created.length);
+  return { left: [], created, updated: [...linked, ...numbers] };
 }
 
 const linkedElsewhere = (id: number | null) =>
@@ -345,15 +375,14 @@ const linkedElsewhere = (id: number | null) =>
 
 /** The lines except those that would give a user too many accounts, which go into the report. */
 async function withoutOverfull<Line extends UserLine & Difference>(
-  tx: Queryable,
-  projectId: number,
+  { db, projectId, report }: Target,
   lines: readonly Line[],
-  report: RunningReport,
+  locks: boolean,
 ): Promise<readonly Line[]> {
   const adding = lines.filter(({ id, addsAccounts }) => id !== null && addsAccounts);
   const records = adding.map(({ record }) => record);
   const overfull = new Set<UserLine>();
-  for (const { recordIndex, accounts } of await findOverfull(tx, projectId, records, MAX_ACCOUNTS)) {
+  for (const { recordIndex, accounts } of await findOverfull(db, projectId, records, { most: MAX_ACCOUNTS, locks })) {
     const line = adding[recordIndex] as Line;
     overfull.add(line);
     fail(report, line, tooManyAccounts(accounts).message);

@@ -111,7 +111,7 @@ export async function checkImport(
 ): Promise<MovedReport> {
   const reading = beginReading(options);
   await takeBatches(reading, batchesOf(reading, input, WHOLE), (batch) =>
-    checkBatch(db, projectId, batch, reading.report, options.onConflict),
+    checkBatch({ db, projectId, report: reading.report }, batch, options.onConflict),
   );
   return endReading(reading, null);
 }
@@ -176,7 +176,7 @@ async function writeBatches(
     if (run.entry === null) await recordImport(run, tx);
     if (run.entry !== begun) await beginImport(tx, run.entry ?? 0);
     begun = run.entry;
-    const created = await writeBatch(tx, projectId, batch, report, options.onConflict, told);
+    const created = await writeBatch({ db: tx, projectId, report }, batch, options.onConflict, told);
     await keepCreated(tx, projectId, run.entry ?? 0, created);
   }
   await recordImport(run, tx);

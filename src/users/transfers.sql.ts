@@ -265,12 +265,12 @@ export function findDifferences(
     WHERE found.differs OR found."addsAccounts"`);
 }
 
-/** Records that would give an existing user more than `most` accounts. A second statement counts, to see what was committed before the lock. */
+/** Records that would give an existing user more than `most` accounts. A second statement counts, to see what was committed before a lock. */
 export async function findOverfull(
   tx: Queryable,
   projectId: number,
   records: readonly UserRecord[],
-  most: number,
+  { most, locks }: { readonly most: number; readonly locks: boolean },
 ): Promise<{ recordIndex: number; accounts: number }[]> {
   const rows = records.flatMap(({ authMethod, authValueKey, accounts }, index) =>
     accounts.length === 0
@@ -287,7 +287,7 @@ export async function findOverfull(
     SELECT r.record_index, u.id, r.keys
     FROM jsonb_to_recordset(${JSON.stringify(rows)}::jsonb)
       AS r(record_index int, auth_method text, auth_value_key text, keys jsonb)
-    CROSS JOIN LATERAL ${withIdentity(projectId, 'u.id', Prisma.sql`FOR NO KEY UPDATE`)} AS u`);
+    CROSS JOIN LATERAL ${withIdentity(projectId, 'u.id', locks ? Prisma.sql`FOR NO KEY UPDATE` : Prisma.empty)} AS u`);
   if (existing.length === 0) return [];
   return tx.query(Prisma.sql`
     SELECT r.record_index AS "recordIndex", (has.accounts + adds.accounts)::int AS accounts

@@ -1,5 +1,8 @@
+import { Readable } from 'node:stream';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { MAX_ACCOUNTS } from '#dist/domain/identities.js';
+import { stellarAddress } from '../support/addresses.js';
 import { type Json, useTestApp } from '../support/app.js';
 
 /** What became of each line of an import, against what a person would say who reads the file from the top. */
@@ -79,5 +82,61 @@ test('is told for each of them, in their order, with the user; of a file that is
       }
     }),
     { numRuns: 60 },
+  );
+});
+
+const accountsOf = (count: number, first: number): Json[] =>
+  Array.from({ length: count }, (_, n) => ({ network: 'stellar', public_key: stellarAddress(first + n) }));
+const google = (value: string): Json => ({ auth_method: 'google', auth_value: value });
+
+/** One user can get no further account, another has a linked identity, and a third has nothing. */
+const EXISTING: readonly Json[] = [
+  { auth_method: 'passkey', auth_value: 'ada', external_id: 'x-ada', accounts: accountsOf(MAX_ACCOUNTS, 1_000) },
+  { auth_method: 'passkey', auth_value: 'bob', identities: [google('g-bob')] },
+  { auth_method: 'passkey', auth_value: 'cleo' },
+];
+
+/** A line gives what no other line of the file gives, or what a user has. */
+const givenOf = (name: string, n: number) =>
+  fc.record({
+    auth_method: fc.constant('passkey'),
+    auth_value: fc.constant(name),
+    external_id: fc.constantFrom(null, 'x-ada', `x-${name}`),
+    accounts: fc.constantFrom([], accountsOf(1, 1_000), accountsOf(1, 2_000 + n), accountsOf(2, 3_000 + 2 * n)),
+    identities: fc.constantFrom([], [google('g-bob')], [google(`g-${name}`)]),
+    metadata: fc.constantFrom(null, { plan: name }),
+  });
+
+test('a dry run tells what the import does with each line that gives nothing of another one', async () => {
+  const { projects, transfers } = app.context.services;
+  const lines = fc.tuple(...NAMES.map(givenOf));
+  const how = fc.constantFrom('fail', 'skip', 'update', 'replace' as const);
+  await fc.assert(
+    fc.asyncProperty(lines, how, async (given, onConflict) => {
+      const project = await app.createProject();
+      await project.importLines([...EXISTING]);
+      // Two lines of one file never give one external ID or one identity.
+      const file = given.filter(
+        (one, place) =>
+          !given
+            .slice(0, place)
+            .some(
+              (other) =>
+                (one.external_id !== null && other.external_id === one.external_id) ||
+                other.identities.some(({ auth_value }) => auth_value === one.identities[0]?.auth_value),
+            ),
+      );
+      const bytes = Readable.from(file.map((line) => Buffer.from(`${JSON.stringify(line)}\n`)));
+      const options = {
+        onConflict,
+        skipInvalid: true,
+        progress: () => undefined,
+        signal: new AbortController().signal,
+      };
+      const told = await transfers.checkImport(await projects.getScope(project.appId), bytes, options);
+      const { import_id: _, ...done } = (await project.importLines(file, options)) as Json;
+      expect({ ...told, import_id: undefined }).toEqual({ ...done, import_id: undefined });
+    }),
+    { numRuns: 25 },
   );
 });

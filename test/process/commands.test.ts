@@ -287,8 +287,9 @@ $ user merge --project APP_ID SECOND_USER USER_ID --dry-run --json
 $ user merge APP_ID SECOND_USER USER_ID --dry-run
 Identities   passkey cGFzc2tleQ → user USER_ID
 Accounts     None is new.
-Logins       0 + 3 = 3
 Created      2026-01-01T00:00:00.000Z
+Last login   …
+Logins       0 + 3 = 3
 External ID  a-1 stays.
 
 Nothing was changed.
