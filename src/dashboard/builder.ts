@@ -1,8 +1,8 @@
 import SchemaBuilder from '@pothos/core';
 import type { Services } from '../context.js';
 import type { Finding } from '../domain/findings.js';
-import { requireNoNul } from '../domain/input-limits.js';
 import type { ActiveSession, Operator, OperatorRole } from '../domain/operators.js';
+import { requireNoNul } from '../domain/parse.js';
 import type { Site } from '../domain/passkeys.js';
 import type { ProjectScope } from '../domain/projects.js';
 import { type WrapResolver, wrapResolvers } from '../engine/wrap-resolvers.js';

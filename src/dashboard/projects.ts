@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Services } from '../context.js';
 import { cursor } from '../domain/cursors.js';
+import { INPUT_LIMITS } from '../domain/input-limits.js';
 import { parse } from '../domain/parse.js';
 import type { DeletedPart, OpenProject, ProjectScope } from '../domain/projects.js';
 import { type LoginMethod, MAX_BUCKETS, type SignUps } from '../domain/users.js';
@@ -140,7 +141,7 @@ const newProjectType = builder.objectRef<{ project: OpenProject; appSecret: stri
   }),
 });
 
-const nameArgument = required('A name for people, 1 to 200 characters on one line.');
+const nameArgument = required(`A name for people, 1 to ${INPUT_LIMITS.projectName.max} characters on one line.`);
 
 const deletedPartType = builder.objectRef<DeletedPart>('DeletedPart').implement({
   description: 'A part of the deletion of a project.',

@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Services } from '../context.js';
-import { requireNoNul } from '../domain/input-limits.js';
+import { requireNoNul } from '../domain/parse.js';
 import type { ProjectScope } from '../domain/projects.js';
 import { type AppError, badInput, type ErrorCode, fromUnknown } from '../errors.js';
 import { refuseBrackets, reportFailure } from '../http/failures.js';

@@ -76,7 +76,7 @@ export function formatCsvUser(user: ExportedUser): string {
   return formatCsvLine([...CSV_COLUMNS.map((column) => line[column]), accounts, identities?.map(formatIdentity)]);
 }
 
-/** A ban as a line of the format, with its newline. Absent terms are left out: 0.9.0 refuses fields that it does not know. */
+/** A ban as a line of the format, with its newline. Absent terms are left out. */
 export function formatBan({ authMethod, authValue, createdAt, reason, expiresAt, isOfUser }: Ban): string {
   const ban = {
     auth_method: authMethod,

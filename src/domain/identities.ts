@@ -103,9 +103,8 @@ const MAX_MAILBOX = 64;
 // Letters of any script; no white space, quotes or control characters, no empty domain label.
 const EMAIL = /^[^\s@"\p{Cc}\p{Cs}]{1,64}@[^\s@".\p{Cc}\p{Cs}]+(\.[^\s@".\p{Cc}\p{Cs}]+)*$/u;
 
-const AUTH_METHOD = /^[a-z0-9][a-z0-9._-]{0,63}$/;
-const AUTH_METHOD_FORM =
-  'email, passkey, wallet or the name of a social provider of at most 64 lower-case letters, digits, "." "_" "-"';
+const AUTH_METHOD = /^[a-z0-9][a-z0-9._-]*$/;
+const AUTH_METHOD_FORM = `email, passkey, wallet or the name of a social provider of at most ${INPUT_LIMITS.authMethod.max} lower-case letters, digits, "." "_" "-"`;
 const AUTH_VALUE_FORM = `text of 1 to ${INPUT_LIMITS.authValue.max} bytes without control or invisible characters`;
 export const MAX_ACCOUNTS = 100;
 /** The most identities of a user, the primary one among them. */

@@ -1,4 +1,4 @@
-import { badInput } from '../errors.js';
+/* It imports nothing, so that the pages of the dashboard read it too. */
 
 /**
  * The longest text of each kind. It is checked before the text is parsed, hashed, compared or repeated in an error.
@@ -97,27 +97,21 @@ export function composedWithin(bound: Bound, text: string): string | null {
   return isLonger(bound, composed) ? null : composed;
 }
 
+const ONE_LINE = /^(?=\S)[^\p{C}\p{Zl}\p{Zp}]+(?<=\S)$/u;
+
+/** True for a name for people: printable, on one line, without white space at its ends. */
+export function isOneLine(kind: InputKind, text: string): boolean {
+  return !isTooLong(kind, text) && ONE_LINE.test(text);
+}
+
+/** The form of such a name, for errors: "1 to 64 printable characters on one line". */
+export function oneLineForm(kind: InputKind): string {
+  const { max } = INPUT_LIMITS[kind];
+  return `1 to ${max} printable characters on one line`;
+}
+
 /** The bound of a kind, for an error: "at most 320 characters". */
 export function atMost(kind: InputKind): string {
   const { max, unit } = INPUT_LIMITS[kind];
   return `at most ${max} ${unit}`;
-}
-
-/** Refuses the character U+0000, which no text of PostgreSQL has, wherever it is in a value that may nest. BAD_USER_INPUT. */
-export function requireNoNul(name: string, value: unknown): void {
-  if (typeof value === 'string' && value.includes('\0'))
-    throw badInput(name, value, 'text without the character U+0000');
-  if (typeof value !== 'object' || value === null) return;
-  for (const [key, item] of Object.entries(value)) requireNoNul(Array.isArray(value) ? name : key, item);
-}
-
-export const KEY = /^[\x21-\x7e]+$/;
-
-export const KEY_FORM = `1 to ${INPUT_LIMITS.idempotencyKey.max} printable ASCII characters without spaces`;
-
-/** The key, or BAD_USER_INPUT; null if there is none. */
-export function requireKey(name: string, key: string | null | undefined): string | null {
-  if (key === null || key === undefined) return null;
-  if (isTooLong('idempotencyKey', key) || !KEY.test(key)) throw badInput(name, key, KEY_FORM);
-  return key;
 }

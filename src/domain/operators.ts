@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type * as models from '../db/generated/prisma/client.js';
 import { OperatorRole } from '../db/generated/prisma/enums.js';
 import { AppError } from '../errors.js';
-import { isTooLong } from './input-limits.js';
+import { INPUT_LIMITS, isTooLong } from './input-limits.js';
 import { says } from './parse.js';
 import type { Permission, ProjectRow } from './projects.js';
 import type { AsRead } from './user-columns.js';
@@ -78,8 +78,9 @@ export function requirePermission(
   throw new AppError('FORBIDDEN', `This needs the role ${roles}; ${name} has the role ${role}.`);
 }
 
-const NAME_FORM = '1 to 64 letters (a to z), digits and . _ @ + -, beginning with a letter or a digit';
-const NAME = /^[a-z0-9][a-z0-9._@+-]{0,63}$/i;
+const MOST = INPUT_LIMITS.operatorName.max;
+const NAME_FORM = `1 to ${MOST} letters (a to z), digits and . _ @ + -, beginning with a letter or a digit`;
+const NAME = /^[a-z0-9][a-z0-9._@+-]*$/i;
 
 /** The name of an operator. Upper and lower case are the same. */
 export const operatorName = (argument: string) => {
@@ -101,7 +102,7 @@ export function operatorNameOf(systemUser: string): string {
     .slice(0, 256)
     .replace(/[^a-z0-9._@+-]+/g, '-')
     .replace(/^[^a-z0-9]+/, '')
-    .slice(0, 64);
+    .slice(0, MOST);
   return name === '' ? 'admin' : name;
 }
 

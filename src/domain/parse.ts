@@ -226,3 +226,22 @@ function utcMidnight(year: number, month: number, day: number): number | null {
 function withinRange(time: number): Date {
   return new Date(Math.min(Math.max(time, EARLIEST.getTime() - 1), LATEST.getTime() + 1));
 }
+
+/** Refuses the character U+0000, which no text of PostgreSQL has, wherever it is in a value that may nest. BAD_USER_INPUT. */
+export function requireNoNul(name: string, value: unknown): void {
+  if (typeof value === 'string' && value.includes('\0'))
+    throw badInput(name, value, 'text without the character U+0000');
+  if (typeof value !== 'object' || value === null) return;
+  for (const [key, item] of Object.entries(value)) requireNoNul(Array.isArray(value) ? name : key, item);
+}
+
+export const KEY = /^[\x21-\x7e]+$/;
+
+export const KEY_FORM = `1 to ${INPUT_LIMITS.idempotencyKey.max} printable ASCII characters without spaces`;
+
+/** The key, or BAD_USER_INPUT; null if there is none. */
+export function requireKey(name: string, key: string | null | undefined): string | null {
+  if (key === null || key === undefined) return null;
+  if (isTooLong('idempotencyKey', key) || !KEY.test(key)) throw badInput(name, key, KEY_FORM);
+  return key;
+}

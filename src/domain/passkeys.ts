@@ -1,6 +1,6 @@
 import type * as models from '../db/generated/prisma/client.js';
 import { badInput } from '../errors.js';
-import { type InputKind, isTooLong } from './input-limits.js';
+import { type InputKind, isOneLine, isTooLong, oneLineForm } from './input-limits.js';
 import type { AsRead } from './user-columns.js';
 
 /** A passkey of an operator as it is listed. */
@@ -22,12 +22,10 @@ export interface Site {
   readonly host: string;
 }
 
-const NAME = /^(?=\S)[^\p{C}\p{Zl}\p{Zp}]{1,64}(?<=\S)$/u;
-
 /** BAD_USER_INPUT. */
 export function requirePasskeyName(name: string): void {
-  if (!isTooLong('passkeyName', name) && NAME.test(name)) return;
-  throw badInput('name', name, '1 to 64 printable characters on one line');
+  if (isOneLine('passkeyName', name)) return;
+  throw badInput('name', name, oneLineForm('passkeyName'));
 }
 
 /** A browser's answer after it has made a passkey: base64url. */

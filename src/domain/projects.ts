@@ -116,7 +116,7 @@ export function projectDeleted(): AppError {
   return new AppError('NOT_FOUND', 'The project has been deleted.');
 }
 
-/* `uds_`, 32 random bytes in base64url, and a checksum by which scanners recognise a leaked secret. Older secrets have none and stay valid. */
+/* `uds_`, 32 random bytes in base64url, and a checksum by which scanners recognise a leaked secret. */
 
 const SECRET_BYTES = 32;
 /** Of a secret without its checksum. */
@@ -132,10 +132,9 @@ export function makeSecret(randomBytes: (size: number) => Buffer): string {
 
 export const APP_ID = /^app_[0-9a-f]{24}$/;
 
-/** Secrets of early releases have no checksum. */
 function isSecret(text: string): boolean {
   const unchecked = text.slice(0, UNCHECKED_LENGTH);
-  return /^uds_[\w-]{43}$/.test(unchecked) && (text === unchecked || text === unchecked + checksum(unchecked));
+  return /^uds_[\w-]{43}$/.test(unchecked) && text === unchecked + checksum(unchecked);
 }
 
 /** Why credentials are refused, for the log and the metrics. docs/operating.md says what to do. */

@@ -1,6 +1,6 @@
 import { camelCase, MAX_IDENTITIES, parseIdentity, parseProfile } from '../domain/identities.js';
-import { requireKey } from '../domain/input-limits.js';
-import { parse, readAll, userId } from '../domain/parse.js';
+import { atMost } from '../domain/input-limits.js';
+import { parse, readAll, requireKey, userId } from '../domain/parse.js';
 import type { User } from '../domain/users.js';
 import { requireAddress } from '../domain/wallets.js';
 import { costs, type Rows } from '../engine/cost.js';
@@ -57,8 +57,7 @@ builder.prismaObjectFields('User', (t) => ({
   metadata: t.field({
     type: 'JSON',
     nullable: true,
-    description:
-      'What your application keeps with the user: a JSON object of at most 4 KiB, set by `updateUser` or `recordLogin`. No search reads it.',
+    description: `What your application keeps with the user: a JSON object of ${atMost('metadata')}, set by \`updateUser\` or \`recordLogin\`. No search reads it.`,
     extensions: costs({ surcharge: SURCHARGES.id }),
     resolve: async (user, _args, { scope, services }) => (await services.identities.detailsOf(scope, user.id)).metadata,
   }),

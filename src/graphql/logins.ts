@@ -1,7 +1,7 @@
 import { camelCase, parseProfile } from '../domain/identities.js';
-import { requireKey } from '../domain/input-limits.js';
+import { atMost } from '../domain/input-limits.js';
 import { CHANGEABLE, KEPT_TEXTS, ofKeptTexts } from '../domain/kept-texts.js';
-import { parse, readAll, userId } from '../domain/parse.js';
+import { parse, readAll, requireKey, userId } from '../domain/parse.js';
 import { parseUserChanges } from '../domain/user-changes.js';
 import type { User } from '../domain/users.js';
 import { costs } from '../engine/cost.js';
@@ -42,8 +42,7 @@ builder.mutationField('deleteUser', (t) =>
   }),
 );
 
-const METADATA =
-  'A JSON object of at most 4 KiB, which replaces the one before. It is kept and shown, and neither read nor logged here.';
+const METADATA = `A JSON object of ${atMost('metadata')}, which replaces the one before. It is kept and shown, and neither read nor logged here.`;
 
 const updateInput = builder.inputType('UpdateUserInput', {
   description:
@@ -56,8 +55,7 @@ const updateInput = builder.inputType('UpdateUserInput', {
     metadata: t.field({ type: 'JSON', description: METADATA }),
     metadataPatch: t.field({
       type: 'JSON',
-      description:
-        'A JSON merge patch (RFC 7396) of the metadata: a key takes the value that it has here, null removes it, objects are merged, and what is not named stays. Two who change different keys at once lose nothing. At most 4 KiB, also after the patch. Not together with `metadata`.',
+      description: `A JSON merge patch (RFC 7396) of the metadata: a key takes the value that it has here, null removes it, objects are merged, and what is not named stays. Two who change different keys at once lose nothing. They have ${atMost('metadata')}, also after the patch. Not together with \`metadata\`.`,
     }),
     ...ofKeptTexts((field) => t.string({ description: KEPT_TEXTS[field].inUpdate })),
   }),

@@ -1,5 +1,6 @@
 import type { GraphQLResolveInfo } from 'graphql';
 import { camelCase, MAX_ACCOUNTS, parseIdentity, parsePrefix, requireEmail } from '../domain/identities.js';
+import { INPUT_LIMITS } from '../domain/input-limits.js';
 import { KEPT_TEXTS, ofKeptTexts, requireExternalId } from '../domain/kept-texts.js';
 import { MAX_IDS, METHODS_BY_PREFIX, MOST_BY_PREFIX, PAGE_SIZE, readEach } from '../domain/pages.js';
 import { parse, parseEachId, readAll, readNumber, userId } from '../domain/parse.js';
@@ -218,7 +219,7 @@ builder.queryFields((t) => ({
     args: {
       prefix: t.arg.string(
         required(
-          'The beginning, 1 to 1,500 bytes. Emails and addresses of Ethereum begin with it in any case, other values exactly. White space at its ends is ignored.',
+          `The beginning, 1 to ${INPUT_LIMITS.authValue.max} bytes. Emails and addresses of Ethereum begin with it in any case, other values exactly. White space at its ends is ignored.`,
         ),
       ),
       first: t.arg.int(withDefault(PAGE_SIZE.default, `The number of users, 1 to ${MOST_BY_PREFIX}.`)),

@@ -1,6 +1,6 @@
 import type { Database } from '../db/database.js';
 import type { Queryable } from '../db/statements.js';
-import { isTooLong } from '../domain/input-limits.js';
+import { isOneLine, oneLineForm } from '../domain/input-limits.js';
 import {
   MAIN_LABEL,
   makeSecret,
@@ -24,8 +24,6 @@ import {
 
 export type SecretToAdd = Omit<AddedSecret, 'secretHash'>;
 export type SecretToRotate = Pick<ReplacingSecret, 'overlapMs'> & Partial<Pick<ReplacingSecret, 'label'>>;
-
-const LABEL = /^(?=\S)[^\p{C}\p{Zl}\p{Zp}]{1,64}(?<=\S)$/u;
 
 /** The secrets of a project. Live ones of a label are one and its predecessors, with equal scopes. */
 export interface Secrets {
@@ -102,6 +100,6 @@ export function createSecrets(db: Database, randomBytes: (size: number) => Buffe
 
 function requireLabel(label: string): void {
   const isOperator = label === OPERATOR || label.startsWith(`${OPERATOR}:`);
-  if (!isTooLong('secretLabel', label) && LABEL.test(label) && !isOperator) return;
-  throw badInput('label', label, `1 to 64 printable characters on one line, and not ${OPERATOR} or ${OPERATOR}:…`);
+  if (isOneLine('secretLabel', label) && !isOperator) return;
+  throw badInput('label', label, `${oneLineForm('secretLabel')}, and not ${OPERATOR} or ${OPERATOR}:…`);
 }

@@ -195,11 +195,13 @@ describe('every text has a maximum length, and one more character is 400', () =>
       'An App ID begins with app_ and an App Secret with uds_: the two look swapped, or one is in both places.';
     const quoted = 'has quotes around it: send it without them.';
     const spaced = 'has white space around it, such as a line break at its end.';
+    const stranger = await app.createProject();
     const { appId, appSecret } = project;
     const unknown = `app_${'0'.repeat(24)}`;
     const other = appSecret.slice(0, 10) + (appSecret[10] === 'A' ? 'B' : 'A') + appSecret.slice(11);
     for (const [id, secret, hint] of [
-      [appId, `uds_${'a'.repeat(43)}`, ''],
+      [appId, stranger.appSecret, ''],
+      [appId, `uds_${'a'.repeat(43)}`, 'The App Secret looks cut or mistyped.'],
       [appId, 'wrong', ''],
       [appSecret, appId, swapped],
       [appId, appId, swapped],

@@ -1,4 +1,5 @@
 import { type Signal, useSignal } from '@preact/signals';
+import { INPUT_LIMITS } from '#dist/domain/input-limits.js';
 import { TextField } from './form.js';
 import { Time } from './parts.js';
 
@@ -61,7 +62,7 @@ export function TermsFields({ reason, until }: Terms) {
         hint="for other operators and your backend; may be empty"
         text={reason}
         name="reason"
-        maxLength={500}
+        maxLength={INPUT_LIMITS.banReason.max}
       />
       <TextField
         label="Until"

@@ -1,5 +1,6 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
+import { INPUT_LIMITS } from '#dist/domain/input-limits.js';
 import { openDialog } from './dialog.js';
 import { FormDialog, TextField } from './form.js';
 import { graphql, may, me, type ResultOf, useAction, useQuery } from './graphql.js';
@@ -88,7 +89,7 @@ function AddPasskey() {
         text={name}
         name="name"
         required
-        maxLength={64}
+        maxLength={INPUT_LIMITS.passkeyName.max}
       />
     </FormDialog>
   );

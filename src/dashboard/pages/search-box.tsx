@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso';
+import { INPUT_LIMITS } from '#dist/domain/input-limits.js';
 import { api, graphql, inProject, send, useAnswer } from './graphql.js';
 import { paths, type UrlState } from './location.js';
 import { SCREENS_OF_OPERATOR, screensOfProject, screensOfService, useCurrentProject } from './screen.js';
@@ -167,7 +168,7 @@ export function SearchBox() {
           aria-keyshortcuts="/"
           autocomplete="off"
           spellcheck={false}
-          maxLength={1500}
+          maxLength={INPUT_LIMITS.authValue.max}
           onFocus={() => open(true)}
           onBlur={() => open(false)}
           onInput={type}

@@ -1,4 +1,5 @@
 import { useSignal } from '@preact/signals';
+import { atMost } from '#dist/domain/input-limits.js';
 import { Until } from './ban-terms.js';
 import { LiftBan } from './bans.js';
 import { BulkButton } from './bulk.js';
@@ -297,7 +298,7 @@ function EditMetadata({ appId, user }: OfUser) {
     >
       <TextField
         label="Metadata"
-        hint="a JSON object of at most 4 KiB; empty: none"
+        hint={`a JSON object of ${atMost('metadata')}; empty: none`}
         text={text}
         name="metadata"
         rows={10}

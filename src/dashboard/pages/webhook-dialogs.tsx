@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso';
 import { CHANGE_TYPES, type ChangeType } from '#dist/domain/change-types.js';
 import { nameOf } from '#dist/domain/enum-names.js';
+import { INPUT_LIMITS } from '#dist/domain/input-limits.js';
 import { closeDialog, Dialog, openDialog } from './dialog.js';
 import { Choices, FormDialog, type FormProps, TextField } from './form.js';
 import { api, graphql, inProject, type ResultOf, type VariablesOf } from './graphql.js';
@@ -112,10 +113,16 @@ function WebhookFields({ url, description, types, setTypes }: Fields) {
         type="url"
         text={url}
         name="url"
-        maxLength={2048}
+        maxLength={INPUT_LIMITS.webhookUrl.max}
         required
       />
-      <TextField label="Description" hint="For people." text={description} name="description" maxLength={200} />
+      <TextField
+        label="Description"
+        hint="For people."
+        text={description}
+        name="description"
+        maxLength={INPUT_LIMITS.webhookDescription.max}
+      />
       <Choices legend="It gets" options={TYPES} isCode chosen={types} onChange={setTypes} />
       <a href="/docs/changes#webhooks" target="_blank" rel="noreferrer">
         Try it on your own machine
@@ -302,7 +309,7 @@ export function ReplayWebhook({ appId, webhook: { id }, from = null }: OfWebhook
           hint="The ID of a change or of a message, or “now”, which skips what is waiting."
           text={after}
           name="after"
-          maxLength={64}
+          maxLength={INPUT_LIMITS.cursor.max}
           required
         />
       ) : (

@@ -1,7 +1,7 @@
 import { methodNamed, PHONE_NUMBER } from '../../domain/auth-methods.js';
 import { foldEmail, isSameEmail } from '../../domain/identities.js';
 import { IMPORT_FIELDS, PAST, UNTIL } from '../../domain/import-format.js';
-import { isTooLong } from '../../domain/input-limits.js';
+import { INPUT_LIMITS, isTooLong } from '../../domain/input-limits.js';
 import { parseAddress } from '../../domain/wallets.js';
 import { AppError } from '../../errors.js';
 import { type Fields, isEmpty, type ReadDate, textOf } from './values.js';
@@ -281,7 +281,7 @@ function metadataOf({ metadata = {}, isGuest }: Person, kept: Record<string, unk
   const all = Object.fromEntries(Object.entries({ ...metadata, ...own }).filter(([, value]) => !isEmpty(value)));
   if (Object.keys(all).length === 0) return null;
   if (!isTooLong('metadata', JSON.stringify(all))) return all;
-  drop('metadata of more than 4 KiB');
+  drop(`metadata of more than ${INPUT_LIMITS.metadata.max} bytes`);
   return Object.keys(own).length > 0 ? own : null;
 }
 
