@@ -4,7 +4,7 @@ import Fastify, { type FastifyInstance, type FastifyRequest, LogController } fro
 import { VERSION } from '../config/build.js';
 import type { Config } from '../config/config.js';
 import type { Context } from '../context.js';
-import type { Door } from '../dashboard/door.js';
+import type { CommandToken } from '../dashboard/command-token.js';
 import type { Credentials } from '../domain/projects.js';
 import { type DocsOf, show, unavailable } from '../errors.js';
 import { graphqlPlugin } from '../graphql/plugin.js';
@@ -48,7 +48,7 @@ export interface ServerOptions {
   readonly context: Context;
   readonly demoCredentials?: (request: FastifyRequest) => Credentials | null;
   /** Lets in commands on this machine. */
-  readonly door?: Door | null;
+  readonly commandToken?: CommandToken | null;
   readonly admission?: AdmissionOptions;
   readonly timeouts?: Timeouts;
   readonly streamLimits?: StreamLimits | undefined;
@@ -130,8 +130,8 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     demoCredentials,
     documentsDir,
   });
-  const { door = null } = options;
-  if (config.dashboard || door !== null) {
+  const { commandToken = null } = options;
+  if (config.dashboard || commandToken !== null) {
     // Loaded only where it is used, because it takes time and memory.
     const [{ dashboardPlugin }, { createStatus }] = await Promise.all([
       import('../dashboard/plugin.js'),
@@ -143,7 +143,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
       runWithAdmission,
       lifetimes,
       streams,
-      door,
+      commandToken,
       newsMs: timeouts.newsMs,
       status: createStatus(config, async (totals) =>
         (await import('./examination.js')).examineDatabase(context, { config: config.db, totals }),

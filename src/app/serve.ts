@@ -7,7 +7,7 @@ import { VERSION } from '../config/build.js';
 import { type Config, dashboardUrlOf, LOOPBACK } from '../config/config.js';
 import { isWritableForOthers, othersMayWrite } from '../config/private-files.js';
 import { type Context, type ContextOptions, createContext } from '../context.js';
-import { createDoor } from '../dashboard/door.js';
+import { createCommandToken } from '../dashboard/command-token.js';
 import { explainFailure, mustBeCorrected, withAdvice } from '../db/connection-failures.js';
 import { HeldUpError, isUnreachable, RefusedError, toUnavailable } from '../db/failures.js';
 import { LOCK_WAIT_MS } from '../db/lock.js';
@@ -77,17 +77,17 @@ async function startAndWait(options: ServeOptions, ends: Ends, closers: Closer[]
   const { config, log, untilStopped, announce } = options;
   const context = createContext(config, contextOptions(log, ends));
   closers.push(() => context.close());
-  const door = config.db.engine === 'embedded' ? createDoor(config.dataDir) : null;
+  const commandToken = config.db.engine === 'embedded' ? createCommandToken(config.dataDir) : null;
   let demo: Credentials | null = null;
   const demoCredentials = (request: FastifyRequest) => (maySeeDemo(request, config) ? demo : null);
-  const server = await createServer({ config, log, context, door, demoCredentials });
+  const server = await createServer({ config, log, context, commandToken, demoCredentials });
   closers.push(() => server.close());
   // Before listening, so that a second server reports who holds the data directory, not that the port is in use.
   await context.lockDataDirectory();
-  if (door !== null && isWritableForOthers(await stat(config.dataDir)))
+  if (commandToken !== null && isWritableForOthers(await stat(config.dataDir)))
     log.warn(`${othersMayWrite(config.dataDir)}. Restrict it: chmod 700 ${config.dataDir}`);
   // That of a server that was killed.
-  await door?.hide();
+  await commandToken?.hide();
   const drained = untilStopped(ends.outdated.signal).then(() => drain(server, config));
   const stopped = Promise.race([drained, untilAborted(ends.lost.signal)]);
   const stopping = new AbortController();
@@ -109,8 +109,8 @@ async function startAndWait(options: ServeOptions, ends: Ends, closers: Closer[]
   if (await opened) {
     await logStart(context, log, url);
     // Another process may have the data directory by then, with a file of its own.
-    closers.push(() => (context.isOpen ? door?.hide() : undefined));
-    await door?.show(url);
+    closers.push(() => (context.isOpen ? commandToken?.hide() : undefined));
+    await commandToken?.show(url);
     if (config.demo) await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
     demo = await openDemo(context.services, config.dataDir, config.demo);
     announce(await describeStart(options, context, { url, metricsUrl: server.metricsUrl, demo }));

@@ -6,7 +6,7 @@ import { type Config, commandFileIn, dashboardUrlOf } from '../config/config.js'
 import { readPrivateFile } from '../config/private-files.js';
 import type { OpenOptions, Services } from '../context.js';
 import { type Document, sentOf } from '../dashboard/documents.js';
-import type { CommandFile } from '../dashboard/door.js';
+import type { CommandFile } from '../dashboard/command-token.js';
 import { withAdvice } from '../db/connection-failures.js';
 import type { Database } from '../db/database.js';
 import { DataDirLockedError, LOCK_WAIT_MS } from '../db/lock.js';

@@ -28,6 +28,7 @@ export function addWebhookCommands(program: Command, context: CommandContext): v
 }
 
 /** Adds the commands of webhooks as they are kept. */
+// biome-ignore lint/complexity/noExcessiveLinesPerFunction: a row for each command
 function addChangingCommands(webhooks: Command, { row, rows }: CommandContext): void {
   row(webhooks, {
     name: 'webhook add',

@@ -34,6 +34,7 @@ export type BanTerms = Omit<Operations['banUser']['given'], 'id' | 'idempotencyK
 export type NewWebhook = Omit<Operations['addWebhook']['given'], 'idempotencyKey'>;
 
 /** A client of one project. It has no state but its options, and no function gives the secret away. */
+// biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of what it can do
 export function createClient(options: ClientOptions) {
   const ask = createTransport(options);
   const reads = createReads(ask);

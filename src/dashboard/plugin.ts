@@ -15,7 +15,7 @@ import { refuseMalformedUrl, reportFailure, setCommonHeaders } from '../http/fai
 import { createPlaces, type Lifetimes, type Streams } from '../http/lifetime.js';
 import { createScopes, type DashboardContext, type StatusSource } from './builder.js';
 import { contextOfCaller } from './caller.js';
-import type { Door } from './door.js';
+import type { CommandToken } from './command-token.js';
 import { engine } from './engine.js';
 import { contextOfCommand, executeDocument, readValid } from './execute.js';
 import { servePages } from './pages.js';
@@ -24,11 +24,11 @@ import {
   type Asker,
   createSessions,
   isForeign,
-  type Place,
   readCookies,
   refuseForeign,
   refuseForeignAsker,
   requireOwnName,
+  type ServiceAddress,
   type Sessions,
   setPageHeaders,
 } from './session.js';
@@ -38,8 +38,8 @@ import type { RightOf } from './transfer.js';
 export interface DashboardOptions {
   readonly config: Config;
   readonly services: Services;
-  /** The door for commands, which is open also where there is no dashboard for people; null where there is none. */
-  readonly door: Door | null;
+  /** Lets in commands, also where there is no dashboard for people; null where there is nothing for them. */
+  readonly commandToken: CommandToken | null;
   readonly status: StatusSource;
   readonly runWithAdmission: RunWithAdmission;
   /** Downloads and uploads outlive their requests. */
@@ -55,17 +55,17 @@ const BODY_LIMIT_BYTES = 131_072;
 
 /** The dashboard: its pages, its sessions and the operators’ schema, all below /dashboard. With DASHBOARD=off only the schema, for commands. */
 export const dashboardPlugin: FastifyPluginAsync<DashboardOptions> = async (app, options) => {
-  const { config, services, runWithAdmission, requireOpen, door } = options;
+  const { config, services, runWithAdmission, requireOpen, commandToken } = options;
   const { host, publicUrl } = config;
-  const place: Place = { host, publicUrl };
-  const sessions = createSessions({ operators: services.operators, publicUrl, runWithAdmission, door });
+  const address: ServiceAddress = { host, publicUrl };
+  const sessions = createSessions({ operators: services.operators, publicUrl, runWithAdmission, commandToken });
   await readCookies(app);
 
   app.addHook('onRequest', async (request, reply) => {
     if (!config.dashboard && !sessions.isCommand(request)) return reply.callNotFound();
     setPageHeaders(reply);
     refuseMalformedUrl(request);
-    requireOwnName(request, place);
+    requireOwnName(request, address);
     return undefined;
   });
   app.setErrorHandler(sendError);

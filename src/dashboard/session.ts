@@ -8,7 +8,7 @@ import { AppError } from '../errors.js';
 import { type RunWithAdmission, UNAUTHENTICATED } from '../http/admission.js';
 import { createFailureLimit, FAILURES_OF_ADDRESS } from '../http/authentication.js';
 import { clientNetwork, hostnameOf } from '../http/client-address.js';
-import type { Door } from './door.js';
+import type { CommandToken } from './command-token.js';
 import { createSessionCookies, type SessionCookies } from './session-cookie.js';
 
 /* How an operator logs in and stays so: a link's token becomes a session, and a cookie holds the token of the session. */
@@ -88,11 +88,11 @@ export interface SessionsOptions {
   /** Where browsers reach the service, if the settings say it. */
   readonly publicUrl: string | null;
   readonly runWithAdmission: RunWithAdmission;
-  /** The door for commands on this machine; null where there is none. */
-  readonly door: Door | null;
+  /** Lets in commands on this machine; null where there is nothing for them. */
+  readonly commandToken: CommandToken | null;
 }
 
-export function createSessions({ operators, publicUrl, runWithAdmission, door }: SessionsOptions): Sessions {
+export function createSessions({ operators, publicUrl, runWithAdmission, commandToken }: SessionsOptions): Sessions {
   const countAttempt = createFailureLimit(MAX_FAILURES.ofAddress, 'from this address', 'attempts to sign in');
   const limits = createSessionLimits();
   const countInAll = createFailureLimit(MAX_FAILURES.inAll, 'from all addresses', 'attempts to sign in');
@@ -104,7 +104,7 @@ export function createSessions({ operators, publicUrl, runWithAdmission, door }:
   const keyOf = (request: FastifyRequest) => operators.keyOf(tokenOf(request));
 
   function queueOf(request: FastifyRequest): string {
-    if (door?.isAsked(request) && door.operatorOf(request) !== null) return COMMANDS;
+    if (commandToken?.isAsked(request) && commandToken.operatorOf(request) !== null) return COMMANDS;
     return tenants.find(keyOf(request) ?? '') ?? UNAUTHENTICATED;
   }
 
@@ -113,7 +113,7 @@ export function createSessions({ operators, publicUrl, runWithAdmission, door }:
   }
 
   async function identify(request: FastifyRequest, question?: SessionQuestion): Promise<Asker> {
-    const isCommand = door?.isAsked(request) === true;
+    const isCommand = commandToken?.isAsked(request) === true;
     const key = isCommand ? null : keyOf(request);
     if (key === null && !isCommand) throw noSession();
     try {
@@ -128,7 +128,7 @@ export function createSessions({ operators, publicUrl, runWithAdmission, door }:
   }
 
   async function require(request: FastifyRequest, question?: SessionQuestion): Promise<Asker> {
-    if (door?.isAsked(request)) return askerByToken(door, request);
+    if (commandToken?.isAsked(request)) return askerByToken(commandToken, request);
     const isUse = request.headers[BY_PAGE] === undefined;
     const session = await operators.findSession(tokenOf(request), { isUse, ...question });
     if (session === null) throw noSession();
@@ -162,7 +162,7 @@ export function createSessions({ operators, publicUrl, runWithAdmission, door }:
     ...cookies,
     limits,
     queueOf,
-    isCommand: (request) => door?.isAsked(request) === true,
+    isCommand: (request) => commandToken?.isAsked(request) === true,
     run,
     identify,
     require,
@@ -221,8 +221,8 @@ function createSessionLimits(): SessionLimits {
   };
 }
 
-function askerByToken(door: Door, request: FastifyRequest): Asker {
-  const operator = door.operatorOf(request);
+function askerByToken(commandToken: CommandToken, request: FastifyRequest): Asker {
+  const operator = commandToken.operatorOf(request);
   if (operator !== null) return { operator, session: null };
   throw new AppError(
     'UNAUTHENTICATED',
@@ -256,7 +256,7 @@ export function setPageHeaders(reply: FastifyReply): void {
   });
 }
 
-export interface Place {
+export interface ServiceAddress {
   /** The address on which the service listens. */
   readonly host: string;
   readonly publicUrl: string | null;
@@ -266,7 +266,7 @@ export interface Place {
  * Refuses a request under another name than the service has. On a loopback address a page of another site could else give its own
  * name that address (DNS rebinding), and count as the same origin.
  */
-export function requireOwnName({ headers }: FastifyRequest, { host, publicUrl }: Place): void {
+export function requireOwnName({ headers }: FastifyRequest, { host, publicUrl }: ServiceAddress): void {
   const name = hostnameOf(headers.host);
   if (!LOOPBACK.test(host) || LOOPBACK.test(name)) return;
   if (publicUrl !== null && new URL(publicUrl).host === headers.host) return;

@@ -21,7 +21,7 @@ export interface BatchedWrite<Key extends { readonly projectId: number }, Answer
   readonly changes: (key: Key) => readonly string[];
   /** Writes keys in one transaction: an answer or an error for each. Throws an error that undid all. Without `waits`, a lock fails soon. */
   readonly write: (db: Queryable, keys: readonly Key[], waits: boolean) => Promise<readonly (Answer | Error)[]>;
-  /** True if simultaneous writes of others were in the way. A lone key is written once more then, and finds them. */
+  /** True if simultaneous writes of others were in the way. A key that is written alone is written once more then, and finds them. */
   readonly isCrossed: (error: unknown) => boolean;
 }
 
@@ -52,10 +52,10 @@ interface Batch<Key, Answer> {
 
 /**
  * Writes of all requests share statements, and so commits, across projects. Each is answered after its commit.
- * A lone write leaves at once. While a statement is under way, others wait for its end, or leave before that if they are many:
+ * A write leaves at once where nothing is under way. While a statement is under way, others wait for its end, or leave before that if they are many:
  * the database flushes once for many, and the process reads requests meanwhile.
  * A fault of one key is a row of the statement. Keys of a statement that PostgreSQL has undone, as for a lock, are written again, each alone,
- * in their order; so is a lone key that met a lock, and its project is then kept apart for a while.
+ * in their order; so is the only key of a statement that met a lock, and its project is then kept apart for a while.
  * Nothing is written again that may be committed.
  * A call is answered when its time is over: one that was not sent never is; of another one, the answer says that its outcome is unknown.
  * So a key waits for a lock only where there is time for all of the statement.
@@ -177,7 +177,7 @@ function createBatches<Key extends { readonly projectId: number }, Answer>(): Ba
   };
 }
 
-/** Runs the statement of a batch; for a lone key again, where writes of others were in the way. */
+/** Runs the statement of a batch; for a key that is alone again, where writes of others were in the way. */
 function writeBatch<Key extends { readonly projectId: number }, Answer>(
   { db, name, write, isCrossed }: BatchedWrite<Key, Answer>,
   batch: Batch<Key, Answer>,

@@ -27,7 +27,7 @@ export interface Database extends Queryable {
   start(): Promise<void>;
   /** Stops the embedded engine at once (embedded.ts). Does nothing on PostgreSQL. */
   abandon(): void;
-  /** Reads by the models of Prisma, for what is cold. UNAVAILABLE while the database is away. */
+  /** Reads by the models of Prisma, for what few requests need. UNAVAILABLE while the database is away. */
   models<Result>(work: (models: PrismaClient) => Promise<Result>): Promise<Result>;
   /** Changes rows by the models of Prisma in one transaction, and again after a conflict. */
   change<Result>(work: (tx: Prisma.TransactionClient) => Promise<Result>): Promise<Result>;

@@ -249,7 +249,7 @@ export const arrayOfKeys = <Key>(items: (keys: readonly Key[]) => readonly Array
 
 /**
  * A statement for keys, whose text is made once. `build` gets the rows of keys `k`, with `k.key_index`, and whether there is one key.
- * A lone key is frequent, and has a text of its own: PostgreSQL takes a fifth less time for a row of values than for arrays.
+ * A statement of one key is frequent, and has a text of its own: PostgreSQL takes a fifth less time for a row of values than for arrays.
  * Arrays serve any number of keys with one prepared statement.
  */
 export function keyedStatement<Key, Row>(

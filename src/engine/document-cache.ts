@@ -63,7 +63,7 @@ export function createDocumentCache(on: LimitedSchema): DocumentCache {
   const seen = new LRUCache<string, LRUCache<string, true>>({ max: MAX_SEEN_PROJECTS });
 
   /** Remembers that the project has sent the document. Returns whether it had before. */
-  function see(text: string, project: string): boolean {
+  function remember(text: string, project: string): boolean {
     let ofProject = seen.get(project);
     if (ofProject === undefined) {
       ofProject = new LRUCache({ max: MAX_SEEN_OF_PROJECT });
@@ -115,7 +115,7 @@ export function createDocumentCache(on: LimitedSchema): DocumentCache {
     },
 
     add(document, project) {
-      if (document.errors.length > 0 || !see(document.text, project) || documents.has(document.text)) return;
+      if (document.errors.length > 0 || !remember(document.text, project) || documents.has(document.text)) return;
       if (makeRoom(sizeOf(document), project)) add(document, project);
     },
 

@@ -8,13 +8,16 @@ import { userFilter } from '../domain/filters.js';
 import type { Credentials } from '../domain/projects.js';
 import { pagePolicy, SITE } from '../http/public-routes.js';
 
+/** Makes the page of GraphiQL, with the credentials that it may show. */
+export type Explorer = (demo: Credentials | null) => Promise<ExplorerPage>;
+
 /** GraphiQL, as explorer-page.js makes it. It opens with examples; in demo mode also with credentials and IDs that exist. */
-export function createExplorer(services: Services) {
+export function createExplorer(services: Services): Explorer {
   // Nine megabytes, which are read when they are first asked for.
   let reading: Promise<string> | null = null;
-  let rendered: { key: string; page: ReturnType<typeof render> } | undefined;
+  let rendered: { key: string; page: ExplorerPage } | undefined;
 
-  return async (demo: Credentials | null) => {
+  return async (demo) => {
     reading ??= readTemplate().catch((error) => {
       reading = null;
       throw error;
@@ -35,7 +38,13 @@ async function readTemplate(): Promise<string> {
     .replace('<div id="root">', (root) => SITE.header.replace('"/docs"', '$& target="_blank"') + root);
 }
 
-function render(template: string, options: GraphiQLOptions) {
+interface ExplorerPage {
+  readonly html: string;
+  /** Its Content-Security-Policy. */
+  readonly policy: string;
+}
+
+function render(template: string, options: GraphiQLOptions): ExplorerPage {
   // The JSON stands inside a script element, so it must not contain its end tag.
   const html = template.replace('__OPTIONS__', () => JSON.stringify(options).replaceAll('<', '\\u003c'));
   const script = html.slice(html.indexOf('<script>') + '<script>'.length, html.lastIndexOf('</script>'));

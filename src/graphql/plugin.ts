@@ -1,4 +1,4 @@
-import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyPluginAsync, FastifyReply, FastifyRequest, onSendHookHandler } from 'fastify';
 import { shouldRenderGraphiQL } from 'graphql-yoga';
 import type { Services } from '../context.js';
 import { atMost, isTooLong } from '../domain/input-limits.js';
@@ -24,7 +24,7 @@ import type { DemoCredentials } from '../http/public-routes.js';
 import type { Requester } from './builder.js';
 import { contextOf } from './context.js';
 import { engine } from './engine.js';
-import { createExplorer } from './explorer.js';
+import { createExplorer, type Explorer } from './explorer.js';
 import {
   createPersistedQueries,
   createRequestReader,
@@ -67,20 +67,7 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
   const explore = graphiql ? createExplorer(services) : null;
   const setScope = authenticated(authenticate);
 
-  app.setErrorHandler((error, request, reply) => {
-    const failure = failureOf(error, request);
-    reportFailure(failure, request);
-    const type = mediaTypeOf(request.raw.headers.accept);
-    const body = { errors: [{ message: failure.publicMessage, extensions: extensionsOf(failure, services) }] };
-    return reply
-      .code(statusOf(failure, type))
-      .headers({
-        ...helpHeader(services.docsOf(failure.code)),
-        ...failure.headers,
-        'content-type': `${type}; charset=utf-8`,
-      })
-      .send(JSON.stringify(body));
-  });
+  app.setErrorHandler((error, request, reply) => sendFailure(failureOf(error, request), request, reply, services));
   app.addHook('preHandler', stillAuthenticated(authenticate));
   app.removeContentTypeParser('application/json');
   const parseBody = parseWithAdmission(jsonBodyParser(), runWithAdmission);
@@ -88,15 +75,7 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     request.json = body;
     parseBody(request, body, done);
   });
-  // A request with `Userdir-Cost: 1` gets its cost at the end of the answer.
-  app.addHook('onSend', ({ headers, operation, graphql }, _reply, payload, done) => {
-    if (headers['userdir-cost'] !== '1' || !operation) return done();
-    const cost = { requested: operation.cost, limit: graphql?.operation?.costLimit ?? LIMITS.cost };
-    const extensions = `,"extensions":${JSON.stringify({ cost })}}`;
-    if (typeof payload === 'string') done(null, payload.slice(0, -1) + extensions);
-    else if (Buffer.isBuffer(payload)) done(null, Buffer.concat([payload.subarray(0, -1), Buffer.from(extensions)]));
-    else done();
-  });
+  app.addHook('onSend', addCost);
   app.route({
     url: '/graphql',
     method: METHODS,
@@ -148,7 +127,7 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
 
   async function answer(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const prepared = request.graphql;
-    if (prepared === null) return answerPage(request, reply);
+    if (prepared === null) return answerPage(explore as Explorer, await demoCredentials(request), reply);
     const requester = requesterOf(request);
     if (prepared.refusal === null && prepared.operation?.node.operation === 'subscription') {
       requireStream(request);
@@ -169,12 +148,43 @@ export const graphqlPlugin: FastifyPluginAsync<GraphQLOptions> = async (app, opt
     request.failure = failure;
     return reply.code(status).headers(headers).send(body);
   }
+};
 
-  async function answerPage(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-    const { html, policy } = await (explore as NonNullable<typeof explore>)(await demoCredentials(request));
-    if (reply.sent) return reply;
-    return reply.type('text/html; charset=utf-8').header('content-security-policy', policy).send(html);
-  }
+/** Answers with GraphiQL, and the credentials that it may show. */
+async function answerPage(
+  explore: Explorer,
+  credentials: Awaited<ReturnType<DemoCredentials>>,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { html, policy } = await explore(credentials);
+  if (reply.sent) return reply;
+  return reply.type('text/html; charset=utf-8').header('content-security-policy', policy).send(html);
+}
+
+/** Answers a request that failed before it was executed. */
+function sendFailure(
+  failure: AppError,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { docsOf }: Pick<Services, 'docsOf'>,
+): FastifyReply {
+  reportFailure(failure, request);
+  const type = mediaTypeOf(request.raw.headers.accept);
+  const body = { errors: [{ message: failure.publicMessage, extensions: extensionsOf(failure, { docsOf }) }] };
+  return reply
+    .code(statusOf(failure, type))
+    .headers({ ...helpHeader(docsOf(failure.code)), ...failure.headers, 'content-type': `${type}; charset=utf-8` })
+    .send(JSON.stringify(body));
+}
+
+/** Adds its cost at the end of the answer to a request with `Userdir-Cost: 1`. */
+const addCost: onSendHookHandler<unknown> = ({ headers, operation, graphql }, _reply, payload, done) => {
+  if (headers['userdir-cost'] !== '1' || !operation) return done();
+  const cost = { requested: operation.cost, limit: graphql?.operation?.costLimit ?? LIMITS.cost };
+  const extensions = `,"extensions":${JSON.stringify({ cost })}}`;
+  if (typeof payload === 'string') done(null, payload.slice(0, -1) + extensions);
+  else if (Buffer.isBuffer(payload)) done(null, Buffer.concat([payload.subarray(0, -1), Buffer.from(extensions)]));
+  else done();
 };
 
 /** Refuses a subscription whose caller takes no stream, or which is so long that the stream would keep much. */

@@ -110,6 +110,7 @@ export const identityInput = builder.inputType('IdentityInput', {
   }),
 });
 
+// biome-ignore lint/complexity/noExcessiveLinesPerFunction: a declaration for each field
 builder.queryFields((t) => ({
   user: t.field({
     type: userType,

@@ -71,6 +71,7 @@ export interface Load {
   readonly refused: number;
 }
 
+// biome-ignore lint/complexity/noExcessiveLinesPerFunction: one queue, whose rules read and change the same few counts
 export function createAdmission(
   { maxInFlight, maxInFlightPerProject, maxQueued }: AdmissionOptions,
   { isSliceOver, setAlone }: EventLoop = { isSliceOver: () => false, setAlone: () => undefined },

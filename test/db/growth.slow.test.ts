@@ -396,7 +396,9 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
       );
     }),
     findTaken: about(150, (db, at) => transfers.findTaken(db, at.projectId, userRecords(at, 30))),
-    findOverfull: about(40, (db, at) => transfers.findOverfull(db, at.projectId, userRecords(at, 40), { most: 0, locks: true })),
+    findOverfull: about(40, (db, at) =>
+      transfers.findOverfull(db, at.projectId, userRecords(at, 40), { most: 0, locks: true }),
+    ),
     tryToImportAlone: (db, { projectId }) => transfers.tryToImportAlone(db, projectId),
   },
   imports: {

@@ -5,7 +5,7 @@ import { afterAll, beforeAll } from 'vitest';
 import { createServer, type Timeouts } from '#dist/app/app.js';
 import { type Config, parseConfig } from '#dist/config/config.js';
 import { type Context, createContext } from '#dist/context.js';
-import { createDoor } from '#dist/dashboard/door.js';
+import { createCommandToken } from '#dist/dashboard/command-token.js';
 
 import type { AdmissionOptions } from '#dist/http/admission.js';
 import type { StreamLimits } from '#dist/http/lifetime.js';
@@ -130,10 +130,10 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
     : openSharedContext());
   watchers.add(watcher);
   const config = parseConfig({ ...settings, PORT: '0', ...env });
-  const door = takesCommands && config.db.engine === 'embedded' ? createDoor(config.dataDir) : null;
+  const commandToken = takesCommands && config.db.engine === 'embedded' ? createCommandToken(config.dataDir) : null;
   const server = await createServer({
     config,
-    door,
+    commandToken,
     log: logFor(watcher),
     context,
     ...(demoCredentials && { demoCredentials }),
@@ -144,10 +144,10 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
   await server.listen({ host: '127.0.0.1', port: 0 });
   const url = `http://127.0.0.1:${(server.server.address() as AddressInfo).port}`;
 
-  await door?.show(url);
+  await commandToken?.show(url);
 
   const end = async () => {
-    await door?.hide();
+    await commandToken?.hide();
     await server.close();
     await (ownDatabase ? close() : settle(context));
     watchers.delete(watcher);

@@ -25,6 +25,8 @@ export class Failure extends Error {
     message: string,
     /** As in `extensions.code`; UNREACHABLE where there was no answer. */
     readonly code: string,
+    /** As in `extensions.argument`: what it is about, such as `input.email`; null where that is not known. */
+    readonly argument: string | null = null,
   ) {
     super(message);
   }
@@ -35,7 +37,7 @@ export const asFailure = (error: unknown): Failure =>
 
 interface Answer<Result> {
   readonly data?: Result | null;
-  readonly errors?: readonly { message: string; extensions?: { code?: string } }[];
+  readonly errors?: readonly { message: string; extensions?: { code?: string; argument?: string } }[];
 }
 
 /** Marks a request of the page by itself: it is no use of the session, which an open page must not keep from becoming idle. */
@@ -58,7 +60,7 @@ export async function send<Result, Variables>(
     me.value = null;
     throw new Failure('Your session has ended. Sign in again.', 'UNAUTHENTICATED');
   }
-  if (error) throw new Failure(error.message, error.extensions?.code ?? '');
+  if (error) throw new Failure(error.message, error.extensions?.code ?? '', error.extensions?.argument);
   if (!data) throw new Failure(`The service answered with status ${response.status}.`, 'INTERNAL_SERVER_ERROR');
   return data;
 }

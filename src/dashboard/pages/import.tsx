@@ -1,4 +1,4 @@
-import { useSignal } from '@preact/signals';
+import { type Signal, useSignal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { Choices, DialogForm, Field, SelectField, TextField } from './form.js';
 import { plural } from './format.js';
@@ -45,28 +45,16 @@ const NOTHING: Choice = {
 /** The page has the report of each line in memory, which may have more bytes than the files. */
 const MOST_REPORTED_BYTES = 2 ** 27;
 
-/** Imports files: chosen, looked into if they are from another system, sent with progress, and reported line by line. */
-export function ImportDialog({ appId, onClose }: { appId: string; onClose: () => void }) {
+/** An import of the dialog: what is chosen, what was found in the files, and what became of them. */
+function useImport(appId: string) {
   const [choice, setChoice] = useState(NOTHING);
-  const [dates, timeZone, method] = [useSignal(''), useSignal(''), useSignal('')];
+  const texts = { dates: useSignal(''), timeZone: useSignal(''), method: useSignal('') };
   /** What was found, and how the files were read for it. */
   const [look, setLook] = useState<{ way: string; findings: Findings } | null>(null);
   const [answer, setAnswer] = useState<(Answer & { isPart: boolean }) | null>(null);
   const { progress, upload, stop } = useUpload(appId);
-  const query = useQuery(SYSTEMS, {});
-  const { files, from, columns, onConflict, skipInvalid } = choice;
-  /** How the files are read, as options of the command. */
-  const wayOf = ({ trustUnverified, columns: mapped }: Choice) =>
-    from === OWN
-      ? {}
-      : {
-          from,
-          trustUnverified,
-          dates: dates.value.trim() || undefined,
-          timeZone: timeZone.value.trim() || undefined,
-          map: mapped ? mapOf(mapped, method.value.trim()) : undefined,
-        };
-  const way = wayOf(choice);
+  const { files, from, columns, onConflict } = choice;
+  const way = wayOf(choice, texts);
   const isLooked = look?.way === JSON.stringify(way);
   const isReady = from === OWN || isLooked;
 
@@ -78,23 +66,67 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
       if (!first?.titles) throw new Failure('The first line of a table has to name its columns.', 'BAD_USER_INPUT');
       const named = guessColumns(first.titles);
       setChoice((now) => ({ ...now, columns: named }));
-      next = wayOf({ ...choice, columns: named });
+      next = wayOf({ ...choice, columns: named }, texts);
     }
     setLook({ way: JSON.stringify(next), findings: await find(next) });
   }
-  const { run, busy, failure } = useAction(async (skip: boolean) => {
-    if (!isReady) return lookInto();
+
+  async function send(skipInvalid: boolean): Promise<void> {
     setAnswer(null);
     const report = files.reduce((sum, { size }) => sum + size, 0) <= MOST_REPORTED_BYTES;
     try {
-      setAnswer({ ...(await upload(choice, { ...way, onConflict, skipInvalid: skip, report })), isPart: skip });
+      setAnswer({ ...(await upload(choice, { ...way, onConflict, skipInvalid, report })), isPart: skipInvalid });
     } catch (error) {
       // Lines may have been imported before it.
       refresh();
       throw error;
     }
-  });
+  }
 
+  const action = useAction(async (skipInvalid: boolean) => (isReady ? send(skipInvalid) : lookInto()));
+  return {
+    ...action,
+    choice,
+    texts,
+    way,
+    findings: look?.findings,
+    isLooked,
+    isReady,
+    answer,
+    progress,
+    stop,
+    choose(changes: Partial<Choice>) {
+      setChoice((now) => ({ ...now, ...changes }));
+      if (changes.files || changes.from !== undefined) setLook(null);
+    },
+    beginAnew() {
+      setAnswer(null);
+      setLook(null);
+      setChoice({ ...NOTHING, onConflict });
+    },
+  };
+}
+
+/** What is typed of how files are read. */
+type Texts = Readonly<Record<'dates' | 'timeZone' | 'method', Signal<string>>>;
+
+/** How the files are read, as options of the command. */
+function wayOf({ from, trustUnverified, columns }: Choice, { dates, timeZone, method }: Texts) {
+  if (from === OWN) return {};
+  return {
+    from,
+    trustUnverified,
+    dates: dates.value.trim() || undefined,
+    timeZone: timeZone.value.trim() || undefined,
+    map: columns ? mapOf(columns, method.value.trim()) : undefined,
+  };
+}
+
+/** Imports files: chosen, looked into if they are from another system, sent with progress, and reported line by line. */
+export function ImportDialog({ appId, onClose }: { appId: string; onClose: () => void }) {
+  const { run, busy, choice, choose, texts, findings, isLooked, isReady, answer, progress, ...one } = useImport(appId);
+  const query = useQuery(SYSTEMS, {});
+  const { files, columns, onConflict, skipInvalid } = choice;
   if (answer)
     return (
       <ReportDialog
@@ -102,19 +134,15 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
         appId={appId}
         onClose={onClose}
         {...answer}
-        onAnother={() => {
-          setAnswer(null);
-          setLook(null);
-          setChoice({ ...NOTHING, onConflict });
-        }}
+        onAnother={one.beginAnew}
         onSkip={answer.isPart ? null : () => run(true)}
       />
     );
-  const findings = look?.findings;
   const wrong = isReady ? (findings?.failed ?? 0) : 0;
   const isBlocked = wrong > 0 && !skipInvalid;
+  const isEmpty = files.length === 0 || files.some(({ size }) => size === 0);
   const options = {
-    ...way,
+    ...one.way,
     skipInvalid,
     file: files.length > 0 ? files.map(({ name }) => name) : 'FILE',
     ...(onConflict !== 'fail' && { onConflict: onConflict === 'replace' ? 'update' : onConflict }),
@@ -123,54 +151,22 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
   return (
     <DialogForm
       title="Import users"
-      submit={isReady ? submitOf(findings, skipInvalid) : look ? 'Look again' : 'Look into the file'}
+      submit={isReady ? submitOf(findings, skipInvalid) : findings ? 'Look again' : 'Look into the file'}
       recipe={{ userdir: command('user import', { project: appId, ...options }) }}
       onSubmit={() => run(skipInvalid)}
       onClose={onClose}
       busy={busy}
-      failure={query.failure ?? failure}
-      disabled={
-        files.length === 0 ||
-        files.some(({ size }) => size === 0) ||
-        (isReady && (findings?.imported === 0 || isBlocked))
-      }
+      failure={query.failure ?? one.failure}
+      disabled={isEmpty || (isReady && (findings?.imported === 0 || isBlocked))}
     >
-      <ChoiceFields
-        choice={choice}
-        busy={busy}
-        systems={query.data?.importSystems ?? []}
-        onChange={(changes) => {
-          setChoice((now) => ({ ...now, ...changes }));
-          if (changes.files || changes.from !== undefined) setLook(null);
-        }}
-      />
-      {(look || columns) && (
-        <details class="look">
-          <summary>How the files are read</summary>
-          <div class="fields">
-            <TextField label="Format of dates" name="dates" text={dates} hint="if not understood: dd.MM.yyyy HH:mm" />
-            <TextField
-              label="Time zone of dates"
-              name="time_zone"
-              text={timeZone}
-              hint="that say none: Europe/Berlin"
-            />
-            <Choices
-              legend="Emails and phones that were never verified"
-              options={{ keep: 'Are kept as metadata', trust: 'Are trusted, as logins' }}
-              chosen={[choice.trustUnverified ? 'trust' : 'keep']}
-              isOne
-              onChange={([chosen]) => setChoice({ ...choice, trustUnverified: chosen === 'trust' })}
-            />
-          </div>
-        </details>
-      )}
+      <ChoiceFields choice={choice} busy={busy} systems={query.data?.importSystems ?? []} onChange={choose} />
+      {(findings || columns) && <ReadingFields texts={texts} choice={choice} onChange={choose} />}
       {columns && (
         <TableColumns
           columns={columns}
-          method={method}
+          method={texts.method}
           disabled={busy}
-          onChange={(changed) => setChoice({ ...choice, columns: changed })}
+          onChange={(changed) => choose({ columns: changed })}
         />
       )}
       {isBlocked && (
@@ -180,8 +176,39 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
         </p>
       )}
       {findings && <Picture findings={findings} isStale={!isLooked} />}
-      {progress && <Sending progress={progress} onStop={stop} />}
+      {progress && <Sending progress={progress} onStop={one.stop} />}
     </DialogForm>
+  );
+}
+
+interface ReadingFieldsProps {
+  readonly texts: Texts;
+  readonly choice: Choice;
+  readonly onChange: (changes: Partial<Choice>) => void;
+}
+
+/** How the files of another system are read. */
+function ReadingFields({ texts, choice, onChange }: ReadingFieldsProps) {
+  return (
+    <details class="look">
+      <summary>How the files are read</summary>
+      <div class="fields">
+        <TextField label="Format of dates" name="dates" text={texts.dates} hint="if not understood: dd.MM.yyyy HH:mm" />
+        <TextField
+          label="Time zone of dates"
+          name="time_zone"
+          text={texts.timeZone}
+          hint="that say none: Europe/Berlin"
+        />
+        <Choices
+          legend="Emails and phones that were never verified"
+          options={{ keep: 'Are kept as metadata', trust: 'Are trusted, as logins' }}
+          chosen={[choice.trustUnverified ? 'trust' : 'keep']}
+          isOne
+          onChange={([chosen]) => onChange({ trustUnverified: chosen === 'trust' })}
+        />
+      </div>
+    </details>
   );
 }
 

@@ -151,19 +151,21 @@ const adviceOn = ({ code, message }: Failure) =>
   /\b(again|first|instead|another)\b/.test(message) ? '' : ADVICE[code];
 
 /** The input that a refusal is about, and what to say at it: by its label, where the API has a name of its own. */
-function fieldOf(message = '') {
-  const [, name, accepted] = /^(\w+): got .*, expected (.*)\.$/s.exec(message) ?? [];
-  const isTaken = message.includes('external ID');
-  const input = (name || isTaken) && document.querySelector<HTMLInputElement>(`form [name=${name ?? 'externalId'}]`);
-  if (input && isTaken && !name) return { input, words: message };
-  return input && { input, words: input.title || `${input.labels?.[0]?.firstChild?.textContent} must be ${accepted}.` };
+function fieldOf(failure: Failure | undefined) {
+  if (!failure) return;
+  const { argument, message } = failure;
+  const [, named, accepted] = /^(\w+): got .*, expected (.*)\.$/s.exec(message) ?? [];
+  const name = argument?.split('.').at(-1) ?? named;
+  const input = /^\w+$/.test(name ?? '') && document.querySelector<HTMLInputElement>(`form [name=${name}]`);
+  if (!input || accepted === undefined) return input && { input, words: message };
+  return { input, words: input.title || `${input.labels?.[0]?.firstChild?.textContent} must be ${accepted}.` };
 }
 
 /** Why something was refused or failed, and what to do about it. */
 export function Problem({ failure, retry = false }: { failure: Failure | undefined; retry?: boolean }) {
   const box = useRef<HTMLDivElement>(null);
   const isUnreachable = retry && failure?.code === 'UNREACHABLE';
-  const field = fieldOf(failure?.message);
+  const field = fieldOf(failure);
   useEffect(() => {
     // It stands above a list; the one who asked for the next page is at its end.
     if (box.current) box.current.hidden = false;

@@ -1,3 +1,4 @@
+import type { RefObject } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso';
 import { INPUT_LIMITS } from '#dist/domain/input-limits.js';
@@ -26,7 +27,7 @@ const BEGINNING = inProject(
 );
 
 /** Where a text leads: screens whose names begin with it and, once it is typed, projects and users whom the list that is shown does not have. */
-function useTargets(text: string | null, isTyped: boolean, shown: string) {
+function useTargets(text: string | null, isTyped: boolean, shown: string): readonly Target[] {
   const project = useCurrentProject();
   const appId = project?.appId ?? '';
   const [inProjects, inUsers] = [shown !== paths.projects, project !== null && shown !== paths.project(appId, 'users')];
@@ -88,16 +89,7 @@ export function SearchBox() {
     // A text that is being typed is newer than the address.
     if (input.current && (document.activeElement !== input.current || asked === '')) input.current.value = asked;
   }, [asked, target]);
-  useEffect(() => {
-    const focus = (event: KeyboardEvent) => {
-      if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
-      event.preventDefault();
-      input.current?.focus();
-      input.current?.select();
-    };
-    addEventListener('keydown', focus);
-    return () => removeEventListener('keydown', focus);
-  }, []);
+  useFocusBySlash(input);
 
   const open = (isOpen: boolean) => {
     setText(isOpen ? value() : null);
@@ -176,25 +168,58 @@ export function SearchBox() {
         />
         <kbd>/</kbd>
       </form>
-      <div id="targets" class="menu-items" role="listbox" aria-label="Go to" hidden={targets.length === 0}>
-        {targets.map(({ name, href, kind }, index) => (
-          // The input keeps the focus.
-          <a
-            key={href}
-            id={`target-${index}`}
-            role="option"
-            aria-selected={index === chosen}
-            tabIndex={-1}
-            href={href}
-            onMouseDown={(event) => event.preventDefault()}
-            onClick={leave}
-          >
-            <bdi>{name}</bdi> <span class="quiet">{kind}</span>
-          </a>
-        ))}
-      </div>
+      <TargetList targets={targets} chosen={chosen} onClick={leave} />
     </search>
   );
+}
+
+interface Target {
+  readonly name: string;
+  readonly href: string;
+  readonly kind: string;
+}
+
+interface TargetListProps {
+  readonly targets: readonly Target[];
+  /** The place of the one that Enter would open; -1 for none. */
+  readonly chosen: number;
+  readonly onClick: () => void;
+}
+
+/** Where the text leads. The input keeps the focus. */
+function TargetList({ targets, chosen, onClick }: TargetListProps) {
+  return (
+    <div id="targets" class="menu-items" role="listbox" aria-label="Go to" hidden={targets.length === 0}>
+      {targets.map(({ name, href, kind }, index) => (
+        <a
+          key={href}
+          id={`target-${index}`}
+          role="option"
+          aria-selected={index === chosen}
+          tabIndex={-1}
+          href={href}
+          onMouseDown={(event) => event.preventDefault()}
+          onClick={onClick}
+        >
+          <bdi>{name}</bdi> <span class="quiet">{kind}</span>
+        </a>
+      ))}
+    </div>
+  );
+}
+
+/** `/` goes to the input, unless one types elsewhere. */
+function useFocusBySlash(input: RefObject<HTMLInputElement | null>): void {
+  useEffect(() => {
+    const focus = (event: KeyboardEvent) => {
+      if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+      event.preventDefault();
+      input.current?.focus();
+      input.current?.select();
+    };
+    addEventListener('keydown', focus);
+    return () => removeEventListener('keydown', focus);
+  }, []);
 }
 
 /** Inputs that take no letters. */

@@ -11,10 +11,10 @@ import { isLoopback, isThroughProxy, readAddress } from '../http/client-address.
 export const OPERATOR_HEADER = 'userdir-operator';
 
 /**
- * The door of a server for commands on its machine, while it holds the embedded database: who has the token, which is in a file that only the
- * system user of the server can read, acts as an admin of all projects.
+ * Lets in commands on the machine of a server that holds the embedded database: who has the token, which is in a file that only the system user
+ * of the server can read, acts as an admin of all projects.
  */
-export interface Door {
+export interface CommandToken {
   /** Writes where the server is, and its token, for commands. */
   show(url: string): Promise<void>;
   hide(): Promise<void>;
@@ -33,7 +33,7 @@ export interface CommandFile {
 const TOKEN_BYTES = 32;
 const BEARER = /^bearer +(\S+) *$/i;
 
-export function createDoor(dataDir: string): Door {
+export function createCommandToken(dataDir: string): CommandToken {
   const path = commandFileIn(dataDir);
   const token = randomBytes(TOKEN_BYTES).toString('base64url');
   const expected = digest(token);
