@@ -1,5 +1,6 @@
 import { userInfo } from 'node:os';
 import type { Command } from 'commander';
+import type { ArgumentNode, ObjectFieldNode } from 'graphql';
 import { runThenClose } from '../closers.js';
 import { type Config, ConfigError, type Environment, findMisspelt, parseConfig } from '../config/config.js';
 import type { OpenOptions } from '../context.js';
@@ -181,8 +182,8 @@ async function perform<Variables, Result>(
       onLost: (error) => interruption.abort(error),
     });
     const ask: Ask = (document, values) =>
-      door.ask(document, values).catch((error) => {
-        throw naming(error, command, String(document));
+      door.ask(document, values).catch(async (error) => {
+        throw await naming(error, command, String(document));
       });
     const tools: Tools = {
       ask,
@@ -194,7 +195,7 @@ async function perform<Variables, Result>(
     };
     return await runThenClose(() => work(tools), [() => door.close()]);
   } catch (error) {
-    throw signal.aborted ? signal.reason : naming(error, command, '');
+    throw signal.aborted ? signal.reason : await naming(error, command, '');
   } finally {
     bar?.stop();
     process.off('SIGINT', interrupt);
@@ -202,17 +203,31 @@ async function perform<Variables, Result>(
 }
 
 /** An error of arguments of a document, as one of the options or the arguments of the command from which their values come. */
-function naming(error: unknown, { options, registeredArguments }: Command, document: string): unknown {
+async function naming(error: unknown, { options, registeredArguments }: Command, document: string): Promise<unknown> {
   if (!(error instanceof AppError && error.code === 'BAD_USER_INPUT')) return error;
+  const variables = await variablesOf(document);
   const message = error.message.replace(/(?<=^|\. )\w+(?=: )/g, (name) => {
     const argument = camelCase(name);
-    const [, variable = argument] = new RegExp(`\\b${argument}: \\$(\\w+)`).exec(document) ?? [];
+    const variable = variables.get(argument) ?? argument;
     const named =
       options.find((option) => option.attributeName() === variable)?.long ??
       registeredArguments.find((each) => camelCase(each.name().toLowerCase()) === variable)?.name();
     return named || name;
   });
   return message === error.message ? error : new AppError('BAD_USER_INPUT', message, { cause: error });
+}
+
+/** The variable of each argument, and of each field of an input object, in a document; none for an empty one. */
+async function variablesOf(document: string): Promise<ReadonlyMap<string, string>> {
+  const variables = new Map<string, string>();
+  if (document === '') return variables;
+  // Loaded here, because only errors need it.
+  const { parse, visit } = await import('graphql');
+  const remember = ({ name, value }: ArgumentNode | ObjectFieldNode) => {
+    if (value.kind === 'Variable') variables.set(name.value, value.name.value);
+  };
+  visit(parse(document), { Argument: remember, ObjectField: remember });
+  return variables;
 }
 
 /** The name of the system user. One without an entry among the users of the system, as in a container, is told by number. */
