@@ -11,6 +11,7 @@ import {
   isRequiredInputField,
 } from 'graphql';
 import { beforeAll, describe, expect, test } from 'vitest';
+import { CHANGE_TYPES } from '#dist/domain/change-types.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { explained } from '../support/graphql.js';
@@ -120,6 +121,9 @@ describe('extensions.argument', () => {
     ]);
   });
 
+  const CHANGES = CHANGE_TYPES.map((type) => type.replace('.', '_').toUpperCase())
+    .toSorted()
+    .join(', ');
   const METHODS = 'Expected one of EMAIL, PASSKEY, SOCIALS, WALLET';
   test.each<[message: string, query: string, variables?: Json]>([
     [
@@ -136,7 +140,7 @@ describe('extensions.argument', () => {
       { m: ['GOOGLE'] },
     ],
     [
-      'Value "user" does not exist in "ChangeType" enum. Expected one of ACCOUNT_ADDED, IDENTITY_BANNED, IDENTITY_UNBANNED, USER_CREATED, USER_MERGED, USER_REMOVED, USER_RESTORED, USER_UPDATED.',
+      `Value "user" does not exist in "ChangeType" enum. Expected one of ${CHANGES}.`,
       '{ changes(types: [user]) { nodes { id } } }',
     ],
     [
