@@ -4,13 +4,13 @@ import { Readable } from 'node:stream';
 import { pathToFileURL } from 'node:url';
 import { Argument, type Command, Help } from 'commander';
 import { graphql } from '../dashboard/documents.js';
+import type { ImportFrame } from '../dashboard/uploads.js';
 import { formatCsvLine } from '../domain/csv-cells.js';
+import type { OnConflict } from '../domain/import-format.js';
+import { type LineOutcome, type MovedReport, type MoveSummary, OUTCOME_COLUMNS } from '../domain/import-results.js';
 import { isStored } from '../domain/stored.js';
 import { SYSTEM_NAMES } from '../domain/systems.js';
-import { AppError, COMMAND, counted, type ErrorCode } from '../errors.js';
-import type { LineOutcome } from '../users/import-report.js';
-import type { MovedReport } from '../users/import-users.js';
-import type { MoveSummary } from '../users/moving/move.js';
+import { AppError, COMMAND, counted } from '../errors.js';
 import type { System } from '../users/moving/person.js';
 import { openInput, option, projectOption } from './arguments.js';
 import { type Send, serverEnded, textOf } from './door.js';
@@ -43,7 +43,7 @@ const UNDO = graphql(`mutation UndoImport($project: ID!, $undo: ID!) {
 interface ImportParams {
   readonly project: string;
   readonly files: readonly string[];
-  readonly onConflict: 'skip' | 'update' | 'replace' | 'fail';
+  readonly onConflict: OnConflict;
   readonly skipInvalid: boolean;
   readonly from?: string;
   readonly map?: string;
@@ -56,14 +56,6 @@ interface ImportParams {
 }
 
 type Rows = readonly LineOutcome[];
-
-/** A line of the answer of a server to an import. */
-type ImportFrame =
-  | { readonly progress: { readonly lines: number; readonly fraction: number } }
-  | { readonly notice: string }
-  | { readonly rows: Rows }
-  | { readonly error: { readonly code: ErrorCode; readonly message: string } }
-  | { readonly report: MovedReport };
 
 export function addImportCommand(user: Command, { act }: CommandContext): void {
   act<ImportParams, MovedReport | Awaited<ReturnType<typeof undoImport>>>(user, {
@@ -188,10 +180,10 @@ async function loadOwn(from: string): Promise<System> {
 async function importUsers(tools: Tools, params: ImportParams, input: Input): Promise<MovedReport> {
   const where = await tools.reach();
   const report = params.report === undefined ? null : await open(params.report, 'w', 0o600);
-  const lineOf = (row: Rows[number]) => formatCsvLine(REPORT_COLUMNS.map((column) => row[column]));
+  const lineOf = (row: Rows[number]) => formatCsvLine(OUTCOME_COLUMNS.map((column) => row[column]));
   const tell = report && ((rows: Rows) => report.appendFile(rows.map(lineOf).join('')));
   try {
-    await report?.appendFile(formatCsvLine(REPORT_COLUMNS));
+    await report?.appendFile(formatCsvLine(OUTCOME_COLUMNS));
     if (where.services === null) return await sendUsers(tools, params, input, where.send, tell);
     const { projects, transfers } = where.services;
     const { from, dates = null, timeZone: zone = null, map = null, trustUnverified, onConflict, skipInvalid } = params;
@@ -233,18 +225,15 @@ async function sendUsers(
     rest = lines.pop() ?? '';
     for (const line of lines) {
       const frame: ImportFrame = JSON.parse(line);
-      if ('report' in frame) return frame.report;
-      if ('error' in frame) throw new AppError(frame.error.code, frame.error.message);
-      if ('rows' in frame) await tell?.(frame.rows);
-      else if ('notice' in frame) notice(frame.notice);
-      else progress(frame.progress.lines, frame.progress.fraction);
+      if (frame.report) return frame.report;
+      if (frame.error) throw new AppError(frame.error.code, frame.error.message);
+      if (frame.rows) await tell?.(frame.rows);
+      if (frame.notice) notice(frame.notice);
+      if (frame.progress) progress(frame.progress.lines, frame.progress.fraction);
     }
   }
   return serverEnded(null);
 }
-
-/** Of the CSV that says what became of each line. */
-const REPORT_COLUMNS = ['line', 'source_id', 'user_id', 'outcome', 'error'] as const;
 
 function importReport(report: MovedReport, { project, skipInvalid, dryRun }: ImportParams): string {
   const { imported, created, updated, unchanged, skipped, failed, bans, bans_kept, bans_ended, import_id } = report;

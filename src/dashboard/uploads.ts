@@ -1,8 +1,9 @@
 import type { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { ON_CONFLICT } from '../domain/import-format.js';
+import type { LineOutcome, MovedReport } from '../domain/import-results.js';
 import type { SpoolFile } from '../domain/stored.js';
-import { AppError, badInput } from '../errors.js';
+import { AppError, badInput, type ErrorCode } from '../errors.js';
 import { allowLongUpload } from '../http/failures.js';
 import { beginTransfer, type Open, type RightOf, readerOf, type StreamOptions } from './transfer.js';
 
@@ -62,7 +63,18 @@ export function serveImport(app: FastifyInstance, rightOf: RightOf, { services, 
   });
 }
 
-const frame = (value: object) => `${JSON.stringify(value)}\n`;
+/** A line of the answer, which has one of these. The last one has the report or an error. */
+export interface ImportFrame {
+  /** How many lines were read, and the part of the work that is done. */
+  readonly progress?: { readonly lines: number; readonly fraction: number };
+  /** A sentence that says why it takes time. */
+  readonly notice?: string;
+  readonly rows?: readonly LineOutcome[];
+  readonly report?: MovedReport;
+  readonly error?: { readonly code: ErrorCode; readonly message: string };
+}
+
+const frame = (value: ImportFrame) => `${JSON.stringify(value)}\n`;
 
 /** Takes an upload, as slowly as it comes. The connection is left open, so that the client can be told why it ends. */
 async function receive(request: FastifyRequest, signal: AbortSignal, file: SpoolFile): Promise<void> {

@@ -3,7 +3,6 @@ import { camelCase, parseIdentity } from '../domain/identities.js';
 import { KEPT_TEXTS, ofKeptTexts } from '../domain/kept-texts.js';
 import { parse, userId } from '../domain/parse.js';
 import type { OpenProject } from '../domain/projects.js';
-import { SYSTEM_NAMES, SYSTEM_TITLES } from '../domain/systems.js';
 import type { Account, BanOfUser, User, UserDetails } from '../domain/users.js';
 import { checksumAddress, parseAddress } from '../domain/wallets.js';
 import { costs } from '../engine/cost.js';
@@ -174,21 +173,3 @@ builder.objectFields(projectType, (t) => ({
       (await services.users.searchAny(project.scope, any, removed)).map(within(project)),
   }),
 }));
-
-const importSystemType = builder
-  .objectRef<{ readonly name: string; readonly title: string }>('ImportSystem')
-  .implement({
-    description: 'A system whose files an import reads.',
-    fields: (t) => ({
-      name: t.exposeString('name', { description: 'The name of the system, as in `from` of an import.' }),
-      title: t.exposeString('title', { description: 'The system as it is called.' }),
-    }),
-  });
-
-builder.queryField('importSystems', (t) =>
-  t.field({
-    type: [importSystemType],
-    description: 'The systems whose files an import reads, beside NDJSON of this service and any table (`csv`).',
-    resolve: () => SYSTEM_NAMES.map((name) => ({ name, title: SYSTEM_TITLES[name] })),
-  }),
-);

@@ -10,18 +10,11 @@ import {
   type UserRecord,
 } from '../domain/identities.js';
 import type { LineRecord, OnConflict } from '../domain/import-format.js';
+import type { ImportReport, LineOutcome } from '../domain/import-results.js';
 import { show } from '../errors.js';
 import { type ImportedBans, importBans } from './bans.sql.js';
 import { findHolders, findLinkStates, type Holder, type Link, linkIdentities } from './import-links.sql.js';
-import {
-  fail,
-  type ImportReport,
-  type LineOutcome,
-  type LinePlace,
-  lineOf,
-  type RunningReport,
-  type Tell,
-} from './import-report.js';
+import { fail, type LinePlace, lineOf, type RunningReport, type Tell } from './import-report.js';
 import { findUserIds } from './imports.sql.js';
 import {
   addOrUpdateUsers,

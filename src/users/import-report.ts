@@ -1,42 +1,14 @@
+import type { ErrorKind, ImportReport, LineOutcome } from '../domain/import-results.js';
 import { INPUT_LIMITS } from '../domain/input-limits.js';
 import { splitLines, textOf } from '../domain/lines.js';
 import type { Spool } from './spool.js';
 
 /* What became of the lines of an import. */
 
-export interface ImportReport {
-  /** Users who were written: the sum of the next three. */
-  imported: number;
-  created: number;
-  updated: number;
-  /** Users who had all that their lines give, with `onConflict: 'update'`. */
-  unchanged: number;
-  /** Lines whose user exists, with `onConflict: 'skip'`. */
-  skipped: number;
-  failed: number;
-  /** The first MAX_REPORTED_ERRORS failed lines, in order. */
-  errors: { line: number; error: string }[];
-  /** All failed lines by their error, in the order of the first: at most MAX_ERROR_KINDS kinds, then all others as one. */
-  error_kinds: ErrorKind[];
-  /** Of lines of bans, absent without one: how many identities were banned, were banned already, and bans that have ended. */
-  bans?: number;
-  bans_kept?: number;
-  bans_ended?: number;
-}
-
 /** A report while lines are written. */
 export interface RunningReport extends ImportReport {
   /** The failed lines that are not yet in the report by line, of a batch or two; null without such a report. */
   failures: LineOutcome[] | null;
-}
-
-/** What became of a line with a user. */
-export interface LineOutcome {
-  readonly line: number;
-  readonly source_id: string | null;
-  readonly user_id: number | null;
-  readonly outcome: 'created' | 'updated' | 'unchanged' | 'skipped' | 'failed';
-  readonly error?: string;
 }
 
 /** Takes what became of lines. */
@@ -70,13 +42,6 @@ export async function tellFailures(report: RunningReport, tell: Tell | null): Pr
 
 /** The fields of a report from its first line of a ban on. */
 export const NO_BANS = { bans: 0, bans_kept: 0, bans_ended: 0 } as const;
-
-export interface ErrorKind {
-  readonly error: string;
-  lines: number;
-  /** The numbers of the first MAX_EXAMPLES lines. */
-  readonly first: number[];
-}
 
 /** Enough to correct a file, and few enough to limit the memory. */
 const MAX_REPORTED_ERRORS = 1_000;

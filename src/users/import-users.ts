@@ -1,6 +1,7 @@
 import type { Database } from '../db/database.js';
 import type { Queryable } from '../db/statements.js';
 import type { OnConflict } from '../domain/import-format.js';
+import type { MovedReport } from '../domain/import-results.js';
 import { readAhead } from '../domain/lines.js';
 import type { Actor, AuditEntry } from '../domain/projects.js';
 import { isStored, type Stored } from '../domain/stored.js';
@@ -18,7 +19,6 @@ import {
 import { checkBatch, isEmptyBatch, type ParsedLine, type PreparedBatch, writeBatch } from './import-lines.js';
 import {
   finishReport,
-  type ImportReport,
   NO_BANS,
   newReport,
   type RunningReport,
@@ -27,7 +27,6 @@ import {
   tellFailures,
 } from './import-report.js';
 import { beginImport, keepCreated } from './imports.sql.js';
-import type { MoveSummary } from './moving/move.js';
 import { type Waiting, withoutImport } from './one-import.js';
 import type { Spool } from './spool.js';
 import { throwProjectError } from './transfers.sql.js';
@@ -44,12 +43,6 @@ export interface ImportOptions extends Waiting, ReadOptions {
   readonly requestId?: string | null;
   /** Takes what became of each line, in order of the batches, once it is certain. */
   readonly tell?: Tell | null;
-}
-
-/** The report of an import, with what is in the file where another system has made it. */
-export interface MovedReport extends ImportReport, Partial<MoveSummary> {
-  /** By which it can be undone; null if it has created no user. */
-  readonly import_id: AuditEntry['id'] | null;
 }
 
 /** What an import acts by. */

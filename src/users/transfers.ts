@@ -3,6 +3,7 @@ import type { Database } from '../db/database.js';
 import { createTurns } from '../db/one-at-a-time.js';
 import type { UserRecord } from '../domain/identities.js';
 import type { UserFormat } from '../domain/import-format.js';
+import type { MovedReport } from '../domain/import-results.js';
 import { readAhead } from '../domain/lines.js';
 import type { AuditEntry, ProjectScope } from '../domain/projects.js';
 import type { SpoolFile, Stored } from '../domain/stored.js';
@@ -18,7 +19,7 @@ import {
   writeExport,
 } from './export-users.js';
 import { BATCH_SIZE } from './import-input.js';
-import { checkImport, type ImportOptions, importUsers, type MovedReport } from './import-users.js';
+import { checkImport, type ImportOptions, importUsers } from './import-users.js';
 import { hasImport, type UndonePart, undoPart } from './imports.sql.js';
 import type { GivenMove, Move } from './moving/move.js';
 import type { Spool } from './spool.js';

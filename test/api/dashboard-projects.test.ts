@@ -41,7 +41,6 @@ const DECISIONS: Record<string, 'of a project' | 'of all projects' | 'of the ope
     'logOut',
     'revokeSession',
     'webhookSamples',
-    'importSystems',
     'passkeys',
     'addPasskey',
     'beginPasskey',

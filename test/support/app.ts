@@ -6,11 +6,10 @@ import { createServer, type Timeouts } from '#dist/app/app.js';
 import { type Config, parseConfig } from '#dist/config/config.js';
 import { type Context, createContext } from '#dist/context.js';
 import { createCommandToken } from '#dist/dashboard/command-token.js';
-
+import type { ImportReport } from '#dist/domain/import-results.js';
 import type { AdmissionOptions } from '#dist/http/admission.js';
 import type { StreamLimits } from '#dist/http/lifetime.js';
 import { createLogger } from '#dist/telemetry/logger.js';
-import type { ImportReport } from '#dist/users/import-report.js';
 import type { ImportOptions } from '#dist/users/import-users.js';
 import { copyTemplate } from './engines.js';
 import { requireCleanLog } from './hygiene.js';

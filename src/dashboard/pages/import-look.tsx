@@ -3,7 +3,7 @@ import { TABLE_FIELDS } from '#dist/domain/user-columns.js';
 import { AuthMethodField, SelectField } from './form.js';
 import { formatNumber } from './format.js';
 import { Faults } from './import-report.js';
-import type { Counts, Findings } from './import-upload.js';
+import type { Findings } from './import-upload.js';
 import { Table } from './table.js';
 
 /* What is in the files of another system, and as what the columns of a table are imported. */
@@ -139,7 +139,15 @@ export function Picture({ findings, isStale }: { findings: Findings; isStale: bo
 const asText = (value: unknown) => (typeof value === 'object' && value ? JSON.stringify(value) : String(value ?? ''));
 
 /** Numbers by what they count, the greatest first. */
-function CountTable({ title, counts, hasBars = false }: { title: string; counts: Counts; hasBars?: boolean }) {
+function CountTable({
+  title,
+  counts,
+  hasBars = false,
+}: {
+  title: string;
+  counts: Readonly<Record<string, number>>;
+  hasBars?: boolean;
+}) {
   const rows = Object.entries(counts).toSorted(([, one], [, other]) => other - one);
   const [[, most] = ['', 0]] = rows;
   if (most === 0) return null;

@@ -1,40 +1,18 @@
+import type { ImportFrame } from '#dist/dashboard/uploads.js';
 import { formatCsvLine } from '#dist/domain/csv-cells.js';
+import { type MovedReport, type MoveSummary, OUTCOME_COLUMNS } from '#dist/domain/import-results.js';
 import { Failure } from './graphql.js';
 
 /* Sends the files of an import to the service, and reads its answer. */
 
-export type Counts = Readonly<Record<string, number>>;
+export type ImportReport = MovedReport;
 
-/** As of `userdir user import --json`. */
-export interface ImportReport
-  extends Readonly<Record<'imported' | 'created' | 'updated' | 'unchanged' | 'skipped' | 'failed', number>>,
-    Readonly<Partial<Record<'bans' | 'bans_kept' | 'bans_ended', number>>> {
-  /** The failed lines by what is wrong with them, and the numbers of the first ones. */
-  readonly error_kinds: readonly {
-    readonly error: string;
-    readonly lines: number;
-    readonly first: readonly number[];
-  }[];
-  /** By which it can be undone; null if it has created no user. */
-  readonly import_id: number | null;
-}
-
-/** What is in the files of another system. */
-export interface Findings
-  extends ImportReport,
-    Readonly<Record<'people' | 'blocked' | 'without_email', number>>,
-    Readonly<Record<'identities' | 'kept_otherwise' | 'not_kept', Counts>> {
-  readonly time_zone: string;
-  readonly files: readonly { readonly kind: string; readonly encoding: string; readonly titles: string[] | null }[];
-  /** The first lines that were made. */
-  readonly sample: readonly Readonly<Record<string, unknown>>[];
-}
+/** The report with what is in the files of another system. */
+export type Findings = MovedReport & MoveSummary;
 
 /** The files are sent as a whole before their lines are read, and imported unless it is a look. */
-export interface Progress {
+export interface Progress extends NonNullable<ImportFrame['progress']> {
   readonly phase: 'Sending' | 'Reading' | 'Importing';
-  readonly fraction: number;
-  readonly lines: number;
   /** A sentence that says why it takes time. */
   readonly notice?: string;
 }
@@ -43,14 +21,6 @@ export interface Answer {
   readonly report: Findings;
   /** What became of each line, as CSV; null if it was not asked for, or there is none. */
   readonly outcomes: Blob | null;
-}
-
-interface Frame {
-  readonly progress?: Omit<Progress, 'phase'>;
-  readonly notice?: string;
-  readonly rows?: readonly Readonly<Record<string, string | number | null>>[];
-  readonly report?: Findings;
-  readonly error?: { readonly code: string; readonly message: string };
 }
 
 /** Sends files by XMLHttpRequest, because `fetch` does not tell how much was sent. Throws a Failure. */
@@ -73,7 +43,11 @@ export function sendFiles(
     request.onprogress = () => read(request.responseText);
     request.onload = () => {
       const { report, error, outcomes } = read(`${request.responseText}\n`);
-      if (report) resolve({ report, outcomes: outcomes.length > 1 ? new Blob(outcomes, { type: 'text/csv' }) : null });
+      if (report)
+        resolve({
+          report: report as Findings,
+          outcomes: outcomes.length > 1 ? new Blob(outcomes, { type: 'text/csv' }) : null,
+        });
       else fail(error?.message ?? `The service answered with status ${request.status}.`, error?.code);
     };
     const advice = phase === 'Reading' ? 'Nothing was imported.' : 'Look at the total before you repeat it.';
@@ -83,19 +57,17 @@ export function sendFiles(
   });
 }
 
-const COLUMNS = ['line', 'source_id', 'user_id', 'outcome', 'error'];
-
 /** Reads the lines of an answer that were not read before, whenever there are more of them. */
 function createReader(onProgress: (progress: Omit<Progress, 'phase'>) => void) {
-  const outcomes = [formatCsvLine(COLUMNS)];
-  const answer: Pick<Frame, 'report' | 'error'> = {};
+  const outcomes = [formatCsvLine(OUTCOME_COLUMNS)];
+  const answer: Pick<ImportFrame, 'report' | 'error'> = {};
   let start = 0;
   return (text: string) => {
     const end = text.lastIndexOf('\n') + 1;
     for (const line of text.slice(start, end).split('\n')) {
       const { progress, notice, rows = [], ...rest } = parseFrame(line);
       Object.assign(answer, rest);
-      for (const row of rows) outcomes.push(formatCsvLine(COLUMNS.map((column) => row[column])));
+      for (const row of rows) outcomes.push(formatCsvLine(OUTCOME_COLUMNS.map((column) => row[column])));
       if (progress) onProgress(progress);
       if (notice) onProgress({ fraction: 0, lines: 0, notice });
     }
@@ -105,7 +77,7 @@ function createReader(onProgress: (progress: Omit<Progress, 'phase'>) => void) {
 }
 
 /** Something else than the service may have answered. */
-function parseFrame(line: string): Frame {
+function parseFrame(line: string): ImportFrame {
   try {
     return JSON.parse(line);
   } catch {

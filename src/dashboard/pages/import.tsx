@@ -1,8 +1,10 @@
 import { type Signal, useSignal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
+import type { OnConflict } from '#dist/domain/import-format.js';
+import { SYSTEM_TITLES } from '#dist/domain/systems.js';
 import { Choices, DialogForm, Field, SelectField, TextField } from './form.js';
 import { plural } from './format.js';
-import { Failure, graphql, refresh, useAction, useQuery } from './graphql.js';
+import { Failure, refresh, useAction } from './graphql.js';
 import { guessColumns, mapOf, Picture, type TableColumn, TableColumns } from './import-look.js';
 import { ReportDialog } from './import-report.js';
 import { type Answer, type Findings, type Progress, sendFiles } from './import-upload.js';
@@ -10,19 +12,18 @@ import { streamPath } from './location.js';
 import { Button } from './parts.js';
 import { command } from './recipes.js';
 
-const SYSTEMS = graphql(`query ImportSystems { importSystems { name title } }`);
 const OWN = '';
 const TABLE = 'csv';
 /** With this mapping of a table, the answer has its titles, and nothing else that is of use. */
 const FOR_TITLES = '{"external_id":{"value":"-"}}';
 
-/** Treatments of a user who exists already. */
-const CONFLICTS = [
-  ['fail', 'fails the import'],
-  ['skip', 'stays as it is'],
-  ['update', 'is updated'],
-  ['replace', 'is updated, also by fewer or earlier logins'],
-] as const;
+/** What becomes of a user who exists already. */
+const CONFLICTS: Readonly<Record<OnConflict, string>> = {
+  fail: 'fails the import',
+  skip: 'stays as it is',
+  update: 'is updated',
+  replace: 'is updated, also by fewer or earlier logins',
+};
 
 interface Choice {
   readonly files: readonly File[];
@@ -31,7 +32,7 @@ interface Choice {
   /** Of a table that was looked into. */
   readonly columns: readonly TableColumn[] | null;
   readonly trustUnverified: boolean;
-  readonly onConflict: (typeof CONFLICTS)[number][0];
+  readonly onConflict: OnConflict;
   readonly skipInvalid: boolean;
 }
 const NOTHING: Choice = {
@@ -125,7 +126,6 @@ function wayOf({ from, trustUnverified, columns }: Choice, { dates, timeZone, me
 /** Imports files: chosen, looked into if they are from another system, sent with progress, and reported line by line. */
 export function ImportDialog({ appId, onClose }: { appId: string; onClose: () => void }) {
   const { run, busy, choice, choose, texts, findings, isLooked, isReady, answer, progress, ...one } = useImport(appId);
-  const query = useQuery(SYSTEMS, {});
   const { files, columns, onConflict, skipInvalid } = choice;
   if (answer)
     return (
@@ -156,10 +156,10 @@ export function ImportDialog({ appId, onClose }: { appId: string; onClose: () =>
       onSubmit={() => run(skipInvalid)}
       onClose={onClose}
       busy={busy}
-      failure={query.failure ?? one.failure}
+      failure={one.failure}
       disabled={isEmpty || (isReady && (findings?.imported === 0 || isBlocked))}
     >
-      <ChoiceFields choice={choice} busy={busy} systems={query.data?.importSystems ?? []} onChange={choose} />
+      <ChoiceFields choice={choice} busy={busy} onChange={choose} />
       {(findings || columns) && <ReadingFields texts={texts} choice={choice} onChange={choose} />}
       {columns && (
         <TableColumns
@@ -252,12 +252,11 @@ function useUpload(appId: string) {
 
 interface ChoiceFieldsProps {
   readonly choice: Choice;
-  readonly systems: readonly { readonly name: string; readonly title: string }[];
   readonly busy: boolean;
   readonly onChange: (changes: Partial<Choice>) => void;
 }
 
-function ChoiceFields({ choice: { files, from, ...choice }, systems, busy, onChange }: ChoiceFieldsProps) {
+function ChoiceFields({ choice: { files, from, ...choice }, busy, onChange }: ChoiceFieldsProps) {
   const names = <bdi>{files.map(({ name }) => name).join(', ')}</bdi>;
   const example = <code>{'{"auth_method": "email", "auth_value": "ada@example.com"}'}</code>;
   const choose = async (chosen: File[]) => {
@@ -289,17 +288,13 @@ function ChoiceFields({ choice: { files, from, ...choice }, systems, busy, onCha
         <SelectField
           label="From"
           value={from}
-          options={[
-            [OWN, 'this service'],
-            ...systems.map(({ name, title }) => [name, title] as const),
-            [TABLE, 'a table (CSV)'],
-          ]}
+          options={[[OWN, 'this service'], ...Object.entries(SYSTEM_TITLES), [TABLE, 'a table (CSV)']]}
           onChange={(name) => onChange({ from: name, columns: null })}
         />
         <SelectField
           label="A user who exists already"
           value={choice.onConflict}
-          options={CONFLICTS}
+          options={Object.entries(CONFLICTS) as [OnConflict, string][]}
           onChange={(onConflict) => onChange({ onConflict })}
         />
       </fieldset>

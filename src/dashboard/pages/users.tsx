@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import type { ExportTarget } from '#dist/domain/systems.js';
+import { EXPORT_TARGETS, SYSTEM_TITLES } from '#dist/domain/systems.js';
 import { BulkButton, UndoRemoval } from './bulk.js';
 import { plural } from './format.js';
 import { may } from './graphql.js';
@@ -13,12 +13,7 @@ import { useUserList } from './user-list.js';
 import { NoUsers, type Row, UserTable } from './user-table.js';
 
 /** The systems that import an export. Only the command says what they do not hold. */
-const TARGETS: Readonly<Record<ExportTarget, string>> = {
-  auth0: 'For Auth0',
-  firebase: 'For Firebase',
-  keycloak: 'For Keycloak',
-  scim: 'SCIM 2.0',
-};
+const TARGETS = Object.fromEntries(EXPORT_TARGETS.map((name) => [name, `For ${SYSTEM_TITLES[name]}`]));
 
 /** The current users of a project, or the removed ones. */
 export function Users({ appId }: { appId: string }) {

@@ -1,10 +1,11 @@
 import { IANAZone } from 'luxon';
 import { type LineRecord, parseRecord, type SourceLine } from '../../domain/import-format.js';
+import type { MoveSummary } from '../../domain/import-results.js';
 import { AppError, badInput } from '../../errors.js';
 import { createCsvSystem, joinRows, own } from './csv.js';
 import { requireDateFormat } from './date-format.js';
 import { createFieldTest, idIn, linesOf, MAX_ROWS, type SourceRecord, type System, tooManyRows } from './person.js';
-import { type FileForm, type PlacedRecord, readFile } from './read.js';
+import { type PlacedRecord, readFile } from './read.js';
 import { systemNamed } from './systems.js';
 import { createDateReader, isEmpty, textOf } from './values.js';
 
@@ -18,22 +19,6 @@ export interface MoveOptions {
   /** The format of dates, in the tokens of Luxon, and the zone of those that say none. */
   readonly dates?: string | null;
   readonly zone?: string;
-}
-
-/** What is in the files: as of `user import --json`. */
-export interface MoveSummary {
-  people: number;
-  /** By login method. */
-  identities: Record<string, number>;
-  without_email: number;
-  blocked: number;
-  /** What is kept in another way, and what is not kept, with how often. */
-  kept_otherwise: Record<string, number>;
-  not_kept: Record<string, number>;
-  time_zone: string;
-  files: FileForm[];
-  /** The first lines that were made. */
-  sample: object[];
 }
 
 /** The options of `user import` for files of another system, as they arrive. */

@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { isOfUser } from '../../domain/csv-cells.js';
+import type { FileForm } from '../../domain/import-results.js';
 import { describeJsonFault } from '../../domain/json-fault.js';
 import { isTooDeep, lookAt, MAX_LEVELS } from '../../domain/lines.js';
 import { AppError } from '../../errors.js';
@@ -20,13 +21,6 @@ export interface PlacedRecord {
 }
 
 /** What a file turned out to be. */
-export interface FileForm {
-  readonly kind: 'CSV' | 'JSON' | 'NDJSON';
-  readonly encoding: string;
-  /** The titles of CSV as they stand in the file; null where there are none. */
-  readonly titles: readonly string[] | null;
-}
-
 export interface ReadFile {
   readonly form: FileForm;
   readonly records: AsyncGenerator<PlacedRecord[]>;
