@@ -23,7 +23,10 @@ export function addAuditCommand(program: Command, { rows }: CommandContext): voi
     }`),
     row: (entry) => ({ ...entry, details: JSON.parse(entry.details) }),
     columns: {
-      ...({ At: 'at', Actor: 'actor', Action: 'action', User: 'user_id' } as const),
+      At: 'at',
+      Actor: 'actor',
+      Action: 'action',
+      User: 'user_id',
       Details: ({ details }) => JSON.stringify(details),
       Request: 'request_id',
     },

@@ -117,9 +117,11 @@ export function addOperatorCommands(program: Command, context: CommandContext): 
     ),
     row: (operator) => ({ ...operator, ...operatorJson(operator) }),
     columns: {
-      ...({ Name: 'name', Role: 'role' } as const),
+      Name: 'name',
+      Role: 'role',
       Projects: ({ projects }) => (projects === null ? 'all' : projects.join(', ') || 'none'),
-      ...({ Source: 'source', Created: 'created_at' } as const),
+      Source: 'source',
+      Created: 'created_at',
       'Last seen': (operator) => operator.last_seen_at ?? 'never',
     },
     none: `There is no operator yet. Add one: ${COMMAND} operator add NAME --role admin`,
@@ -164,7 +166,11 @@ function addPasskeyCommands(parent: Command, { row, rows }: CommandContext): voi
       passkeys(operator: $name) { id operator name host created_at: createdAt last_used_at: lastUsedAt }
     }`),
     columns: {
-      ...({ ID: 'id', Operator: 'operator', Name: 'name', 'Works at': 'host', Created: 'created_at' } as const),
+      ID: 'id',
+      Operator: 'operator',
+      Name: 'name',
+      'Works at': 'host',
+      Created: 'created_at',
       'Last used': (passkey) => passkey.last_used_at ?? 'never',
     },
     none: 'There is no passkey. Operators add theirs in the dashboard.',

@@ -212,7 +212,8 @@ function addSecretCommands(project: Command, { row, rows }: CommandContext): voi
     }`),
     row: secretJson,
     columns: {
-      ...({ ID: 'id', Label: 'label' } as const),
+      ID: 'id',
+      Label: 'label',
       Scopes: ({ scopes }) => scopes.join(', '),
       Created: 'created_at',
       'Last used': (secret) => secret.last_used_at ?? 'never',

@@ -65,7 +65,9 @@ function addChangingCommands(webhooks: Command, { row, rows }: CommandContext): 
     document: LIST,
     row: webhookJson,
     columns: {
-      ...({ ID: 'id', URL: 'url', Description: 'description' } as const),
+      ID: 'id',
+      URL: 'url',
+      Description: 'description',
       Types: ({ types }) => types.join(', ') || 'all',
       State: stateOf,
       'Waiting since': 'pending_since',

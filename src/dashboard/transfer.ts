@@ -66,9 +66,25 @@ export function beginTransfer(
 }
 
 const PARAMETERS = [
-  ...['format', 'start_date', 'end_date', 'login_method', 'on_conflict', 'skip_invalid'],
-  ...['from', 'sizes', 'trust_unverified', 'dates', 'time_zone', 'map', 'dry_run', 'report'],
-  ...['actor', 'action', 'user_id', 'since', 'until'],
+  'format',
+  'start_date',
+  'end_date',
+  'login_method',
+  'on_conflict',
+  'skip_invalid',
+  'from',
+  'sizes',
+  'trust_unverified',
+  'dates',
+  'time_zone',
+  'map',
+  'dry_run',
+  'report',
+  'actor',
+  'action',
+  'user_id',
+  'since',
+  'until',
 ];
 
 export function queryOf({ query }: FastifyRequest): Record<string, unknown> {

@@ -64,9 +64,11 @@ const OURS = /^(0[^8].{3}|1.{4}|2[0-7B-F].{3}|3.{4}|42.{3}|44.{3}|54.{3}|P0.{3}|
 /** Of these classes, what is not a fault of ours. */
 const NOT_OURS = new Set([
   // The session was idle for too long in its transaction, or the transaction took too long.
-  ...['25P03', '25P04'],
+  '25P03',
+  '25P04',
   // The session lacks a prepared statement, or has one that it should not have: a pooler mixes sessions.
-  ...['26000', '42P05'],
+  '26000',
+  '42P05',
   // The database of the connection is gone. Our statements name none.
   '3D000',
 ]);

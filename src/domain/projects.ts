@@ -139,10 +139,20 @@ function isSecret(text: string): boolean {
 
 /** Why credentials are refused, for the log and the metrics. docs/operating.md says what to do. */
 export const REFUSAL_REASONS = [
-  ...(['missing', 'missing_app_id', 'missing_secret', 'bearer', 'not_basic'] as const),
-  ...(['swapped', 'quoted', 'white_space', 'malformed_app_id', 'malformed_secret'] as const),
-  ...(['unknown_app_id', 'wrong_secret', 'project_disabled'] as const),
-];
+  'missing',
+  'missing_app_id',
+  'missing_secret',
+  'bearer',
+  'not_basic',
+  'swapped',
+  'quoted',
+  'white_space',
+  'malformed_app_id',
+  'malformed_secret',
+  'unknown_app_id',
+  'wrong_secret',
+  'project_disabled',
+] as const;
 export type RefusalReason = (typeof REFUSAL_REASONS)[number];
 
 /** UNAUTHENTICATED or PROJECT_DISABLED. The caller is not told the reason where it says whether an App ID exists. */

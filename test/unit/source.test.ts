@@ -16,8 +16,9 @@ test('the source folder has at most four files', () => {
   expect(sources.length).toBeGreaterThan(60);
 });
 
-test('the fields of an object stand one a line: no literal is spread to pack them', () => {
-  expect(sources.filter(({ text }) => text.includes('...{')).map(({ path }) => path)).toEqual([]);
+test('the fields of an object and the items of a list stand one a line: no literal is spread to pack them', () => {
+  const packs = /\.\.\.(\(?\{|\(?\[')/;
+  expect(sources.filter(({ text }) => packs.test(text)).map(({ path }) => path)).toEqual([]);
 });
 
 test('the type of a service is an interface that is written, not what its maker happens to return', () => {
