@@ -3,7 +3,7 @@ import type { PoolClient } from 'pg';
 import { expect, inject, test } from 'vitest';
 import { parseConfig } from '#dist/config/config.js';
 import { createDatabase } from '#dist/db/database.js';
-import { USER_COLUMNS, type UserColumn } from '#dist/domain/user-columns.js';
+import { FEED_FIELDS, USER_COLUMNS, type UserColumn } from '#dist/domain/user-columns.js';
 import { useTestApp } from '../support/app.js';
 import { copyTemplate } from '../support/engines.js';
 
@@ -252,4 +252,18 @@ test('a new column is a field of user.updated once its migration has written the
     { type: 'user.created', fields: null },
     { type: 'user.updated', fields: 'wallet nickname' },
   ]);
+});
+
+test('the trigger names the fields that the table of columns has for the feed, and none that only a login changes', async () => {
+  const [row] = (
+    await app.context.db.pool.query<{ source: string }>(
+      "SELECT prosrc AS source FROM pg_proc WHERE proname = 'record_updated_users'",
+    )
+  ).rows;
+  const named = new Set(
+    [...(row?.source ?? '').matchAll(/ IS DISTINCT FROM .* THEN '(\w+)' END/g)].map(([, name]) => name),
+  );
+  // Tables of their own have these two.
+  const inOtherTables = ['accounts', 'ban'];
+  expect([...named].sort()).toEqual(FEED_FIELDS.filter((field) => !inOtherTables.includes(field)).toSorted());
 });
