@@ -37,6 +37,8 @@ interface Several {
 
 interface Action {
   readonly change: (several: Several) => Promise<readonly Outcome[]>;
+  /** The same without the dashboard. A command that takes one user has a line for each. */
+  readonly recipes: (several: Several) => readonly Recipe[];
   readonly permission: Permission;
   readonly verb: string;
   readonly done: 'removed' | 'restored' | 'banned' | 'unbanned';
@@ -46,6 +48,15 @@ interface Action {
 const ACTIONS = {
   remove: {
     change: async ({ appId, ids }) => (await send(REMOVE, { project: appId, ids })).removeUsers.outcomes,
+    recipes: ({ appId: project, ids }) => [
+      {
+        ...asked(REMOVE, { project, ids }),
+        ...(ids.length === 1 && {
+          curl: { method: 'DELETE', path: `/server/users/${encodeURIComponent(`${ids[0]}`)}` },
+        }),
+        userdir: command('user remove', { project, userId: ids }),
+      },
+    ],
     permission: 'remove',
     verb: 'Remove',
     done: 'removed',
@@ -54,6 +65,7 @@ const ACTIONS = {
   },
   restore: {
     change: async ({ appId, ids }) => (await send(RESTORE, { appId, ids })).results,
+    recipes: ({ appId: project, ids }) => [{ userdir: command('user restore', { project, userId: ids }) }],
     permission: 'restore',
     verb: 'Restore',
     done: 'restored',
@@ -61,6 +73,10 @@ const ACTIONS = {
   },
   ban: {
     change: async ({ appId, ids, terms }) => (await send(BAN, { project: appId, ids, ...terms })).banUsers.outcomes,
+    recipes: ({ appId: project, ids, terms }) => [
+      asked(BAN, { project, ids, ...terms }),
+      ...ids.map((userId) => ({ userdir: command('user ban', { project, userId, ...commandTerms(terms) }) })),
+    ],
     permission: 'ban',
     verb: 'Ban',
     done: 'banned',
@@ -69,6 +85,8 @@ const ACTIONS = {
   },
   unban: {
     change: async ({ appId, ids }) => (await send(UNBAN, { appId, ids })).results,
+    recipes: ({ appId: project, ids }) =>
+      ids.map((userId) => ({ userdir: command('user unban', { project, userId }) })),
     permission: 'ban',
     verb: 'Unban',
     done: 'unbanned',
@@ -80,39 +98,6 @@ type BulkAction = keyof typeof ACTIONS;
 type Results = ReadonlyMap<string, Outcome>;
 
 type Target = Pick<Row, 'id' | 'authMethod' | 'authValue' | 'email'>;
-
-/** The same without the dashboard. A command that takes one user has a line for each. */
-function recipesFor(
-  project: string,
-  action: BulkAction,
-  users: readonly Target[],
-  terms: GivenTerms,
-): readonly Recipe[] {
-  const ids = users.map(({ id }) => id);
-  const linesOf = (lineOf: (userId: string) => NonNullable<Recipe['userdir']>) =>
-    ids.map((userId) => ({ userdir: lineOf(userId) }));
-  switch (action) {
-    case 'remove':
-      return [
-        {
-          ...asked(REMOVE, { project, ids }),
-          ...(ids.length === 1 && {
-            curl: { method: 'DELETE', path: `/server/users/${encodeURIComponent(`${ids[0]}`)}` },
-          }),
-          userdir: command('user remove', { project, userId: ids }),
-        },
-      ];
-    case 'restore':
-      return [{ userdir: command('user restore', { project, userId: ids }) }];
-    case 'ban':
-      return [
-        asked(BAN, { project, ids, ...terms }),
-        ...linesOf((userId) => command('user ban', { project, userId, ...commandTerms(terms) })),
-      ];
-    case 'unban':
-      return linesOf((userId) => command('user unban', { project, userId }));
-  }
-}
 
 /** The most users of one request. */
 const BATCH = 100;
@@ -189,13 +174,13 @@ function close({ onChanged }: BulkProps): void {
 
 /** The question before it begins. */
 function question({ appId, action, users, terms: before }: BulkProps, terms: GivenTerms) {
-  const { verb } = ACTIONS[action];
+  const { verb, recipes } = ACTIONS[action];
   const target = plural(users.length, 'user');
   return {
     title: before ? 'Change this ban' : `${verb} ${target}?`,
     submit: before ? 'Change' : `${verb} ${target}`,
     danger: action === 'remove' || action === 'ban',
-    recipe: recipesFor(appId, action, users, terms),
+    recipe: recipes({ appId, ids: users.map(({ id }) => id), terms }),
   };
 }
 
