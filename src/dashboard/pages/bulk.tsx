@@ -45,7 +45,9 @@ interface Action {
   readonly effect: string;
 }
 
-const ACTIONS = {
+type BulkAction = 'remove' | 'restore' | 'ban' | 'unban';
+
+const ACTIONS: Readonly<Record<BulkAction, Action>> = {
   remove: {
     change: async ({ appId, ids }) => (await send(REMOVE, { project: appId, ids })).removeUsers.outcomes,
     recipes: ({ appId: project, ids }) => [
@@ -92,9 +94,8 @@ const ACTIONS = {
     done: 'unbanned',
     effect: 'All identities may log in and register again, but those with a ban of their own.',
   },
-} satisfies Record<string, Action>;
+};
 
-type BulkAction = keyof typeof ACTIONS;
 type Results = ReadonlyMap<string, Outcome>;
 
 type Target = Pick<Row, 'id' | 'authMethod' | 'authValue' | 'email'>;
