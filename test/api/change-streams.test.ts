@@ -73,6 +73,13 @@ test('without a cursor a stream begins now, and types select', async () => {
   expect((await removals.waitFor(1)).map(changeOf)).toMatchObject([{ type: 'USER_REMOVED', userId: id }]);
 });
 
+/** Waits until so many changes of the project are published: a stream that begins before would send them, or tell its cursor for them. */
+async function published(project: TestProject, count: number): Promise<void> {
+  const isThere = async () =>
+    (await project.graphql('{ changes(first: 10) { nodes { id } } }')).data.changes.nodes.length === count;
+  await vi.waitUntil(isThere, PATIENCE);
+}
+
 /** The npm package, through a proxy that can be cut. It sends the credentials of a project. */
 async function openEventSource({ credentials }: TestProject, path: string) {
   const proxy = await startProxy({ host: '127.0.0.1', port: Number(new URL(app.url).port) });
@@ -99,6 +106,7 @@ test.concurrent.each(['/changes', '/changes?after=now', '/changes?types=user.cre
   async (path) => {
     const project = await app.createProject();
     await login(project, 'before');
+    await published(project, 1);
     await using source = await openEventSource(project, path);
     const change = source.nextChange();
     await source.proxy.cut();
@@ -121,6 +129,7 @@ async function expireChanges({ appId }: TestProject): Promise<void> {
 test.concurrent('an EventSource for few types outlives the changes of other types, which move its cursor', async () => {
   const project = await app.createProject();
   const id = await login(project, 'a');
+  await published(project, 1);
   await using source = await openEventSource(project, '/changes?types=user.removed');
   await login(project, 'b');
   await vi.waitUntil(() => new Set(source.cursors).size === 2, PATIENCE);
@@ -135,6 +144,7 @@ test.concurrent('an EventSource for few types outlives the changes of other type
 test('a subscription tells its cursor at its start and as it moves, so that nothing is missed after a break', async () => {
   const project = await app.createProject();
   const id = await login(project, 'a');
+  await published(project, 1);
   const stream = await subscribeTo(project);
   await vi.waitUntil(() => stream.cursors.length === 1, PATIENCE);
   stream.close();

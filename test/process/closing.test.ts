@@ -1,20 +1,13 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, existsSync, readdirSync, readFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test, vi } from 'vitest';
 import { ROOT } from '../support/checkout.js';
 import { hasPostgres } from '../support/cluster.js';
-import {
-  CLI,
-  type Command,
-  makeFolder,
-  outcomeOf,
-  spawnUserdir,
-  startServer,
-  userdirJson,
-} from '../support/command.js';
+import { CLI, type Command, outcomeOf, spawnUserdir, startServer, userdirJson } from '../support/command.js';
 import { copyTemplate } from '../support/engines.js';
 import { PATIENCE } from '../support/waiting.js';
 
@@ -43,20 +36,26 @@ test('a command that fails reports its own error, not the error of closing', asy
   expect(readdirSync(database.env['DATA_DIR'] ?? '').filter((name) => name.startsWith('lock'))).toEqual([]);
 });
 
-test.runIf(hasPostgres)('npm run size, ended by a signal, leaves neither its PostgreSQL nor its folder', async () => {
-  const folder = makeFolder();
-  chmodSync(folder, 0o777);
-  const script = join(ROOT, 'test/bench/sizes.mjs');
-  const env = { PATH: process.env['PATH'], TMPDIR: folder };
-  const child = spawn(process.execPath, [script, '--users', '1000'], { env, stdio: 'ignore' });
-  const pidFile = () => {
-    const [data] = readdirSync(folder);
-    const file = join(folder, data ?? '', 'postmaster.pid');
-    return data !== undefined && existsSync(file) && Number(readFileSync(file, 'utf8').split('\n')[0]);
-  };
-  const pid = await vi.waitUntil(pidFile, PATIENCE);
-  child.kill('SIGTERM');
-  expect(await once(child, 'exit')).toEqual([1, null]);
-  expect(existsSync(`/proc/${pid}`)).toBe(false);
-  expect(readdirSync(folder)).toEqual([]);
-});
+test.runIf(hasPostgres)(
+  'npm run size, ended by a signal, leaves neither its PostgreSQL nor its folder',
+  async ({ onTestFinished }) => {
+    // PostgreSQL's user must be able to enter it.
+    const folder = mkdtempSync(join(tmpdir(), 'userdir-sizes-test-'));
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    chmodSync(folder, 0o777);
+    const script = join(ROOT, 'test/bench/sizes.mjs');
+    const env = { PATH: process.env['PATH'], TMPDIR: folder };
+    const child = spawn(process.execPath, [script, '--users', '1000'], { env, stdio: 'ignore' });
+    const pidFile = () => {
+      const file = readdirSync(folder)
+        .map((name) => join(folder, name, 'postmaster.pid'))
+        .find((path) => existsSync(path));
+      return file !== undefined && Number(readFileSync(file, 'utf8').split('\n')[0]);
+    };
+    const pid = await vi.waitUntil(pidFile, PATIENCE);
+    child.kill('SIGTERM');
+    expect(await once(child, 'exit')).toEqual([1, null]);
+    expect(existsSync(`/proc/${pid}`)).toBe(false);
+    expect(readdirSync(folder)).toEqual([]);
+  },
+);
