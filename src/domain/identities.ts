@@ -251,7 +251,11 @@ export function foldAuthValue(authMethod: string, authValue: string, name: strin
 /** A text that a caller keeps with a user, in the form in which it is stored; null or undefined as it arrives. BAD_USER_INPUT. */
 export function readKeptText(field: KeptText, input: KeptTextsInput, spelling: Spelling): string | null | undefined {
   const text = input[field];
-  return text == null ? text : KEPT_TEXTS[field].read(spelling(USER_COLUMNS[field].line), text);
+  if (text == null) return text;
+  const name = spelling(USER_COLUMNS[field].line);
+  const { form, read } = KEPT_TEXTS[field];
+  if (isTooLong(field, text)) throw badInput(name, text, form);
+  return read(name, text);
 }
 
 /** The parts of a profile that are read each by itself. */

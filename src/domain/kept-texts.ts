@@ -8,6 +8,8 @@ import { type FieldsWith, USER_COLUMNS, type UserColumnsTable } from './user-col
 export type KeptText = FieldsWith<{ type: 'text'; from: 'login'; isShown: true; isRare: true; isChangeable: true }>;
 
 interface TextOfUser {
+  /** What is accepted, for errors. Its longest is that of the row in `INPUT_LIMITS`, which is checked before. */
+  readonly form: string;
   /** The text in the form in which it is stored. BAD_USER_INPUT names it. */
   readonly read: (name: string, text: string) => string;
   /** What people call it. */
@@ -44,6 +46,7 @@ export function isExternalId(text: string): boolean {
 /** A row for each. A column of the table that has none here is a compile error. */
 export const KEPT_TEXTS: { readonly [Field in KeptText]: TextOfUser } = {
   externalId: {
+    form: EXTERNAL_ID_FORM,
     read: requireExternalId,
     label: 'External ID',
     plural: 'external IDs',

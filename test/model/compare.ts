@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { ofKeptLines } from '#dist/domain/kept-texts.js';
 import type { Json } from '../support/app.js';
 import { VOCABULARY, type Vocabulary } from './acts.js';
 import * as model from './model.js';
@@ -79,7 +80,8 @@ function shownWhole(user: User): Json {
   return {
     ...shownByRest(user),
     email: model.emailOf(user),
-    external_id: user.externalId,
+    // No act gives another one.
+    ...ofKeptLines((field) => (field === 'externalId' ? user.externalId : null)),
     metadata: user.metadata,
     identities: user.identities.map((identity, index) => ({
       auth_method: identity.authMethod,

@@ -1,8 +1,12 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { banCursor, banCursorOf, cursor, encodeCursor } from '#dist/domain/cursors.js';
 import { EARLIEST, LARGEST_ID, LATEST, parse, parseDate, userId } from '#dist/domain/parse.js';
+import { STATE_FILTER_NAMES } from '#dist/domain/state-filters.js';
 import { AppError } from '#dist/errors.js';
+import { ROOT } from '../support/checkout.js';
 
 /** The rules for dates and ids, compared with independent parsers. */
 
@@ -208,4 +212,9 @@ describe('the place of a user or a ban in a list', () => {
     for (const at of [EARLIEST.getTime() - 1, LATEST.getTime() + 1])
       expect(() => parse(form, encode(new Date(at), 1))).toThrow(/from an earlier answer/);
   });
+});
+
+test('the page about GraphQL names each filter by which nothing is counted', () => {
+  const page = readFileSync(join(ROOT, 'docs/graphql.md'), 'utf8');
+  expect(STATE_FILTER_NAMES.filter((name) => !page.includes(`\`${name}\``))).toEqual([]);
 });

@@ -294,7 +294,7 @@ function bansOf({ blocked }: Person, { auth_method, auth_value }: LineIdentity, 
     drop('bans that have ended');
     return [];
   }
-  note('blocked people, whose identities are banned');
+  note('blocked people, who are banned');
   const terms = { reason: `Blocked in ${title}`, ...(until !== null && { expires_at: until }) };
   return [{ ban: { auth_method, auth_value, ...terms, of_user: true } }];
 }
