@@ -1,4 +1,4 @@
-import { Argument, type Command, InvalidArgumentError } from 'commander';
+import { Argument, type Command } from 'commander';
 import { api, graphql, inProject, type ResultOf, type VariablesOf } from '../dashboard/documents.js';
 import { CHANGEABLE } from '../domain/kept-texts.js';
 import { METHODS_BY_PREFIX, MOST_BY_PREFIX } from '../domain/pages.js';
@@ -10,9 +10,7 @@ import {
   option,
   pageOptions,
   parseJson,
-  parseSince,
   projectOption,
-  required,
   requireOneOf,
   userIdArgument,
   userIdsArgument,
@@ -25,12 +23,14 @@ import { addImportCommand } from './import.js';
 import { type CommandContext, MAX_PAGE, type Tools } from './rows.js';
 import { fields, listTable } from './terminal.js';
 import { addPurgeCommand } from './upkeep.js';
+import { addListCommands, USER_COLUMNS } from './user-list.js';
 
 export function addUserCommands(program: Command, context: CommandContext): void {
   const user = program
     .command('user')
     .description('find, import, export, change, link, merge, remove, restore, purge and ban users');
   addFindCommands(user, context);
+  addListCommands(user, context);
   addImportCommand(user, context);
   addExportCommand(user, context);
   addChangeCommands(user, context);
@@ -59,8 +59,6 @@ const CURRENT = api(
   }`,
   [CURRENT_IDENTITY],
 );
-
-const COLUMNS = { ID: 'id', Method: 'auth_method', Value: 'auth_value', Email: 'email' } as const;
 
 function addFindCommands(user: Command, { row, rows, act }: CommandContext): void {
   row(user, {
@@ -107,7 +105,7 @@ function addFindCommands(user: Command, { row, rows, act }: CommandContext): voi
     act: searchUsers,
     print: (users, { prefix, removed }) =>
       listTable(users, {
-        columns: { ...COLUMNS, Created: 'created_at', State: stateOf },
+        columns: { ...USER_COLUMNS, Created: 'created_at', State: stateOf },
         none: `No user matches.${prefix === undefined && !removed ? ' For the beginning of an email or an ID, use --prefix.' : ''}`,
       }),
     isFailure: (users) => users.length === 0,
@@ -127,41 +125,9 @@ function addFindCommands(user: Command, { row, rows, act }: CommandContext): voi
     ),
     row: flat,
     things: 'removed users',
-    columns: { ...COLUMNS, Removed: 'removed_at' },
+    columns: { ...USER_COLUMNS, Removed: 'removed_at' },
     none: 'No user is removed.',
   });
-  rows(user, {
-    name: 'user inactive',
-    description:
-      'list users who have not logged in for some time, the newest first; who never did, counts by the registration',
-    examples: ['user inactive --project app_1 --since 90d', 'user inactive --project app_1 --since 2026-01-31 --json'],
-    takes: [
-      projectOption(),
-      required('--since <TIME>', 'without a login since: a time such as 90d, or a date', parsePast),
-      ...pageOptions(),
-    ],
-    document: inProject(
-      api(`query InactiveUsers($since: String!, $first: Int!, $after: String) {
-        users(filter: { lastLoginBefore: $since }, first: $first, after: $after) {
-          nodes {
-            id auth_method: authMethod auth_value: authValue email external_id: externalId
-            created_at: createdAt last_login: lastLogin login_count: loginCount
-          }
-          pageInfo { endCursor hasNextPage }
-        }
-      }`),
-    ),
-    things: 'inactive users',
-    columns: { ...COLUMNS, Created: 'created_at', 'Last login': (found) => found.last_login ?? 'never' },
-    none: 'No user is inactive.',
-  });
-}
-
-/** Since an instant that is to come, all users would be inactive. */
-function parsePast(text: string): string {
-  const since = parseSince(text);
-  if (Date.parse(since) <= Date.now()) return since;
-  throw new InvalidArgumentError('Expected a time that is past.');
 }
 
 const MEANT = graphql(

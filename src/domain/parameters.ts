@@ -10,7 +10,7 @@ export const LOGIN_METHODS = Object.values(LoginMethod);
 
 const DATE_FORM = 'a date (2026-01-31) or an RFC 3339 date-time (2026-01-31T12:00:00Z)';
 
-const LOGIN_METHOD_FORM = `${LOGIN_METHODS.join(', ')}, or several of them separated by commas`;
+export const LOGIN_METHOD_FORM = `${LOGIN_METHODS.join(', ')}, or several of them separated by commas`;
 
 /** One bound of the creation date: a whole UTC day, or an instant. */
 export function dateBound(name: string, edge: 'first' | 'last') {

@@ -52,7 +52,7 @@ test('the model knows every field of what they take', () => {
 });
 
 test('the model knows every command of users', () => {
-  const reads = ['bans', 'get', 'inactive', 'removed', 'search'];
+  const reads = ['bans', 'get', 'inactive', 'list', 'removed', 'search'];
   const commands = leafCommands(createProgram({})).flatMap((command) =>
     command.parent?.name() === 'user' ? command.name() : [],
   );

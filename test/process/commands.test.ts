@@ -300,6 +300,20 @@ $ user update APP_ID USER_ID
 ! error: nothing is to be changed: give an option that says what (--help lists them)
 ! (see userdir user update --help)
 ? 2
+$ user list --project APP_ID --contains EXAMPLE --banned no --json
+[{"id":USER_ID,"auth_method":"google","auth_value":"g-1","email":"ada@example.com","external_id":"a-1","created_at":"TIME","last_login":null,"login_count":3}]
+$ user list APP_ID --login-methods passkey,wallet --created-to 2999-01-31
+ID  Method   Value       Email  Created                   Last login
+ SECOND_USER  passkey  cGFzc2tleQ         2026-01-01T00:00:00.000Z  2026-01-03T00:00:00.000Z
+$ user list APP_ID --auth-methods twitter --limit 10
+No user matches.
+$ user list APP_ID --login-methods passkeys
+! error: … Expected email, passkey, wallet, socials, or several of them separated by commas.
+! (see userdir user list --help)
+? 2
+$ user list APP_ID --last-login-after soon
+! userdir: --last-login-after: got "soon", expected a date (2026-01-31) or an RFC 3339 date-time (2026-01-31T12:00:00Z).
+? 2
 $ user inactive --project APP_ID --since 90d --json
 [{"id":USER_ID,"auth_method":"google","auth_value":"g-1","email":"ada@example.com","external_id":"a-1","created_at":"TIME","last_login":null,"login_count":3},{"id":SECOND_USER,"auth_method":"passkey",…"last_login":"2026-01-03T00:00:00.000Z",…}]
 $ user inactive APP_ID --since 2026-01-02T12:00:00Z

@@ -1,0 +1,131 @@
+import { type Command, InvalidArgumentError, type Option } from 'commander';
+import { api, inProject } from '../dashboard/documents.js';
+import { LOGIN_METHOD_FORM, LOGIN_METHODS, loginMethods } from '../domain/parameters.js';
+import {
+  ofStateFilters,
+  STATE_FILTER_NAMES,
+  type StateFilterName,
+  type StateFilterRow,
+} from '../domain/state-filters.js';
+import { option, pageOptions, parseSince, projectOption, required } from './arguments.js';
+import type { CommandContext } from './rows.js';
+
+/* Lists of current users, all or those of a filter, which has the conditions of `UserFilter`. */
+
+export const USER_COLUMNS = {
+  ID: 'id',
+  Method: 'auth_method',
+  Value: 'auth_value',
+  Email: 'email',
+} as const;
+
+const LISTED = api(`fragment ListedUser on User {
+  id auth_method: authMethod auth_value: authValue email external_id: externalId
+  created_at: createdAt last_login: lastLogin login_count: loginCount
+}`);
+
+/** The option of a filter of the table: `--last-login-before` of `lastLoginBefore`. */
+const optionOf =
+  (form: string, parse?: (text: string) => unknown) =>
+  ({ selects }: StateFilterRow, name: StateFilterName): Option => {
+    const flag = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+    const words = `${selects.charAt(0).toLowerCase()}${selects.slice(1)}`.replaceAll('`', '');
+    return option(`--${flag} <${form}>`, words, parse);
+  };
+
+const STATE_OPTIONS = ofStateFilters(STATE_FILTER_NAMES, {
+  boolean: optionOf('yes|no', parseYesNo),
+  instant: optionOf('TIME'),
+  methods: optionOf('METHOD,…', (text) => text.split(',')),
+  text: optionOf('TEXT'),
+});
+
+const kinds = loginMethods('login_methods');
+
+/** Kinds of login as GraphQL spells them. */
+function parseKinds(text: string): string[] {
+  const { success, data } = kinds.safeParse(text);
+  if (success) return data.map((kind) => kind.toUpperCase());
+  throw new InvalidArgumentError(`Expected ${LOGIN_METHOD_FORM}.`);
+}
+
+function parseYesNo(text: string): boolean {
+  if (text === 'yes' || text === 'no') return text === 'yes';
+  throw new InvalidArgumentError('Expected yes or no.');
+}
+
+export function addListCommands(user: Command, { rows }: CommandContext): void {
+  rows(user, {
+    name: 'user list',
+    description: 'list users, the newest first: all, or those who meet every condition',
+    examples: [
+      'user list --project app_1 --limit 100',
+      'user list --project app_1 --login-methods socials --created-from 2026-01-01 --json',
+      'user list --project app_1 --contains example.com --banned no',
+    ],
+    takes: [
+      projectOption(),
+      option('--created-from <TIME>', 'created on or after this: a date, or an RFC 3339 date-time'),
+      option('--created-to <TIME>', 'created on or before this: a date, through its last instant, or a date-time'),
+      option('--login-methods <KIND,…>', `with one of these kinds of login: ${LOGIN_METHODS.join(', ')}`, parseKinds),
+      ...STATE_FILTER_NAMES.map((name) => STATE_OPTIONS[name]),
+      ...pageOptions(),
+    ],
+    variables({ project, createdFrom: startDate, createdTo: endDate, loginMethods, after, ...given }) {
+      const states = Object.fromEntries(STATE_FILTER_NAMES.map((name) => [name, given[name]]));
+      return { project, after, filter: { startDate, endDate, loginMethods, ...states } };
+    },
+    document: inProject(
+      api(
+        `query ListUsers($filter: UserFilter!, $first: Int!, $after: String) {
+          users(filter: $filter, first: $first, after: $after) {
+            nodes { ...ListedUser } pageInfo { endCursor hasNextPage }
+          }
+        }`,
+        [LISTED],
+      ),
+    ),
+    things: 'users',
+    columns: {
+      ...USER_COLUMNS,
+      Created: 'created_at',
+      'Last login': (found) => found.last_login ?? 'never',
+    },
+    none: 'No user matches.',
+  });
+  rows(user, {
+    name: 'user inactive',
+    description:
+      'list users who have not logged in for some time, the newest first; who never did, counts by the registration',
+    examples: ['user inactive --project app_1 --since 90d', 'user inactive --project app_1 --since 2026-01-31 --json'],
+    takes: [
+      projectOption(),
+      required('--since <TIME>', 'without a login since: a time such as 90d, or a date', parsePast),
+      ...pageOptions(),
+    ],
+    document: inProject(
+      api(
+        `query InactiveUsers($since: String!, $first: Int!, $after: String) {
+          users(filter: { lastLoginBefore: $since }, first: $first, after: $after) {
+            nodes { ...ListedUser } pageInfo { endCursor hasNextPage }
+          }
+        }`,
+        [LISTED],
+      ),
+    ),
+    things: 'inactive users',
+    columns: {
+      ...USER_COLUMNS,
+      Created: 'created_at',
+      'Last login': (found) => found.last_login ?? 'never',
+    },
+    none: 'No user is inactive.',
+  });
+}
+
+/** Since an instant that is to come, all users would be inactive. */
+function parsePast(text: string): string {
+  const since = parseSince(text);
+  if (Date.parse(since) <= Date.now()) return since;
+  throw new InvalidArgumentError('Expected a time that is past.');
+}
