@@ -24,6 +24,12 @@ const LISTED = api(`fragment ListedUser on User {
   created_at: createdAt last_login: lastLogin login_count: loginCount
 }`);
 
+const LISTED_COLUMNS = {
+  ...USER_COLUMNS,
+  Created: 'created_at',
+  'Last login': (found: { readonly last_login: string | null }) => found.last_login ?? 'never',
+} as const;
+
 /** The option of a filter of the table: `--last-login-before` of `lastLoginBefore`. */
 const optionOf =
   (form: string, parse?: (text: string) => unknown) =>
@@ -86,11 +92,7 @@ export function addListCommands(user: Command, { rows }: CommandContext): void {
       ),
     ),
     things: 'users',
-    columns: {
-      ...USER_COLUMNS,
-      Created: 'created_at',
-      'Last login': (found) => found.last_login ?? 'never',
-    },
+    columns: LISTED_COLUMNS,
     none: 'No user matches.',
   });
   rows(user, {
@@ -114,11 +116,7 @@ export function addListCommands(user: Command, { rows }: CommandContext): void {
       ),
     ),
     things: 'inactive users',
-    columns: {
-      ...USER_COLUMNS,
-      Created: 'created_at',
-      'Last login': (found) => found.last_login ?? 'never',
-    },
+    columns: LISTED_COLUMNS,
     none: 'No user is inactive.',
   });
 }

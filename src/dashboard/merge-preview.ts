@@ -37,9 +37,9 @@ const TEXTS: { readonly [Policy in MergePolicy]?: (from: Value | null, into: Val
   sum: (from, into) => `${from} + ${into} = ${Number(from) + Number(into)}`,
 };
 
-/** Those that are there: instants as ISO 8601, which as texts are in the order of time. */
+/** Those that are there, from the least. Instants are ISO 8601, which as texts are in the order of time. */
 function inOrder(...values: readonly (Value | null)[]): Value[] {
-  return values.filter((value) => value !== null).sort();
+  return values.filter((value) => value !== null).sort((one, other) => (one < other ? -1 : 1));
 }
 
 type MergedField = FieldsWith<{ whenMerged: 'own or other' | 'least' | 'greatest' | 'sum' }>;
