@@ -1,4 +1,6 @@
 import { describe, expect, test } from 'vitest';
+import { INPUT_LIMITS } from '#dist/domain/input-limits.js';
+import { KEPT_TEXTS, type KeptText } from '#dist/domain/kept-texts.js';
 import { LIMITS } from '#dist/engine/limits.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
@@ -396,3 +398,11 @@ describe.each(Object.entries(ROWS))('%s', (_, { most, fewest = most - 1, ask, sa
     expect(await ask(await app.createProject(), 0)).not.toBeNull();
   });
 });
+
+test.each(Object.keys(KEPT_TEXTS) as KeptText[])(
+  '%s: a longer text is refused by its length, whatever it says',
+  async (field) => {
+    const { max } = INPUT_LIMITS[field];
+    expect(await login(await app.createProject(), { [field]: texts(max + 1) })).toContain(`${max}`);
+  },
+);

@@ -276,7 +276,7 @@ function searchRecipe(appId: string, any: string, removed: boolean): Recipe {
 const USER = inProject(
   api(`query User($id: ID!) {
     user(id: $id) {
-      id authMethod authValue email externalId wallet createdAt lastLogin loginCount
+      id authMethod authValue email wallet createdAt lastLogin loginCount
       accounts { network publicKey walletType }
     }
   }`),
