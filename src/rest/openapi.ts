@@ -39,7 +39,7 @@ interface Operation {
 
 interface Media {
   example?: unknown;
-  schema: { example?: unknown; examples?: unknown[] };
+  schema: { example?: unknown };
 }
 
 const zodToJsonConfig: Pick<z.core.ToJSONSchemaParams, 'override'> = {
@@ -168,10 +168,8 @@ function completeDocument({ paths, components: { schemas } }: Document): void {
       Object.assign(responses['200'] as object, { headers: successHeadersOf(path) });
       Object.assign(responses, failuresOf(method, path));
       for (const media of [requestBody, responses['200']].flatMap((body) => Object.values(body?.content ?? {}))) {
-        const { example, examples, ...schema } = media.schema;
+        const { example, ...schema } = media.schema;
         if (example !== undefined) Object.assign(media, { example, schema });
-        // The transform moves them where a route has one media type.
-        else if (examples?.length === 1) Object.assign(media, { example: examples[0], schema });
       }
       for (const parameter of parameters) {
         // Node.js has header names in lower case. The documentation does not, and a generated client tells one from the other.

@@ -50,7 +50,7 @@ export const restPlugin: FastifyPluginAsync<{ services: Services; authenticate: 
       request.scope.projectIdFor(permission);
       done();
     };
-    const nameIgnored = namesIgnoredParameters((route.schema ?? {}) as { querystring?: z.ZodObject });
+    const nameIgnored = namesIgnoredParameters(route.schema as { querystring?: z.ZodObject });
     route.preValidation = (request, reply, done) => {
       // A path that ends where its parameter should be.
       if (Object.values(request.params as object).includes('')) refuseUnknown(request);

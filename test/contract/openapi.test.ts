@@ -244,7 +244,14 @@ describe('/docs/try', () => {
 
   test('has assets that are not stored by caches', async () => {
     const asset = await fetch(`${app.url}/docs/try/static/swagger-ui.css`);
-    await asset.text();
-    expect(asset.headers.get('cache-control')).toBe('no-store');
+    expect([asset.status, asset.headers.get('cache-control')]).toEqual([200, 'no-store']);
+    expect(await asset.text()).toContain('.swagger-ui');
+  });
+
+  test('opens at the operation that its address names, and sends no credentials of the browser', async () => {
+    const script = await (await fetch(`${app.url}/docs/try/static/swagger-initializer.js`)).text();
+    expect(script).toMatch(/"deepLinking":true/);
+    expect(script).toMatch(/"tryItOutEnabled":true/);
+    expect(script).toContain("credentials: 'omit'");
   });
 });

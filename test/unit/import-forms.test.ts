@@ -9,6 +9,8 @@ const USERS = [
   { auth_method: 'email', auth_value: 'ada@example.com', external_id: 'a-1', login_count: 3 },
   { auth_method: 'google', auth_value: 'grüße; und, mehr', external_id: 'b|2', login_count: 0 },
   { auth_method: 'username', auth_value: 'emoji 😀', external_id: 'c-3', login_count: 12 },
+  // Texts that look like numbers.
+  { auth_method: 'github', auth_value: '117', external_id: '42', login_count: 7 },
 ];
 
 const lines = (end = '\n') => USERS.map((user) => `${JSON.stringify(user)}${end}`).join('');
