@@ -317,3 +317,17 @@ test('who has the identity of a line linked exists, also where the external ID i
   }
   expect(await exportOf(project)).toBe(before);
 });
+
+test('an update keeps the earlier date and the later login of the primary identity, which may be those of the user', async () => {
+  const project = await app.createProject();
+  const own = { auth_method: 'google', auth_value: 'g-1' };
+  const [first, second, third] = ['2020-01-01', '2022-01-01', '2024-01-01'].map((day) => `${day}T00:00:00.000Z`);
+  await project.importLines([{ ...own, created_at: first, last_login: third }]);
+  const primary = { ...own, primary: true, created_at: second, last_login: second };
+  const linked = { auth_method: 'github', auth_value: 'h-1' };
+  const line = { ...own, created_at: first, last_login: third, identities: [primary, linked] };
+  expect(await project.importLines([line], { onConflict: 'update' })).toMatchObject({ failed: 0, imported: 1 });
+  const query = '{ userByIdentity(authMethod: "google", authValue: "g-1") { identities { createdAt lastLogin } } }';
+  const { data } = await project.graphql(query);
+  expect(data.userByIdentity.identities[0]).toEqual({ createdAt: first, lastLogin: third });
+});
