@@ -206,7 +206,7 @@ async function perform<Variables, Result>(
 async function naming(error: unknown, { options, registeredArguments }: Command, document: string): Promise<unknown> {
   if (!(error instanceof AppError && error.code === 'BAD_USER_INPUT')) return error;
   const variables = await variablesOf(document);
-  const message = error.message.replace(/(?<=^|\. )\w+(?=: )/g, (name) => {
+  const message = error.message.replace(/(?<=^|\. )\w+(?=(\[\d+\])?: )/g, (name) => {
     const argument = camelCase(name);
     const variable = variables.get(argument) ?? argument;
     const named =

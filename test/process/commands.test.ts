@@ -311,6 +311,9 @@ $ user list APP_ID --login-methods passkeys
 ! error: … Expected email, passkey, wallet, socials, or several of them separated by commas.
 ! (see userdir user list --help)
 ? 2
+$ user list APP_ID --auth-methods google,A_
+! userdir: --auth-methods[1]: got "A_", expected email, passkey, …
+? 2
 $ user list APP_ID --last-login-after soon
 ! userdir: --last-login-after: got "soon", expected a date (2026-01-31) or an RFC 3339 date-time (2026-01-31T12:00:00Z).
 ? 2
