@@ -69,11 +69,14 @@ export function createSpool(dir: string): Spool {
       return withFile(async (file) => {
         const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
         let isWhole = false;
+        /** True if something was written since the last reading began, which may have missed it. */
+        let hasMore = false;
         let wake = () => {};
         let failure: unknown = null;
         const produced = produce(async (chunk) => {
           if (failure !== null) throw failure;
           await file.write(chunk);
+          hasMore = true;
           wake();
         }).finally(() => {
           isWhole = true;
@@ -84,11 +87,12 @@ export function createSpool(dir: string): Spool {
         try {
           for (let position = 0, isLast = false; !isLast; ) {
             isLast = isWhole;
+            hasMore = false;
             for await (const chunk of file.read(position)) {
               position += chunk.length;
               await take(decoder.decode(chunk, { stream: true }));
             }
-            if (!isWhole)
+            if (!isWhole && !hasMore)
               await new Promise<void>((resolve) => {
                 wake = resolve;
               });
