@@ -1,5 +1,6 @@
 import { type Command, InvalidArgumentError, type Option } from 'commander';
 import { api, inProject } from '../dashboard/documents.js';
+import { nameOf } from '../domain/enum-names.js';
 import { LOGIN_METHOD_FORM, LOGIN_METHODS, loginMethods } from '../domain/parameters.js';
 import {
   ofStateFilters,
@@ -19,10 +20,17 @@ export const USER_COLUMNS = {
   Email: 'email',
 } as const;
 
-const LISTED = api(`fragment ListedUser on User {
-  id auth_method: authMethod auth_value: authValue email external_id: externalId
-  created_at: createdAt last_login: lastLogin login_count: loginCount
-}`);
+const LISTED = inProject(
+  api(`query ListUsers($filter: UserFilter!, $first: Int!, $after: String) {
+    users(filter: $filter, first: $first, after: $after) {
+      nodes {
+        id auth_method: authMethod auth_value: authValue email external_id: externalId
+        created_at: createdAt last_login: lastLogin login_count: loginCount
+      }
+      pageInfo { endCursor hasNextPage }
+    }
+  }`),
+);
 
 const LISTED_COLUMNS = {
   ...USER_COLUMNS,
@@ -51,7 +59,7 @@ const kinds = loginMethods('login_methods');
 /** Kinds of login as GraphQL spells them. */
 function parseKinds(text: string): string[] {
   const { success, data } = kinds.safeParse(text);
-  if (success) return data.map((kind) => kind.toUpperCase());
+  if (success) return data.map(nameOf);
   throw new InvalidArgumentError(`Expected ${LOGIN_METHOD_FORM}.`);
 }
 
@@ -81,16 +89,7 @@ export function addListCommands(user: Command, { rows }: CommandContext): void {
       const states = Object.fromEntries(STATE_FILTER_NAMES.map((name) => [name, given[name]]));
       return { project, after, filter: { startDate, endDate, loginMethods, ...states } };
     },
-    document: inProject(
-      api(
-        `query ListUsers($filter: UserFilter!, $first: Int!, $after: String) {
-          users(filter: $filter, first: $first, after: $after) {
-            nodes { ...ListedUser } pageInfo { endCursor hasNextPage }
-          }
-        }`,
-        [LISTED],
-      ),
-    ),
+    document: LISTED,
     things: 'users',
     columns: LISTED_COLUMNS,
     none: 'No user matches.',
@@ -105,16 +104,8 @@ export function addListCommands(user: Command, { rows }: CommandContext): void {
       required('--since <TIME>', 'without a login since: a time such as 90d, or a date', parsePast),
       ...pageOptions(),
     ],
-    document: inProject(
-      api(
-        `query InactiveUsers($since: String!, $first: Int!, $after: String) {
-          users(filter: { lastLoginBefore: $since }, first: $first, after: $after) {
-            nodes { ...ListedUser } pageInfo { endCursor hasNextPage }
-          }
-        }`,
-        [LISTED],
-      ),
-    ),
+    variables: ({ project, since, after }) => ({ project, after, filter: { lastLoginBefore: since } }),
+    document: LISTED,
     things: 'inactive users',
     columns: LISTED_COLUMNS,
     none: 'No user is inactive.',

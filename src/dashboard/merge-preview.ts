@@ -27,7 +27,7 @@ type Side = UserDetails & UserDetail;
 type Value = string | number;
 
 /** What becomes of the values of two users, of which at least one has one. Absent where a merge does nothing that a person could ask about. */
-const TEXTS: { readonly [Policy in MergePolicy]?: (from: Value | null, into: Value | null) => string } = {
+const TEXTS = {
   'own or other': (from, into) => {
     if (into === null) return `${from} moves.`;
     return `${into} stays${from === null ? '' : `, ${from} is given up`}.`;
@@ -35,14 +35,16 @@ const TEXTS: { readonly [Policy in MergePolicy]?: (from: Value | null, into: Val
   least: (from, into) => `${inOrder(from, into)[0]}`,
   greatest: (from, into) => `${inOrder(from, into).at(-1)}`,
   sum: (from, into) => `${from} + ${into} = ${Number(from) + Number(into)}`,
-};
+} satisfies { readonly [Policy in MergePolicy]?: (from: Value | null, into: Value | null) => string };
+
+type ToldPolicy = keyof typeof TEXTS;
 
 /** Those that are there, from the least. Instants are ISO 8601, which as texts are in the order of time. */
 function inOrder(...values: readonly (Value | null)[]): Value[] {
   return values.filter((value) => value !== null).sort((one, other) => (one < other ? -1 : 1));
 }
 
-type MergedField = FieldsWith<{ whenMerged: 'own or other' | 'least' | 'greatest' | 'sum' }>;
+type MergedField = FieldsWith<{ whenMerged: ToldPolicy }>;
 
 /** What people call such a value. A column of the table that is not here is a compile error. */
 const LABELS: { readonly [Field in MergedField]: string } = {
@@ -61,11 +63,11 @@ function shownOf(side: Side, field: MergedField): Value | null {
 
 /** What becomes of the values in the columns of the two, by the table of columns. */
 function effectsOfColumns(from: Side, into: Side): Effect[] {
-  return selectColumns(({ whenMerged }) => TEXTS[whenMerged] !== undefined).flatMap(({ field, whenMerged }) => {
-    const name = LABELS[field as MergedField];
-    const values = [shownOf(from, field as MergedField), shownOf(into, field as MergedField)] as const;
-    const text = values.every((value) => value === null) ? undefined : TEXTS[whenMerged]?.(...values);
-    return text === undefined ? [] : [{ name, text }];
+  return selectColumns(({ whenMerged }) => whenMerged in TEXTS).flatMap(({ whenMerged, ...column }) => {
+    const field = column.field as MergedField;
+    const values = [shownOf(from, field), shownOf(into, field)] as const;
+    if (values.every((value) => value === null)) return [];
+    return [{ name: LABELS[field], text: TEXTS[whenMerged as ToldPolicy](...values) }];
   });
 }
 

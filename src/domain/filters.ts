@@ -34,7 +34,6 @@ export function userFilter(
 }
 
 const startDate = dateBound('startDate', 'first').nullish();
-
 const endDate = dateBound('endDate', 'last').nullish();
 
 /** A filter as GraphQL gives it. */
@@ -45,7 +44,6 @@ export interface FilterInput extends StateFilterInput {
 }
 
 const KINDS: ReadonlyMap<string, LoginMethod> = new Map(LOGIN_METHODS.map((method) => [method, method]));
-
 /** The name of a provider is the name of no kind (identities.ts). */
 const kindOf = (authMethod: string): LoginMethod => KINDS.get(authMethod) ?? LoginMethod.socials;
 

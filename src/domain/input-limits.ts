@@ -104,7 +104,7 @@ export function isOneLine(kind: InputKind, text: string): boolean {
   return !isTooLong(kind, text) && ONE_LINE.test(text);
 }
 
-/** The form of such a name, for errors: "1 to 64 printable characters on one line". */
+/** What is accepted as a name for people, as an error says it: "1 to 64 printable characters on one line". */
 export function oneLineForm(kind: InputKind): string {
   const { max } = INPUT_LIMITS[kind];
   return `1 to ${max} printable characters on one line`;

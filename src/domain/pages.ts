@@ -31,10 +31,8 @@ export interface UserScan {
 }
 
 export const PAGE_SIZE = { default: 10, max: 100 } as const;
-
 /** Bounds of a search by the beginning of a text: users that it finds, and login methods in which it looks at identities. */
 export const MOST_BY_PREFIX = 50;
-
 export const METHODS_BY_PREFIX = 10;
 
 /** The most users who are asked for one by one. */

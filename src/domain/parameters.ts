@@ -7,9 +7,7 @@ import { LoginMethod } from './users.js';
 /* Parameters that several routes have: dates, login methods, IDs. */
 
 export const LOGIN_METHODS = Object.values(LoginMethod);
-
 const DATE_FORM = 'a date (2026-01-31) or an RFC 3339 date-time (2026-01-31T12:00:00Z)';
-
 export const LOGIN_METHOD_FORM = `${LOGIN_METHODS.join(', ')}, or several of them separated by commas`;
 
 /** One bound of the creation date: a whole UTC day, or an instant. */

@@ -12,6 +12,7 @@ import {
 } from 'graphql';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { CHANGE_TYPES } from '#dist/domain/change-types.js';
+import { nameOf } from '#dist/domain/enum-names.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { explained } from '../support/graphql.js';
@@ -121,9 +122,7 @@ describe('extensions.argument', () => {
     ]);
   });
 
-  const CHANGES = CHANGE_TYPES.map((type) => type.replace('.', '_').toUpperCase())
-    .toSorted()
-    .join(', ');
+  const CHANGES = CHANGE_TYPES.map(nameOf).toSorted().join(', ');
   const METHODS = 'Expected one of EMAIL, PASSKEY, SOCIALS, WALLET';
   test.each<[message: string, query: string, variables?: Json]>([
     [

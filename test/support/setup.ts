@@ -30,7 +30,7 @@ function build(): void {
 }
 
 /** What the build makes of its own output. */
-const MADE = ['cli/commands.js', 'dashboard/execute-bundle.js', 'dashboard/execute-bundle-caller.js'];
+const MADE = ['cli/commands.js', 'dashboard/execute-bundle', 'dashboard/pages/'];
 
 /** The compiler keeps the output of a deleted source, and a test that imports it would still pass. */
 function removeLeftovers(): void {
@@ -41,8 +41,7 @@ function removeLeftovers(): void {
     if (
       !path.endsWith('.js') ||
       path.startsWith('.') ||
-      MADE.includes(path) ||
-      path.startsWith(join('dashboard', 'pages')) ||
+      MADE.some((made) => path.startsWith(made)) ||
       existsSync(join(ROOT, 'src', path.replace(/js$/, 'ts')))
     )
       continue;

@@ -279,7 +279,7 @@ describe('the largest answer', () => {
   });
 });
 
-test('a field whose resolver asks what it is is answered by GraphQL.js, however often it is asked', async () => {
+test('a field whose resolver asks for its own name is answered by GraphQL.js, however often it is asked', async () => {
   const schema = createLibrary();
   const note = (schema.getType('Book') as GraphQL.GraphQLObjectType).getFields()['note'];
   if (note === undefined) throw new Error('A book has no note.');

@@ -1,9 +1,10 @@
 import { useEffect, useMemo } from 'preact/hooks';
+import type { MovedReport } from '#dist/domain/import-results.js';
 import { closeDialog, Dialog } from './dialog.js';
 import { FormDialog } from './form.js';
 import { formatNumber, plural } from './format.js';
 import { graphql, send } from './graphql.js';
-import type { Answer, ImportReport } from './import-upload.js';
+import type { Answer } from './import-upload.js';
 import { announce, Button, Fact } from './parts.js';
 import { command } from './recipes.js';
 import { Table } from './table.js';
@@ -73,20 +74,20 @@ export function ReportDialog({ appId, report, outcomes, onClose, onAnother, onSk
 }
 
 /** In every report the first thing to know. */
-function outcomeOf({ imported, skipped, failed, bans }: ImportReport): string {
+function outcomeOf({ imported, skipped, failed, bans }: MovedReport): string {
   if (imported > 0 || bans) return 'Import finished';
   if (failed > 0) return 'Nothing was imported';
   return skipped > 0 || bans === 0 ? 'Nothing was to be imported' : 'The file has no users';
 }
 
 /** Not one line was read as a user: it is another kind of file. */
-const isOtherFormat = ({ imported, skipped, error_kinds }: ImportReport) =>
+const isOtherFormat = ({ imported, skipped, error_kinds }: MovedReport) =>
   imported + skipped === 0 &&
   error_kinds.length > 0 &&
   error_kinds.every(({ error }) => /not valid (JSON|UTF-8)|expected a JSON object/.test(error));
 
 /** The lines that failed. Equal errors are one row. */
-export function Faults({ kinds }: { kinds: ImportReport['error_kinds'] }) {
+export function Faults({ kinds }: { kinds: MovedReport['error_kinds'] }) {
   if (kinds.length === 0) return null;
   const places = ({ lines, first }: (typeof kinds)[number]) => (
     <>

@@ -5,8 +5,6 @@ import { Failure } from './graphql.js';
 
 /* Sends the files of an import to the service, and reads its answer. */
 
-export type ImportReport = MovedReport;
-
 /** The report with what is in the files of another system. */
 export type Findings = MovedReport & MoveSummary;
 
