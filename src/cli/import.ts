@@ -8,6 +8,7 @@ import type { ImportFrame } from '../dashboard/uploads.js';
 import { formatCsvLine } from '../domain/csv-cells.js';
 import type { OnConflict } from '../domain/import-format.js';
 import { type LineOutcome, type MovedReport, type MoveSummary, OUTCOME_COLUMNS } from '../domain/import-results.js';
+import { separated } from '../domain/spelling.js';
 import { isStored } from '../domain/stored.js';
 import { SYSTEM_NAMES } from '../domain/systems.js';
 import { AppError, COMMAND, counted } from '../errors.js';
@@ -210,9 +211,8 @@ async function sendUsers(
   if (isOwn(how.from ?? ''))
     throw new AppError('BAD_USER_INPUT', 'An adapter of your own needs PostgreSQL, or that the server is stopped.');
   const asked = { ...how, report: tell !== null, ...(sizes.length > 1 && { sizes }) };
-  const named = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
   const parameters = new URLSearchParams(
-    Object.entries(asked).map(([name, value]): [string, string] => [named(name), `${value}`]),
+    Object.entries(asked).map(([name, value]): [string, string] => [separated(name, '_'), `${value}`]),
   );
   const answer = await send(`/dashboard/projects/${project}/import?${parameters}`, {
     method: 'POST',

@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError, type Option } from 'commander';
 import { api, inProject } from '../dashboard/documents.js';
-import { nameOf } from '../domain/enum-names.js';
 import { LOGIN_METHOD_FORM, LOGIN_METHODS, loginMethods } from '../domain/parameters.js';
+import { nameOf, separated } from '../domain/spelling.js';
 import {
   ofStateFilters,
   STATE_FILTER_NAMES,
@@ -42,9 +42,8 @@ const LISTED_COLUMNS = {
 const optionOf =
   (form: string, parse?: (text: string) => unknown) =>
   ({ selects }: StateFilterRow, name: StateFilterName): Option => {
-    const flag = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
     const words = `${selects.charAt(0).toLowerCase()}${selects.slice(1)}`.replaceAll('`', '');
-    return option(`--${flag} <${form}>`, words, parse);
+    return option(`--${separated(name, '-')} <${form}>`, words, parse);
   };
 
 const STATE_OPTIONS = ofStateFilters(STATE_FILTER_NAMES, {

@@ -1,8 +1,9 @@
 import { userFilter } from '../domain/filters.js';
-import { camelCase, parseIdentity } from '../domain/identities.js';
+import { parseIdentity } from '../domain/identities.js';
 import { KEPT_TEXTS, ofKeptTexts } from '../domain/kept-texts.js';
 import { parse, userId } from '../domain/parse.js';
 import type { OpenProject } from '../domain/projects.js';
+import { camelCase } from '../domain/spelling.js';
 import type { Account, BanOfUser, User, UserDetails } from '../domain/users.js';
 import { checksumAddress, parseAddress } from '../domain/wallets.js';
 import { costs } from '../engine/cost.js';

@@ -14,6 +14,7 @@ import {
 import { KEPT_TEXTS, type KeptText, ofKeptTexts } from './kept-texts.js';
 import { parseMetadata } from './metadata.js';
 import { allFaults, readItems } from './parse.js';
+import type { Spelling } from './spelling.js';
 import { USER_COLUMNS } from './user-columns.js';
 import type { HistoryFields, LoginFields, Network, WalletType } from './users.js';
 import { ADDRESS_FORM, type Address, requireAddress } from './wallets.js';
@@ -82,20 +83,6 @@ interface AccountInput {
   /** Needed where it does not follow from the wallet. */
   readonly walletType?: WalletType | null | undefined;
 }
-
-/** Spells a field as the caller's interface does, so that an error names the field that the caller wrote. */
-export type Spelling = (field: string) => string;
-export const snakeCase: Spelling = (field) => field;
-export const camelCase: Spelling = (field) => {
-  let spelled = camelCased.get(field);
-  if (spelled === undefined) {
-    spelled = field.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());
-    camelCased.set(field, spelled);
-  }
-  return spelled;
-};
-/** Every login asks for some. Fields are named by this program only, so there are few. */
-const camelCased = new Map<string, string>();
 
 const EMAIL_FORM = 'an email address';
 /** The most characters of a mailbox that `EMAIL` accepts. */

@@ -2,7 +2,6 @@ import { z } from 'zod';
 import { AppError, badInput } from '../errors.js';
 import { type BanRecord, parseBanReason } from './bans.js';
 import {
-  camelCase,
   identityText,
   type LinkedIdentity,
   MAX_IDENTITIES,
@@ -10,13 +9,13 @@ import {
   parseIdentity,
   parseProfile,
   requireFewAccounts,
-  snakeCase,
   tooManyIdentities,
   type UserRecord,
 } from './identities.js';
 import { isTooLong } from './input-limits.js';
 import { type Line, parseJson, textOf } from './lines.js';
 import { dateForm, EARLIEST, LATEST, nameKeys, parse, parseDate, readableText, says } from './parse.js';
+import { camelCase, snakeCase } from './spelling.js';
 import type { ExportTarget } from './systems.js';
 import { selectColumns, type UserColumn } from './user-columns.js';
 import { type GivenFields, type LineOf, Network, WalletType } from './users.js';

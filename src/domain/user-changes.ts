@@ -1,8 +1,9 @@
 import { AppError } from '../errors.js';
-import { type KeptTextsInput, type ProfileInput, readKeptText, requireEmail, type Spelling } from './identities.js';
+import { type KeptTextsInput, type ProfileInput, readKeptText, requireEmail } from './identities.js';
 import { ofKeptTexts } from './kept-texts.js';
 import { parseMetadata } from './metadata.js';
 import { readAll } from './parse.js';
+import type { Spelling } from './spelling.js';
 import { type FieldsWith, selectColumns } from './user-columns.js';
 
 type ChangeableField = FieldsWith<{ isChangeable: true }>;

@@ -1,9 +1,10 @@
 import { type Ban, type BanInput, type ListedBan, parseBanTerms } from '../domain/bans.js';
 import { banCursor, banCursorOf } from '../domain/cursors.js';
-import { camelCase, type Identity, parseIdentity } from '../domain/identities.js';
+import { type Identity, parseIdentity } from '../domain/identities.js';
 import { INPUT_LIMITS } from '../domain/input-limits.js';
 import { PAGE_SIZE } from '../domain/pages.js';
 import { parse, readAll, readNumber, userId } from '../domain/parse.js';
+import { camelCase } from '../domain/spelling.js';
 import type { User } from '../domain/users.js';
 import { costs } from '../engine/cost.js';
 import { selects } from '../engine/nodes.js';

@@ -7,8 +7,8 @@ import {
   encodeChangeCursor,
   type FollowedChanges,
 } from '../domain/changes.js';
-import { camelCase } from '../domain/identities.js';
 import { parse, readAll, readNumber } from '../domain/parse.js';
+import { camelCase } from '../domain/spelling.js';
 import { FEED_FIELDS } from '../domain/user-columns.js';
 import type { User } from '../domain/users.js';
 import { COST_PER_UNIT, costs } from '../engine/cost.js';

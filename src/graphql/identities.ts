@@ -1,6 +1,7 @@
-import { camelCase, MAX_IDENTITIES, parseIdentity, parseProfile } from '../domain/identities.js';
+import { MAX_IDENTITIES, parseIdentity, parseProfile } from '../domain/identities.js';
 import { atMost } from '../domain/input-limits.js';
 import { parse, readAll, requireKey, userId } from '../domain/parse.js';
+import { camelCase } from '../domain/spelling.js';
 import type { User } from '../domain/users.js';
 import { requireAddress } from '../domain/wallets.js';
 import { costs, type Rows } from '../engine/cost.js';

@@ -1,7 +1,8 @@
-import { camelCase, parseProfile } from '../domain/identities.js';
+import { parseProfile } from '../domain/identities.js';
 import { atMost } from '../domain/input-limits.js';
 import { CHANGEABLE, KEPT_TEXTS, ofKeptTexts } from '../domain/kept-texts.js';
 import { parse, readAll, requireKey, userId } from '../domain/parse.js';
+import { camelCase } from '../domain/spelling.js';
 import { parseUserChanges } from '../domain/user-changes.js';
 import type { User } from '../domain/users.js';
 import { costs } from '../engine/cost.js';

@@ -1,7 +1,7 @@
 import type { SchemaTypes } from '@pothos/core';
 import { CHANGE_MEANINGS, type ChangeType } from '../domain/change-types.js';
-import { type NameOf, nameOf } from '../domain/enum-names.js';
 import type { SecretScope } from '../domain/projects.js';
+import { type NameOf, nameOf } from '../domain/spelling.js';
 import type { LoginMethod, Network, WalletType } from '../domain/users.js';
 
 /* The common part of the public schema and that of the operators. */

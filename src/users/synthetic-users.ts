@@ -1,7 +1,8 @@
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import { xoroshiro128plus, xoroshiro128plusFromState } from 'pure-rand/generator/xoroshiro128plus';
 import type { RandomGenerator } from 'pure-rand/types/RandomGenerator';
-import { type ProfileInput, parseProfile, snakeCase, type UserRecord } from '../domain/identities.js';
+import { type ProfileInput, parseProfile, type UserRecord } from '../domain/identities.js';
+import { snakeCase } from '../domain/spelling.js';
 import type { Network } from '../domain/users.js';
 import { checksumAddress, stellarAddress } from '../domain/wallets.js';
 import { badInput } from '../errors.js';

@@ -1,6 +1,7 @@
 import { expect, inject, test } from 'vitest';
 import { parseBanTerms } from '#dist/domain/bans.js';
-import { camelCase, parseIdentity } from '#dist/domain/identities.js';
+import { parseIdentity } from '#dist/domain/identities.js';
+import { camelCase } from '#dist/domain/spelling.js';
 import { deleteEndedBans, listProjectsWithEndedBans } from '#dist/users/bans.sql.js';
 import { createEndedBans } from '#dist/users/ended-bans.js';
 import { type Json, startTestApp, type TestProject, useTestApp } from '../support/app.js';

@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import { camelCase, parseIdentity } from '#dist/domain/identities.js';
+import { parseIdentity } from '#dist/domain/identities.js';
+import { camelCase } from '#dist/domain/spelling.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { codesOf, explained } from '../support/graphql.js';
 

@@ -1,7 +1,8 @@
 import { once } from 'node:events';
 import http from 'node:http';
 import { describe, expect, test, vi } from 'vitest';
-import { parseIdentity, snakeCase } from '#dist/domain/identities.js';
+import { parseIdentity } from '#dist/domain/identities.js';
+import { snakeCase } from '#dist/domain/spelling.js';
 import { checksumAddress } from '#dist/domain/wallets.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';

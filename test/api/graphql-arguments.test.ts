@@ -12,7 +12,7 @@ import {
 } from 'graphql';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { CHANGE_TYPES } from '#dist/domain/change-types.js';
-import { nameOf } from '#dist/domain/enum-names.js';
+import { nameOf } from '#dist/domain/spelling.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { explained } from '../support/graphql.js';

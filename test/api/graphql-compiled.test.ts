@@ -1,7 +1,8 @@
 import type * as GraphQL from 'graphql';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { parseBanTerms } from '#dist/domain/bans.js';
-import { camelCase, parseIdentity } from '#dist/domain/identities.js';
+import { parseIdentity } from '#dist/domain/identities.js';
+import { camelCase } from '#dist/domain/spelling.js';
 import { compile } from '#dist/engine/compiled.js';
 import { answerFast, prepareRequest } from '#dist/engine/execution.js';
 import { contextOf } from '#dist/graphql/context.js';

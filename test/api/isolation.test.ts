@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { camelCase, parseIdentity } from '#dist/domain/identities.js';
+import { parseIdentity } from '#dist/domain/identities.js';
+import { camelCase } from '#dist/domain/spelling.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { jsonPost, verify } from '../support/rest.js';

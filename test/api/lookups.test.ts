@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import { parseIdentity, snakeCase } from '#dist/domain/identities.js';
+import { parseIdentity } from '#dist/domain/identities.js';
 import type { ProjectScope } from '#dist/domain/projects.js';
+import { snakeCase } from '#dist/domain/spelling.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 import { explained } from '../support/graphql.js';

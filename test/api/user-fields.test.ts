@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { camelCase, snakeCase } from '#dist/domain/identities.js';
 import { KEPT_TEXTS, type KeptText, ofKeptLines } from '#dist/domain/kept-texts.js';
+import { camelCase, snakeCase } from '#dist/domain/spelling.js';
 import { FEED_FIELDS, selectColumns, USER_COLUMNS, type UserColumn } from '#dist/domain/user-columns.js';
 import { ethereumAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp, withoutIds } from '../support/app.js';

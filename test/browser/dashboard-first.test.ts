@@ -1,7 +1,6 @@
-import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type TestProject, useTestApp } from '../support/app.js';
-import { hasBrowser, launchBrowser } from '../support/browser.js';
+import { hasBrowser, useBrowser } from '../support/browser.js';
 import { openDashboard, settle, visit } from '../support/dashboard-page.js';
 import { type Receiver, startReceiver } from '../support/receiver.js';
 
@@ -9,10 +8,9 @@ import { type Receiver, startReceiver } from '../support/receiver.js';
 describe.skipIf(!hasBrowser)('the dashboard shows', () => {
   const app = useTestApp({ ownDatabase: true, env: { RATE_LIMIT: '6000', WEBHOOKS_ALLOW_PRIVATE: 'on' } });
   let project: TestProject;
-  let browser: Browser;
+  const browser = useBrowser();
   let receiver: Receiver;
   beforeAll(async () => {
-    browser = await launchBrowser();
     receiver = await startReceiver();
     app.context.services.changes.start();
     app.context.services.webhooks.start();
@@ -26,7 +24,6 @@ describe.skipIf(!hasBrowser)('the dashboard shows', () => {
     );
   });
   afterAll(async () => {
-    await browser?.close();
     await receiver?.close();
   });
 

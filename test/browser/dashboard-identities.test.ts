@@ -1,17 +1,12 @@
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { useTestApp } from '../support/app.js';
-import { hasBrowser, launchBrowser } from '../support/browser.js';
+import { hasBrowser, useBrowser } from '../support/browser.js';
 import { chooseAction, type DashboardPage, openDashboard, settle, visit } from '../support/dashboard-page.js';
 
 /** One person with several logins, as an operator sees them. These tests need Chromium. */
 describe.skipIf(!hasBrowser)('on the page of a user', () => {
   const app = useTestApp();
-  let browser: Browser;
-  beforeAll(async () => {
-    browser = await launchBrowser();
-  });
-  afterAll(() => browser?.close());
+  const browser = useBrowser();
 
   /** Two users, with the page of the first. */
   async function open(

@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Browser, Locator, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Locator, Page } from 'playwright-core';
+import { describe, expect, test } from 'vitest';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
-import { findFaults, hasBrowser, launchBrowser } from '../support/browser.js';
+import { findFaults, hasBrowser, useBrowser } from '../support/browser.js';
 import { openDashboard, visit } from '../support/dashboard-page.js';
 import { isNightly } from '../support/nightly.js';
 import { SAMPLES } from '../support/samples.js';
@@ -11,11 +11,7 @@ import { SAMPLES } from '../support/samples.js';
 /** These tests need Chromium. */
 describe.skipIf(!hasBrowser)('the dialog of an import', () => {
   const app = useTestApp();
-  let browser: Browser;
-  beforeAll(async () => {
-    browser = await launchBrowser();
-  });
-  afterAll(() => browser?.close());
+  const browser = useBrowser();
 
   const button = (where: Page | Locator, name: string | RegExp) => where.getByRole('button', { name, exact: true });
   const csv = (text: string, name = 'users.csv') => ({ name, mimeType: 'text/csv', buffer: Buffer.from(text) });

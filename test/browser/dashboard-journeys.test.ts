@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import type { Browser, Locator, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Locator, Page } from 'playwright-core';
+import { describe, expect, test } from 'vitest';
 import { stellarAddress } from '../support/addresses.js';
 import { useTestApp } from '../support/app.js';
-import { hasBrowser, launchBrowser } from '../support/browser.js';
+import { hasBrowser, useBrowser } from '../support/browser.js';
 import { chooseAction, openDashboard, settle, visit } from '../support/dashboard-page.js';
 
 const runInShell = async (command: string) => (await promisify(execFile)('sh', ['-c', command])).stdout;
@@ -12,11 +12,7 @@ const runInShell = async (command: string) => (await promisify(execFile)('sh', [
 /** What each role does with the dashboard, from its first link on. These tests need Chromium. */
 describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
   const app = useTestApp();
-  let browser: Browser;
-  beforeAll(async () => {
-    browser = await launchBrowser();
-  });
-  afterAll(() => browser?.close());
+  const browser = useBrowser();
 
   const button = (where: Page | Locator, name: string | RegExp) => where.getByRole('button', { name, exact: true });
   const navigate = (page: Page, name: string) =>

@@ -1,26 +1,22 @@
-import type { Browser, BrowserContextOptions, CDPSession, Page } from 'playwright-core';
+import type { BrowserContextOptions, CDPSession, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startTestApp, type TestApp, useTestApp } from '../support/app.js';
-import { findFaults, hasBrowser, launchBrowser } from '../support/browser.js';
+import { findFaults, hasBrowser, TLS_NAME, useBrowser } from '../support/browser.js';
 import { chooseAction, createLink, settle } from '../support/dashboard-page.js';
 import { startTlsProxy } from '../support/tls-proxy.js';
-
-const NAME = 'users.example.com';
 
 /** Passkeys in Chromium, whose virtual authenticator makes and uses them as a device does. */
 describe.skipIf(!hasBrowser)('passkeys in a real browser', () => {
   const onLoopback = useTestApp();
   let behindTls: TestApp;
   let proxy: Awaited<ReturnType<typeof startTlsProxy>>;
-  let browser: Browser;
+  const browser = useBrowser();
   beforeAll(async () => {
-    browser = await launchBrowser(`--host-resolver-rules=MAP ${NAME} 127.0.0.1`, '--ignore-certificate-errors');
-    proxy = await startTlsProxy(NAME);
+    proxy = await startTlsProxy(TLS_NAME);
     behindTls = await startTestApp({ env: { PUBLIC_URL: proxy.origin } });
     proxy.leadTo(behindTls.url);
   });
   afterAll(async () => {
-    await browser?.close();
     await behindTls?.close();
     await proxy?.close();
   });

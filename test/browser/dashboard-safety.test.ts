@@ -1,22 +1,20 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type TestProject, useTestApp } from '../support/app.js';
-import { hasBrowser, launchBrowser } from '../support/browser.js';
+import { hasBrowser, useBrowser } from '../support/browser.js';
 import { chooseAction, createLink, openDashboard, visit } from '../support/dashboard-page.js';
 
 /** What other pages, other people and hostile values may not do. These tests need Chromium. */
 describe.skipIf(!hasBrowser)('the dashboard is safe against', () => {
   const app = useTestApp();
   let project: TestProject;
-  let browser: Browser;
+  const browser = useBrowser();
   let stranger: Server;
   let strangerUrl: string;
   beforeAll(async () => {
     project = await app.createProject('Safe');
     await project.addUsers({ auth_method: 'email', auth_value: 'ada@example.com' });
-    browser = await launchBrowser();
     // A page of another site. Chromium sends it no cookie of the dashboard's, and the service would refuse it in any case.
     stranger = createServer((_, response) => {
       response.setHeader('content-type', 'text/html');
@@ -26,7 +24,6 @@ describe.skipIf(!hasBrowser)('the dashboard is safe against', () => {
     strangerUrl = `http://localhost:${(stranger.address() as AddressInfo).port}`;
   });
   afterAll(async () => {
-    await browser?.close();
     stranger?.close();
   });
 

@@ -1,10 +1,11 @@
-import type { Browser, Locator } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { parseIdentity, snakeCase } from '#dist/domain/identities.js';
+import type { Locator } from 'playwright-core';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { parseIdentity } from '#dist/domain/identities.js';
 import { KEPT_TEXTS, ofKeptLines } from '#dist/domain/kept-texts.js';
+import { snakeCase } from '#dist/domain/spelling.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
-import { findFaults, hasBrowser, launchBrowser } from '../support/browser.js';
+import { findFaults, hasBrowser, useBrowser } from '../support/browser.js';
 import { chooseAction, openDashboard, settle, visit } from '../support/dashboard-page.js';
 import { isNightly } from '../support/nightly.js';
 
@@ -14,7 +15,7 @@ const identityOf = (email: string) => parseIdentity({ authMethod: 'email', authV
 describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
   const app = useTestApp();
   let project: TestProject;
-  let browser: Browser;
+  const browser = useBrowser();
   let userId: string;
   beforeAll(async () => {
     project = await app.createProject('Screens');
@@ -27,14 +28,12 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
       })),
     );
     userId = (await project.graphql('{ users(first: 1) { nodes { id } } }')).data.users.nodes[0].id;
-    browser = await launchBrowser();
     await project.addUsers(
       ...['x', 'y'].map((auth_value) => ({ auth_method: 'github', auth_value, created_at: '2020-01-01' })),
     );
     const gone = await project.graphql('{ users(last: 2) { nodes { id } } }');
     for (const { id } of gone.data.users.nodes) await project.rest(`/server/users/${id}`, { method: 'DELETE' });
   });
-  afterAll(() => browser?.close());
 
   test('show on the page of a user each text that a caller keeps, and change it', async () => {
     await using opened = await openDashboard(app, browser, 'admin');

@@ -1,19 +1,15 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Page } from 'playwright-core';
+import { describe, expect, test } from 'vitest';
 import { THE_OPERATOR } from '#dist/domain/operators.js';
 import { useTestApp } from '../support/app.js';
-import { hasBrowser, launchBrowser } from '../support/browser.js';
+import { hasBrowser, useBrowser } from '../support/browser.js';
 
 /** What a browser does with the session of the dashboard: rules that it applies, and not the service. */
 describe.skipIf(!hasBrowser)('in a real browser', () => {
   const app = useTestApp();
-  let browser: Browser;
-  beforeAll(async () => {
-    browser = await launchBrowser();
-  });
-  afterAll(() => browser?.close());
+  const browser = useBrowser();
 
   /** What a page of the service does: it logs in by a token, or asks who it is. */
   const send = (page: Page, path: string, body: object) =>

@@ -1,7 +1,7 @@
-import type { Browser, Locator, Page } from 'playwright-core';
+import type { Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type TestProject, useTestApp } from '../support/app.js';
-import { findFaults, hasBrowser, launchBrowser } from '../support/browser.js';
+import { findFaults, hasBrowser, useBrowser } from '../support/browser.js';
 import { chooseAction, openDashboard, settle, visit } from '../support/dashboard-page.js';
 import { isNightly } from '../support/nightly.js';
 import { type Receiver, startReceiver } from '../support/receiver.js';
@@ -16,16 +16,14 @@ const LOOKS: readonly Look[] = isNightly ? [['light', 1280], ON_A_PHONE] : [ON_A
 /** Webhooks, as people look after them. These tests need Chromium. */
 describe.skipIf(!hasBrowser)('webhooks in the dashboard', () => {
   const app = useTestApp({ ownDatabase: true, env: { WEBHOOKS_ALLOW_PRIVATE: 'on' } });
-  let browser: Browser;
+  const browser = useBrowser();
   let receiver: Receiver;
   beforeAll(async () => {
-    browser = await launchBrowser();
     receiver = await startReceiver();
     app.context.services.changes.start();
     app.context.services.webhooks.start();
   });
   afterAll(async () => {
-    await browser?.close();
     await receiver?.close();
   });
 

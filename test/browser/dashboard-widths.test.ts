@@ -1,10 +1,11 @@
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { parseIdentity, snakeCase } from '#dist/domain/identities.js';
+import type { Page } from 'playwright-core';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { parseIdentity } from '#dist/domain/identities.js';
 import { THE_OPERATOR } from '#dist/domain/operators.js';
+import { snakeCase } from '#dist/domain/spelling.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type TestProject, useTestApp } from '../support/app.js';
-import { findFaults, hasBrowser, launchBrowser } from '../support/browser.js';
+import { findFaults, hasBrowser, useBrowser } from '../support/browser.js';
 import { chooseAction, type DashboardPage, openDashboard, settle, visit } from '../support/dashboard-page.js';
 import { isNightly } from '../support/nightly.js';
 
@@ -85,12 +86,11 @@ const LONG = 'a-name-as-long-as-it-may-be-for-an-operator-of-this-service-2026';
 describe.skipIf(!hasBrowser)('at each width, no screen of the dashboard hides an action at its side', () => {
   const app = useTestApp();
   let project: TestProject;
-  let browser: Browser;
+  const browser = useBrowser();
   let opened: DashboardPage;
   let userId: string;
   let webhookId: string;
   beforeAll(async () => {
-    browser = await launchBrowser();
     project = await app.createProject('A project with a name that is about as long as people give them to projects');
     await project.addUsers(
       ...Array.from({ length: 30 }, (_, index) => ({
@@ -137,7 +137,6 @@ describe.skipIf(!hasBrowser)('at each width, no screen of the dashboard hides an
     );
     opened = await openDashboard(app, browser, 'admin', { viewport: { width: 1440, height: 800 } });
   });
-  afterAll(() => browser?.close());
 
   // In a path, PROJECT, USER and WEBHOOK are IDs.
   const SCREENS = [

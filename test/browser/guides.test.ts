@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { BrowserContextOptions, Page } from 'playwright-core';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { stellarAddress } from '../support/addresses.js';
 import { type TestProject, useTestApp } from '../support/app.js';
-import { findFaults, hasBrowser, launchBrowser, recordRequests } from '../support/browser.js';
+import { findFaults, hasBrowser, recordRequests, useBrowser } from '../support/browser.js';
 import { isNightly } from '../support/nightly.js';
 
 const PATHS = [
@@ -19,14 +19,12 @@ describe.skipIf(!hasBrowser)('the documentation in a browser', () => {
   const app = useTestApp({ env: { GRAPHIQL: 'on' }, demoCredentials: () => shown });
   let project: TestProject;
   let shown: TestProject | null = null;
-  let browser: Browser;
+  const browser = useBrowser();
 
   beforeAll(async () => {
     project = await app.createProject('Demo');
     await project.addUsers({ auth_method: 'wallet', auth_value: stellarAddress(0) });
-    browser = await launchBrowser();
   });
-  afterAll(() => browser?.close());
 
   /** Opens a page; at the end it has asked no other machine, and its console has no error, such as a violation of its policy. */
   async function openPage(path: string, options: BrowserContextOptions = {}) {

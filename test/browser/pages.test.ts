@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { BrowserContextOptions, Page } from 'playwright-core';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { stellarAddress } from '../support/addresses.js';
 import { type TestProject, useTestApp } from '../support/app.js';
-import { hasBrowser, launchBrowser, recordRequests } from '../support/browser.js';
+import { hasBrowser, recordRequests, useBrowser } from '../support/browser.js';
 import { PATIENCE } from '../support/waiting.js';
 
 const runInShell = async (command: string) => (await promisify(execFile)('sh', ['-c', command])).stdout;
@@ -14,7 +14,7 @@ const NAMES = ['ada', 'grace', 'hedy', 'katherine', 'radia'];
 describe.skipIf(!hasBrowser)('in a real browser', () => {
   const app = useTestApp({ demoCredentials: () => demo });
   let demo: TestProject;
-  let browser: Browser;
+  const browser = useBrowser();
 
   beforeAll(async () => {
     demo = await app.createProject('Demo');
@@ -26,9 +26,7 @@ describe.skipIf(!hasBrowser)('in a real browser', () => {
         accounts: [{ network: 'stellar', public_key: stellarAddress(index) }],
       })),
     );
-    browser = await launchBrowser();
   });
-  afterAll(() => browser?.close());
 
   /** Opens a page and records its requests and its errors, such as violations of its CSP. */
   async function openPage(path: string, options: BrowserContextOptions = {}) {

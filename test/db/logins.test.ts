@@ -1,7 +1,8 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import { Prisma } from '#dist/db/statements.js';
-import { camelCase, parseIdentity, parseProfile } from '#dist/domain/identities.js';
+import { parseIdentity, parseProfile } from '#dist/domain/identities.js';
 import type { ProjectScope } from '#dist/domain/projects.js';
+import { camelCase } from '#dist/domain/spelling.js';
 import { checksumAddress } from '#dist/domain/wallets.js';
 import { importBans } from '#dist/users/bans.sql.js';
 import { recordLogins } from '#dist/users/logins.sql.js';

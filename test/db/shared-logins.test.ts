@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { camelCase, type Profile, parseIdentity, parseProfile } from '#dist/domain/identities.js';
+import { type Profile, parseIdentity, parseProfile } from '#dist/domain/identities.js';
 import type { ProjectScope } from '#dist/domain/projects.js';
+import { camelCase } from '#dist/domain/spelling.js';
 import { AppError } from '#dist/errors.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, useTestApp } from '../support/app.js';

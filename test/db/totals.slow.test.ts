@@ -2,7 +2,8 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { Prisma } from '#dist/db/statements.js';
 import { userFilter } from '#dist/domain/filters.js';
-import { camelCase, parseProfile } from '#dist/domain/identities.js';
+import { parseProfile } from '#dist/domain/identities.js';
+import { camelCase } from '#dist/domain/spelling.js';
 import { bucketCoverOf, totalOf } from '#dist/users/totals.sql.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 

@@ -103,7 +103,7 @@ describe('on the embedded database', () => {
   let database: TestDatabase;
   afterAll(() => database?.drop());
 
-  test.runIf(inject('engine') === 'embedded')(
+  test.runIf(isNightly && inject('engine') === 'embedded')(
     'the server is killed: nothing is skipped and nothing comes twice',
     async () => {
       database = await copyTemplate();

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest';
 import { type Credentials, type RunningServer, recordLogin, startServer, userdirJson } from '../support/command.js';
 import { copyTemplate, type TestDatabase } from '../support/engines.js';
+import { isNightly } from '../support/nightly.js';
 import { type Receiver, startReceiver } from '../support/receiver.js';
 
 /** A server is killed while it delivers. Nothing is lost: what was in flight comes again. CRASHES sets the number of crashes. */
@@ -48,7 +49,7 @@ function expectInOrder(path: string, ids: number[]): void {
   expect(receiver.faults).toEqual([]);
 }
 
-test.runIf(inject('engine') === 'embedded')(
+test.runIf(isNightly && inject('engine') === 'embedded')(
   'the server is killed in the middle of a delivery, and started again',
   async () => {
     const ids: number[] = [];

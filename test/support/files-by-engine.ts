@@ -22,7 +22,7 @@ export const NOT_ON_EMBEDDED: readonly string[] = [
  * log and its shutdown. They run on PostgreSQL if it is there, where a process starts sooner.
  */
 export const ON_ONE_ENGINE: readonly string[] = [
-  'test/process/{audit,changes,commands,documents,exit-codes,hostile-shapes,import-export,long-lists,migrate,moving}.test.ts',
+  'test/process/{audit,changes,commands,documents,exit-codes,hostile-shapes,hygiene,import-export,long-lists,migrate,moving}.test.ts',
   'test/process/{observability,operators,project-lifecycle,releases,secrets,shutdown,terminal,users,wallet-verify,webhooks}.test.ts',
   'test/faults/client.test.ts',
   'test/contract/authentication-time.test.ts',

@@ -4,16 +4,15 @@ import { describe, expect, test } from 'vitest';
 import { AUTH_METHODS, methodMeant } from '#dist/domain/auth-methods.js';
 import { parseBanReason } from '#dist/domain/bans.js';
 import {
-  camelCase,
   foldEmail,
   type Identity,
   type ProfileInput,
   parseIdentity,
   parsePrefix,
   parseProfile,
-  snakeCase,
 } from '#dist/domain/identities.js';
 import { ofKeptTexts } from '#dist/domain/kept-texts.js';
+import { camelCase, snakeCase } from '#dist/domain/spelling.js';
 import { checksumAddress } from '#dist/domain/wallets.js';
 import { AppError } from '#dist/errors.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';

@@ -1,6 +1,7 @@
 import { afterEach, expect, test } from 'vitest';
-import { parseIdentity, snakeCase } from '#dist/domain/identities.js';
+import { parseIdentity } from '#dist/domain/identities.js';
 import { INPUT_LIMITS } from '#dist/domain/input-limits.js';
+import { snakeCase } from '#dist/domain/spelling.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 
 /** What identities are compared by. The keys are stored, so a value has the same for ever. */

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { camelCase, parseProfile } from '#dist/domain/identities.js';
+import { parseProfile } from '#dist/domain/identities.js';
+import { camelCase } from '#dist/domain/spelling.js';
 import { retryOf } from '#dist/projects/idempotency.js';
 import { changesOf } from '#dist/users/logins.js';
 

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import type { Database } from '#dist/db/database.js';
 import { Prisma, type Queryable, type Statement } from '#dist/db/statements.js';
-import { camelCase, MAX_IDENTITIES, parseProfile } from '#dist/domain/identities.js';
+import { MAX_IDENTITIES, parseProfile } from '#dist/domain/identities.js';
+import { camelCase } from '#dist/domain/spelling.js';
 import { createLogins } from '#dist/users/logins.js';
 import { createNewUsers } from '#dist/users/new-users.js';
 import { write } from '#dist/users/transfers.sql.js';

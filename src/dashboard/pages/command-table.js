@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createProgram, leafCommands } from '../../../dist/cli/program.js';
-import { camelCase } from '../../../dist/domain/identities.js';
+import { camelCase } from '../../../dist/domain/spelling.js';
 
 /*
  * Makes the table of the commands from their rows, for the recipes of the pages: what each takes, and how that is written. Its types have the

@@ -1,6 +1,7 @@
 import { type Signal, useSignal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { OnConflict } from '#dist/domain/import-format.js';
+import { separated } from '#dist/domain/spelling.js';
 import { SYSTEM_TITLES } from '#dist/domain/systems.js';
 import { Choices, DialogForm, Field, SelectField, TextField } from './form.js';
 import { plural } from './format.js';
@@ -233,8 +234,7 @@ function useUpload(appId: string) {
     const parameters = new URLSearchParams();
     const sizes = from === OWN ? undefined : files.map(({ size }) => size);
     for (const [key, value] of Object.entries({ ...options, sizes })) {
-      const name = key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-      if (value) parameters.set(name, String(value));
+      if (value) parameters.set(separated(key, '_'), String(value));
     }
     // A file of this service may lack the end of its last line.
     const body = new Blob(files.flatMap((file, place) => (from === OWN && place > 0 ? ['\n', file] : [file])));
