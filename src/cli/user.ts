@@ -1,7 +1,16 @@
 import { Argument, type Command } from 'commander';
 import { api, graphql, inProject, type ResultOf, type VariablesOf } from '../dashboard/documents.js';
-import { CHANGEABLE } from '../domain/kept-texts.js';
+import {
+  CHANGEABLE,
+  calledInSentence,
+  hintOf,
+  KEPT_FIELDS,
+  KEPT_TEXTS,
+  ofKeptLines,
+  ofKeptTexts,
+} from '../domain/kept-texts.js';
 import { METHODS_BY_PREFIX, MOST_BY_PREFIX } from '../domain/pages.js';
+import { separated } from '../domain/spelling.js';
 import { noUser } from '../domain/users.js';
 import { AppError, type ErrorCode } from '../errors.js';
 import {
@@ -235,7 +244,7 @@ function userFields(user: ShownUser): string {
     ['Value', user.auth_value],
     ['Email', user.email ?? 'none'],
     ['Wallet', user.wallet ?? 'none'],
-    ['External ID', user.external_id ?? 'none'],
+    ...Object.values(ofKeptLines((field, line) => [KEPT_TEXTS[field].label, user[line] ?? 'none'] as const)),
     ['Created', user.created_at],
     ['Last login', user.last_login ?? 'never'],
     ['Logins', user.login_count],
@@ -290,15 +299,15 @@ function addChangeCommands(user: Command, { row, act }: CommandContext): void {
         '--email <EMAIL>',
         'the login email, by which the user logs in from then on if by email; "" takes it away',
       ),
-      option('--external-id <ID>', 'the ID in your own system; "" takes it away'),
+      ...KEPT_FIELDS.map((field) => option(`--${separated(field, '-')} <TEXT>`, `${hintOf(field)}; "" takes it away`)),
       option('--metadata <JSON>', 'an object that your backend keeps; "" takes it away', parseJson),
     ],
-    variables: (userId, { project, email, externalId, metadata }, command) => ({
+    variables: (userId, { project, email, metadata, ...texts }, command) => ({
       project,
       userId,
       input: requireOneOf(command, {
         email: emptied(email),
-        externalId: emptied(externalId),
+        ...ofKeptTexts((field) => emptied(texts[field])),
         metadata: emptied(metadata),
       }),
     }),
@@ -308,8 +317,11 @@ function addChangeCommands(user: Command, { row, act }: CommandContext): void {
       }`),
     ),
     pick: ({ user }) => user,
-    print: ({ id, email, external_id, metadata }) =>
-      `User ${id} has the email ${email ?? 'none'} and the external ID ${external_id ?? 'none'}.${metadata ? ` Metadata: ${JSON.stringify(metadata)}` : ''}`,
+    print: ({ id, email, metadata, ...kept }) => {
+      const texts = Object.values(ofKeptLines((field, line) => `${calledInSentence(field)} ${kept[line] ?? 'none'}`));
+      const has = new Intl.ListFormat('en').format([`the email ${email ?? 'none'}`, ...texts]);
+      return `User ${id} has ${has}.${metadata ? ` Metadata: ${JSON.stringify(metadata)}` : ''}`;
+    },
   });
   actOnEach(removeSeveral, 'Removed', {
     name: 'user remove',

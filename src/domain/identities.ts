@@ -240,10 +240,18 @@ export function readKeptText(field: KeptText, input: KeptTextsInput, spelling: S
   const text = input[field];
   if (text == null) return text;
   const name = spelling(USER_COLUMNS[field].line);
-  const { form, read } = KEPT_TEXTS[field];
-  if (isTooLong(field, text)) throw badInput(name, text, form);
-  return read(name, text);
+  return requireKeptText(field, name, text);
 }
+
+function requireKeptText(field: KeptText, name: string, text: string): string {
+  const { form, stored } = KEPT_TEXTS[field];
+  const kept = isTooLong(field, text) ? null : stored(text);
+  if (kept === null) throw badInput(name, text, form);
+  return kept;
+}
+
+/** The id of a user in the system of the caller. BAD_USER_INPUT. */
+export const requireExternalId = (name: string, text: string) => requireKeptText('externalId', name, text);
 
 /** The parts of a profile that are read each by itself. */
 const PARTS = {

@@ -1,8 +1,10 @@
-import { badInput } from '../errors.js';
 import { INPUT_LIMITS, INVISIBLE, isTooLong } from './input-limits.js';
 import { type FieldsWith, USER_COLUMNS, type UserColumnsTable } from './user-columns.js';
 
-/* The texts that a caller keeps with a user. A login, a line of an import and `updateUser` give them, and every interface but the REST contract shows them. */
+/*
+ * The texts that a caller keeps with a user. A login, a line of an import and `updateUser` give them, and every interface but the REST contract shows
+ * them. The pages of the dashboard read this table, too.
+ */
 
 /** The columns that are such texts. */
 export type KeptText = FieldsWith<{ type: 'text'; from: 'login'; isShown: true; isRare: true; isChangeable: true }>;
@@ -10,8 +12,8 @@ export type KeptText = FieldsWith<{ type: 'text'; from: 'login'; isShown: true; 
 interface TextOfUser {
   /** What is accepted, for errors. Its longest is that of the row in `INPUT_LIMITS`, which is checked before. */
   readonly form: string;
-  /** The text in the form in which it is stored. BAD_USER_INPUT names it. */
-  readonly read: (name: string, text: string) => string;
+  /** The text in the form in which it is stored; null where it is not accepted. */
+  readonly stored: (text: string) => string | null;
   /** What people call it. */
   readonly label: string;
   /** The same, of several users: what an export for another system counts as not kept. */
@@ -27,12 +29,7 @@ interface TextOfUser {
 
 const EXTERNAL_ID_FORM = `text of 1 to ${INPUT_LIMITS.externalId.max} bytes without control or invisible characters, and without white space at its ends`;
 
-/** The id of a user in the system of the caller, or BAD_USER_INPUT. It is compared exactly, and nothing of it is folded. */
-export function requireExternalId(name: string, text: string): string {
-  if (isExternalId(text)) return text;
-  throw badInput(name, text, EXTERNAL_ID_FORM);
-}
-
+/** Whether a text may be the id of a user in the system of the caller. It is compared exactly, and nothing of it is folded. */
 export function isExternalId(text: string): boolean {
   return (
     text !== '' &&
@@ -47,7 +44,7 @@ export function isExternalId(text: string): boolean {
 export const KEPT_TEXTS: { readonly [Field in KeptText]: TextOfUser } = {
   externalId: {
     form: EXTERNAL_ID_FORM,
-    read: requireExternalId,
+    stored: (text) => (isExternalId(text) ? text : null),
     label: 'External ID',
     plural: 'external IDs',
     meaning: "The user's ID in your own system",
@@ -60,16 +57,26 @@ export const KEPT_TEXTS: { readonly [Field in KeptText]: TextOfUser } = {
   },
 };
 
-const FIELDS = Object.keys(KEPT_TEXTS) as KeptText[];
+export const KEPT_FIELDS = Object.keys(KEPT_TEXTS) as readonly KeptText[];
 
-const labels = FIELDS.map((field) => `the ${KEPT_TEXTS[field].label.replace(/^./, (letter) => letter.toLowerCase())}`);
+const inSentence = (text: string) => text.replace(/^./, (letter) => letter.toLowerCase());
+
+/** What a sentence calls it: "the external ID". */
+export const calledInSentence = (field: KeptText) => `the ${inSentence(KEPT_TEXTS[field].label)}`;
+
+/** What it is, for an input in which it is changed: "the user's ID in your own system: logins that bring another one fail". */
+export function hintOf(field: KeptText): string {
+  const isSetOnce = USER_COLUMNS[field].whenGiven === 'set once';
+  return `${inSentence(KEPT_TEXTS[field].meaning)}${isSetOnce ? ': logins that bring another one fail' : ''}`;
+}
+
 /** What `updateUser` changes, in words. */
-export const CHANGEABLE = `the login email, ${labels.join(', ')} or the metadata`;
+export const CHANGEABLE = `the login email, ${KEPT_FIELDS.map(calledInSentence).join(', ')} or the metadata`;
 
 /** Something for each of them, under its field. */
 export function ofKeptTexts<Made>(make: (field: KeptText) => Made): { readonly [Field in KeptText]: Made } {
   const made: Partial<Record<KeptText, Made>> = {};
-  for (const field of FIELDS) made[field] = make(field);
+  for (const field of KEPT_FIELDS) made[field] = make(field);
   return made as Record<KeptText, Made>;
 }
 
@@ -79,7 +86,7 @@ type KeptLines<Made> = { readonly [Line in KeptLine]: Made };
 /** Something for each of them, under its key in the import format and in REST. */
 export function ofKeptLines<Made>(make: (field: KeptText, line: KeptLine) => Made): KeptLines<Made> {
   const made: Partial<Record<KeptLine, Made>> = {};
-  for (const field of FIELDS) {
+  for (const field of KEPT_FIELDS) {
     const { line } = USER_COLUMNS[field];
     made[line] = make(field, line);
   }

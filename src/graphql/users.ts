@@ -1,7 +1,7 @@
 import type { GraphQLResolveInfo } from 'graphql';
-import { MAX_ACCOUNTS, parseIdentity, parsePrefix, requireEmail } from '../domain/identities.js';
+import { MAX_ACCOUNTS, parseIdentity, parsePrefix, requireEmail, requireExternalId } from '../domain/identities.js';
 import { INPUT_LIMITS } from '../domain/input-limits.js';
-import { KEPT_TEXTS, ofKeptTexts, requireExternalId } from '../domain/kept-texts.js';
+import { KEPT_TEXTS, ofKeptTexts } from '../domain/kept-texts.js';
 import { MAX_IDS, METHODS_BY_PREFIX, MOST_BY_PREFIX, PAGE_SIZE, readEach } from '../domain/pages.js';
 import { parse, parseEachId, readAll, readNumber, userId } from '../domain/parse.js';
 import { camelCase } from '../domain/spelling.js';

@@ -354,8 +354,9 @@ describe('the places for transfers', () => {
     };
     const hold = (who: TestOperator, until: () => Promise<unknown>) =>
       postSlowly(who, path(project, 'import'), ['{', '}'], until);
+    // Each answer before is recorded, and in a minute an operator may add only so much to the trail.
     const isHeld = (who: TestOperator) =>
-      vi.waitFor(async () => expect(await ask(who)).toEqual([503, '10', true]), PATIENCE);
+      vi.waitFor(async () => expect(await ask(who)).toEqual([503, '10', true]), { ...PATIENCE, interval: 1_000 });
     await hold(first, async () => {
       await isHeld(first);
       await hold(second, async () => {

@@ -1,5 +1,14 @@
-import { useSignal } from '@preact/signals';
+import { signal, useSignal } from '@preact/signals';
+import { useState } from 'preact/hooks';
 import { atMost } from '#dist/domain/input-limits.js';
+import {
+  calledInSentence,
+  hintOf,
+  KEPT_FIELDS,
+  KEPT_TEXTS,
+  type KeptText,
+  ofKeptTexts,
+} from '#dist/domain/kept-texts.js';
 import { Until } from './ban-terms.js';
 import { LiftBan } from './bans.js';
 import { BulkButton } from './bulk.js';
@@ -128,11 +137,9 @@ function Known({ appId, user }: OfUser) {
             <Value mono>{user.wallet}</Value>
           </Fact>
         )}
-        {user.externalId && (
-          <Fact name="External ID">
-            <CopyValue text={user.externalId} what="the external ID" />
-          </Fact>
-        )}
+        {KEPT_FIELDS.map((field) => (
+          <KeptTextFact key={field} field={field} text={user[field]} />
+        ))}
         <Fact name="Created">
           <Time at={user.createdAt} />
         </Fact>
@@ -161,6 +168,17 @@ function Known({ appId, user }: OfUser) {
       <Accounts appId={appId} user={user} />
       <Metadata appId={appId} user={user} />
     </>
+  );
+}
+
+/** A text that the backend keeps with the user, if there is one. */
+function KeptTextFact({ field, text }: { field: KeptText; text: string | null }) {
+  return (
+    text && (
+      <Fact name={KEPT_TEXTS[field].label}>
+        <CopyValue text={text} what={calledInSentence(field)} />
+      </Fact>
+    )
   );
 }
 
@@ -195,7 +213,8 @@ const UPDATE = inProject(
 );
 
 type UserChanges = VariablesOf<typeof UPDATE>['input'];
-type TextChanges = Pick<UserChanges, 'email' | 'externalId'>;
+type ChangeableText = 'email' | KeptText;
+type TextChanges = Pick<UserChanges, ChangeableText>;
 
 /** A value as an option of a command: an empty text takes it away. */
 function optionOf(value: unknown): string {
@@ -213,16 +232,14 @@ function update({ appId, user }: OfUser, input: UserChanges) {
 }
 
 /** The text of a field, if the user has another value. */
-const changeOf = (field: 'email' | 'externalId', text: string, had: string | null): TextChanges =>
+const changeOf = (field: ChangeableText, text: string, had: string | null): TextChanges =>
   text.trim() === (had ?? '') ? {} : { [field]: text.trim() || null };
 
 function EditUser({ appId, user }: OfUser) {
   const email = useSignal(user.email ?? '');
-  const externalId = useSignal(user.externalId ?? '');
-  const input: TextChanges = {
-    ...changeOf('email', email.value, user.email),
-    ...changeOf('externalId', externalId.value, user.externalId),
-  };
+  const [texts] = useState(() => ofKeptTexts((field) => signal(user[field] ?? '')));
+  const changes = KEPT_FIELDS.map((field) => changeOf(field, texts[field].value, user[field]));
+  const input: TextChanges = Object.assign(changeOf('email', email.value, user.email), ...changes);
   return (
     <FormDialog
       title={`Edit user ${user.id}`}
@@ -241,12 +258,15 @@ function EditUser({ appId, user }: OfUser) {
         text={email}
         name="email"
       />
-      <TextField
-        label="External ID"
-        hint="the ID in your own system: logins that bring another one fail; empty: none"
-        text={externalId}
-        name="externalId"
-      />
+      {KEPT_FIELDS.map((field) => (
+        <TextField
+          key={field}
+          label={KEPT_TEXTS[field].label}
+          hint={`${hintOf(field)}; empty: none`}
+          text={texts[field]}
+          name={field}
+        />
+      ))}
     </FormDialog>
   );
 }
