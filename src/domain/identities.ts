@@ -246,7 +246,8 @@ export function readKeptText(field: KeptText, input: KeptTextsInput, spelling: S
 function requireKeptText(field: KeptText, name: string, text: string): string {
   const { form, stored } = KEPT_TEXTS[field];
   const kept = isTooLong(field, text) ? null : stored(text);
-  if (kept === null) throw badInput(name, text, form);
+  // What is stored is exported, and has to be accepted again.
+  if (kept === null || isTooLong(field, kept)) throw badInput(name, text, form);
   return kept;
 }
 

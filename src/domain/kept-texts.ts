@@ -18,8 +18,9 @@ interface TextOfUser {
   readonly label: string;
   /** The same, of several users: what an export for another system counts as not kept. */
   readonly plural: string;
-  /** What it is, for every interface. */
+  /** What it is, for REST, the operators' schema, and the inputs of pages and commands. */
   readonly meaning: string;
+  /** Two texts in the form in which they are stored. */
   readonly examples: readonly [string, string];
   /** Its descriptions in the public schema: where it is shown, and where a login and `updateUser` give it. */
   readonly shown: string;
