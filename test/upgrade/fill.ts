@@ -1,3 +1,4 @@
+import { KEPT_TEXTS, ofKeptLines } from '#dist/domain/kept-texts.js';
 import { stellarAddress } from '../support/addresses.js';
 import type { Json } from '../support/app.js';
 import { type Credentials, call, recordLogin, startServer, userdirJson } from '../support/command.js';
@@ -24,7 +25,7 @@ const LINES: readonly Json[] = [
     email_verified: true,
     metadata: { plan: 'pro' },
     wallet: stellarAddress(1),
-    external_id: 'crm-1',
+    ...ofKeptLines((field) => KEPT_TEXTS[field].examples[0]),
     created_at: '1999-12-31T23:59:59.999Z',
     last_login: '2026-02-01T00:00:00.001Z',
     login_count: 7,
@@ -101,7 +102,7 @@ async function act(url: string, project: Credentials): Promise<void> {
   const { a, b, grace } = await ask(`{
     a: userByIdentity(authMethod: "email", authValue: "a@example.com") { id }
     b: userByIdentity(authMethod: "email", authValue: "b@example.com") { id }
-    grace: userByExternalId(externalId: "crm-1") { id }
+    grace: userByIdentity(authMethod: "github", authValue: "grace") { id }
   }`);
   await ask(`mutation {
     linkIdentity(userId: ${grace.id}, input: { authMethod: "github", authValue: "grace", primary: true }) { user { id } }
