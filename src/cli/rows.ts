@@ -6,6 +6,7 @@ import { type Config, ConfigError, type Environment, findMisspelt, parseConfig }
 import type { OpenOptions } from '../context.js';
 import { type Document, graphql } from '../dashboard/documents.js';
 import { type Operator, operatorName, operatorNameOf, THE_OPERATOR } from '../domain/operators.js';
+import { MAX_ROWS } from '../domain/pages.js';
 import { camelCase } from '../domain/spelling.js';
 import { AppError, COMMAND } from '../errors.js';
 import { addCommand, type CommandHelp, ProjectOption } from './arguments.js';
@@ -72,8 +73,6 @@ interface List<Data, Variables, Listed> extends CommandHelp, ListForm<NoInfer<Li
   readonly things?: string;
 }
 
-/** The most rows of a page of the operators' schema, and the most users of one request. */
-export const MAX_PAGE = 100;
 /** How many rows a list prints at a time. */
 const PAGE_ROWS = 1_000;
 
@@ -258,7 +257,7 @@ async function* readPages<Data, Variables>(
 ): AsyncGenerator<readonly NodeOf<Data>[], string | null> {
   let paging: object = {};
   for (let left = limit; ; ) {
-    const asked = { ...variables, ...paging, first: Math.min(left, MAX_PAGE) } as Variables;
+    const asked = { ...variables, ...paging, first: Math.min(left, MAX_ROWS) } as Variables;
     const page = (await ask(document, asked)) as Page<NodeOf<Data>>;
     const { nodes, pageInfo } = 'nodes' in page ? page : { nodes: page, pageInfo: null };
     const after = pageInfo?.hasNextPage ? pageInfo.endCursor : null;

@@ -73,18 +73,18 @@ export function addListCommands(user: Command, { rows }: CommandContext): void {
     description: 'list users, the newest first: all, or those who meet every condition',
     examples: [
       'user list --project app_1 --limit 100',
-      'user list --project app_1 --login-methods socials --created-from 2026-01-01 --json',
+      'user list --project app_1 --login-methods socials --start-date 2026-01-01 --json',
       'user list --project app_1 --contains example.com --banned no',
     ],
     takes: [
       projectOption(),
-      option('--created-from <TIME>', 'created on or after this: a date, or an RFC 3339 date-time'),
-      option('--created-to <TIME>', 'created on or before this: a date, through its last instant, or a date-time'),
+      option('--start-date <TIME>', 'created on or after this: a date, or an RFC 3339 date-time'),
+      option('--end-date <TIME>', 'created on or before this: a date, through its last instant, or a date-time'),
       option('--login-methods <KIND,…>', `with one of these kinds of login: ${LOGIN_METHODS.join(', ')}`, parseKinds),
       ...STATE_FILTER_NAMES.map((name) => STATE_OPTIONS[name]),
       ...pageOptions(),
     ],
-    variables({ project, createdFrom: startDate, createdTo: endDate, loginMethods, after, ...given }) {
+    variables({ project, startDate, endDate, loginMethods, after, ...given }) {
       const states = Object.fromEntries(STATE_FILTER_NAMES.map((name) => [name, given[name]]));
       return { project, after, filter: { startDate, endDate, loginMethods, ...states } };
     },

@@ -9,7 +9,7 @@ import {
   ofKeptLines,
   ofKeptTexts,
 } from '../domain/kept-texts.js';
-import { METHODS_BY_PREFIX, MOST_BY_PREFIX } from '../domain/pages.js';
+import { MAX_IDS, METHODS_BY_PREFIX, MOST_BY_PREFIX } from '../domain/pages.js';
 import { separated } from '../domain/spelling.js';
 import { noUser } from '../domain/users.js';
 import { AppError, type ErrorCode } from '../errors.js';
@@ -29,7 +29,7 @@ import type { Ask, Result } from './door.js';
 import { addExportCommand } from './export.js';
 import { addIdentityCommands, CURRENT_IDENTITY, IDENTITY, identityText } from './identities.js';
 import { addImportCommand } from './import.js';
-import { type CommandContext, MAX_PAGE, type Tools } from './rows.js';
+import type { CommandContext, Tools } from './rows.js';
 import { fields, listTable } from './terminal.js';
 import { addPurgeCommand } from './upkeep.js';
 import { addListCommands, USER_COLUMNS } from './user-list.js';
@@ -349,7 +349,7 @@ async function changeEach(
   const results: { readonly id: string; readonly code?: string; readonly message?: string }[] = [];
   while (results.length < userId.length) {
     signal.throwIfAborted();
-    const ids = userId.slice(results.length, results.length + MAX_PAGE);
+    const ids = userId.slice(results.length, results.length + MAX_IDS);
     for (const { code, message, id } of await change(ask, { project, ids })) {
       if (code !== null && (userId.length === 1 || !['NOT_FOUND', 'CONFLICT'].includes(code)))
         throw new AppError(code as ErrorCode, message ?? '');

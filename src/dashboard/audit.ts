@@ -11,7 +11,7 @@ import {
 } from '../domain/projects.js';
 import { orNull, withDefault } from '../graphql/shared.js';
 import { builder } from './builder.js';
-import { type Connection, connectionType, readLimit, readNewest } from './paging.js';
+import { type Connection, connectionType, firstArgument, readLimit, readNewest } from './paging.js';
 import { projectType } from './projects.js';
 import { userType } from './users.js';
 
@@ -70,7 +70,7 @@ builder.objectFields(projectType, (t) => ({
       userId: t.arg.id({ description: 'The user whom it concerns.' }),
       since: t.arg({ type: 'DateTime', description: 'Not before this: a date or an RFC 3339 date-time.' }),
       until: t.arg({ type: 'DateTime', description: 'Not after this: a date or an RFC 3339 date-time.' }),
-      first: t.arg.int(withDefault(50, 'How many, 1 to 100.')),
+      first: t.arg.int(firstArgument(50)),
       after: t.arg.string({ description: AFTER }),
     },
     resolve: (project, { first, after, ...question }, { services }) =>
@@ -82,7 +82,7 @@ builder.objectFields(projectType, (t) => ({
     args: {
       since: t.arg({ type: 'DateTime', description: 'Not before this: a date or an RFC 3339 date-time.' }),
       newest: t.arg.int(withDefault(1_000, 'How many entries on all pages together, if no more are added meanwhile.')),
-      first: t.arg.int(withDefault(50, 'How many, 1 to 100.')),
+      first: t.arg.int(firstArgument(50)),
       after: t.arg.string({ description: 'A cursor: only entries after it, which are newer.' }),
     },
     resolve: async ({ scope }, { since, newest, first, after }, { services: { audit } }) => {
@@ -105,7 +105,7 @@ builder.objectField(userType, 'audit', (t) =>
     type: auditConnectionType,
     description: 'The entries of the audit trail that concern the user, newest first.',
     args: {
-      first: t.arg.int(withDefault(20, 'How many, 1 to 100.')),
+      first: t.arg.int(firstArgument(20)),
       after: t.arg.string({ description: AFTER }),
     },
     resolve: ({ id, project }, page, { services }) => listPage(services, project, { userId: String(id) }, page),

@@ -2,7 +2,7 @@ import type { OwnedBan } from '../domain/bans.js';
 import type { OpenProject } from '../domain/projects.js';
 import { instantOrNull, orNull, withDefault } from '../graphql/shared.js';
 import { builder } from './builder.js';
-import { connectionType, readLimit } from './paging.js';
+import { connectionType, firstArgument, readLimit } from './paging.js';
 import { projectType } from './projects.js';
 
 interface ProjectBan extends OwnedBan {
@@ -47,7 +47,7 @@ builder.objectField(projectType, 'bans', (t) =>
       'The banned identities, the newest ban first unless asked otherwise. The ban of a user is there once for each of their identities.',
     args: {
       search: t.arg.string({ description: 'Only those whose value contains this, whatever its case.' }),
-      first: t.arg.int(withDefault(50, 'How many, 1 to 100.')),
+      first: t.arg.int(firstArgument(50)),
       after: t.arg.string({ description: 'A cursor: only bans after it in this order.' }),
       oldestFirst: t.arg.boolean(withDefault(false, 'The oldest bans first instead of the newest.')),
     },

@@ -1,8 +1,9 @@
 import { type GraphQLField, getNamedType, getNullableType, isLeafType, isListType } from 'graphql';
+import { MAX_ROWS } from '../domain/pages.js';
 import { declaredCost, type FieldCost } from '../engine/cost.js';
 import { createEngine } from '../engine/engine.js';
 import { LIMITS } from '../engine/limits.js';
-import { DEFAULT_PAGE, MAX_PAGE } from './paging.js';
+import { DEFAULT_PAGE } from './paging.js';
 import { schema } from './schema.js';
 
 /* What runs the documents of the pages, and their limits. */
@@ -27,8 +28,8 @@ function costOf({ name, args, type, extensions }: GraphQLField<unknown, unknown>
   if (args.length === 0 && isLeafType(getNamedType(type))) return {};
   const { surcharge = READ_COST } = declaredCost({ extensions });
   const of = LENGTHS.filter((length) => args.some((arg) => arg.name === length));
-  if (of.length > 0) return { surcharge, rows: { of, otherwise: DEFAULT_PAGE, atMost: MAX_PAGE } };
-  const length = args.length === 0 ? USUAL_LENGTH : MAX_PAGE;
+  if (of.length > 0) return { surcharge, rows: { of, otherwise: DEFAULT_PAGE, atMost: MAX_ROWS } };
+  const length = args.length === 0 ? USUAL_LENGTH : MAX_ROWS;
   const rows = isListType(getNullableType(type)) && { rows: { otherwise: length, atMost: length } };
   return { surcharge, ...rows };
 }

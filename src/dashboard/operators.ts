@@ -14,7 +14,7 @@ import { parse, readId } from '../domain/parse.js';
 import { AppError } from '../errors.js';
 import { instantOrNull, orNull, required, withDefault } from '../graphql/shared.js';
 import { browserOf, builder, type DashboardContext, roleEnum } from './builder.js';
-import { connectionType, readLimit, readNewest } from './paging.js';
+import { connectionType, firstArgument, readLimit, readNewest } from './paging.js';
 
 const meType = builder.objectRef<DashboardContext>('Me').implement({
   description: 'The operator who asks, and what they may do.',
@@ -120,7 +120,7 @@ builder.queryFields((t) => ({
       'The newest entries of what was done beside the projects, the oldest of them first. Needs an ADMIN of all projects.',
     args: {
       newest: t.arg.int(withDefault(1_000, 'How many entries on all pages together, if no more are added meanwhile.')),
-      first: t.arg.int(withDefault(50, 'How many entries, 1 to 100.')),
+      first: t.arg.int(firstArgument(50)),
       after: t.arg.string({ description: 'A cursor: only entries after it, which are newer.' }),
     },
     resolve: async (_root, { newest, first, after }, { services: { operators }, operator }) => {
@@ -151,7 +151,7 @@ builder.queryFields((t) => ({
     type: [logEntryType],
     description: 'What was done beside the projects, newest first. Needs an ADMIN of all projects.',
     args: {
-      first: t.arg.int(withDefault(50, 'How many entries, 1 to 100.')),
+      first: t.arg.int(firstArgument(50)),
       before: t.arg.id({ description: 'Only entries before the one with this id.' }),
     },
     resolve: (_root, { first, before }, { services, operator }) =>

@@ -1,15 +1,17 @@
 import type { ObjectRef } from '@pothos/core';
 import { cursorOf } from '../domain/cursors.js';
+import { MAX_ROWS } from '../domain/pages.js';
 import { readNumber } from '../domain/parse.js';
+import { withDefault } from '../graphql/shared.js';
 import { builder } from './builder.js';
 
-/** The most items of one page. */
-export const MAX_PAGE = 100;
 /** The users of a page whose length was not asked. */
 export const DEFAULT_PAGE = 25;
 
 /** A number of items, or BAD_USER_INPUT. */
-export const readLimit = (name: string, value: number) => readNumber(name, value, MAX_PAGE);
+export const readLimit = (name: string, value: number) => readNumber(name, value, MAX_ROWS);
+/** The argument that says how many. */
+export const firstArgument = (otherwise: number) => withDefault(otherwise, `How many, 1 to ${MAX_ROWS}.`);
 /** How many of the newest items, or BAD_USER_INPUT. */
 export const readNewest = (value: number) => readNumber('newest', value);
 

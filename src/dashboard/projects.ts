@@ -9,7 +9,7 @@ import { costs } from '../engine/cost.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
 import { instantOrNull, orNull, required, valuesOf, withDefault } from '../graphql/shared.js';
 import { APP_ID, browserOf, builder, type DashboardContext, loginMethodEnum, WHOLE_COST } from './builder.js';
-import { connectionType, readLimit } from './paging.js';
+import { connectionType, firstArgument, readLimit } from './paging.js';
 
 export const projectType = builder.objectRef<OpenProject>('Project').implement({
   description: 'A project, with all that belongs to it.',
@@ -109,7 +109,7 @@ builder.queryFields((t) => ({
     description: 'The projects of the operator, the newest first unless asked otherwise.',
     args: {
       search: t.arg.string({ description: 'Only those whose name or App ID contains this.' }),
-      first: t.arg.int(withDefault(50, 'How many, 1 to 100.')),
+      first: t.arg.int(firstArgument(50)),
       after: t.arg.string({ description: 'A cursor: only projects after it in this order.' }),
       oldestFirst: t.arg.boolean(withDefault(false, 'The oldest projects first instead of the newest.')),
     },

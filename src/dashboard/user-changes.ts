@@ -1,10 +1,10 @@
 import type { Services } from '../context.js';
+import { MAX_IDS } from '../domain/pages.js';
 import { parse, userId } from '../domain/parse.js';
 import type { Permission, ProjectScope } from '../domain/projects.js';
 import { AppError, fromUnknown } from '../errors.js';
 import { orNull, required, withDefault } from '../graphql/shared.js';
 import { APP_ID, builder, type DashboardContext } from './builder.js';
-import { MAX_PAGE } from './paging.js';
 
 /** What became of one of several users. */
 interface UserResult {
@@ -48,7 +48,7 @@ const ACTIONS = {
 const idsArgument = userId('ids');
 const ONE_BY_ONE =
   'Needs SUPPORT. One result for each id, in order; a failure of one does not undo the others. NOT_FOUND.';
-const IDS = required(`The user IDs, at most ${MAX_PAGE}.`);
+const IDS = required(`The user IDs, at most ${MAX_IDS}.`);
 
 /** Does something to each of several users. */
 async function actOnEach(
@@ -58,8 +58,8 @@ async function actOnEach(
 ): Promise<UserResult[]> {
   const scope = await context.scopeOf(appId);
   scope.projectIdFor(permission);
-  if (ids.length > MAX_PAGE)
-    throw new AppError('BAD_USER_INPUT', `ids: got ${ids.length}, expected at most ${MAX_PAGE}.`);
+  if (ids.length > MAX_IDS)
+    throw new AppError('BAD_USER_INPUT', `ids: got ${ids.length}, expected at most ${MAX_IDS}.`);
   const parsed = ids.map((id) => parse(idsArgument, id));
   const results: UserResult[] = [];
   // One after the other, so that no other tenant waits for a hundred statements at once.

@@ -9,7 +9,7 @@ import { checksumAddress, parseAddress } from '../domain/wallets.js';
 import { costs } from '../engine/cost.js';
 import { instantOrNull, orNull, required, withDefault } from '../graphql/shared.js';
 import { builder, loginMethodEnum, networkEnum, WHOLE_COST, walletTypeEnum } from './builder.js';
-import { connectionType, readLimit } from './paging.js';
+import { connectionType, firstArgument, readLimit } from './paging.js';
 import { projectType } from './projects.js';
 
 /** A user with the project to which they belong, for the fields that ask for more. */
@@ -139,7 +139,7 @@ builder.objectFields(projectType, (t) => ({
     description: 'The users who were removed and are not erased yet, the last removed first.',
     args: {
       oldestFirst: t.arg.boolean(withDefault(false, 'The first removed first instead.')),
-      first: t.arg.int(withDefault(50, 'How many, 1 to 100.')),
+      first: t.arg.int(firstArgument(50)),
       after: t.arg.string({ description: 'A cursor: only those after it in this order.' }),
     },
     resolve: async (project, { oldestFirst, first, after }, { services }) => {

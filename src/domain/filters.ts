@@ -1,5 +1,5 @@
 import { AppError, badInput } from '../errors.js';
-import { foldCase, requireAuthValue, requireMethodName } from './identities.js';
+import { requireAuthValue, requireMethodName } from './identities.js';
 import { dateBound, LOGIN_METHODS } from './parameters.js';
 import { EARLIEST, LATEST, parse, readAll, readItems } from './parse.js';
 import {
@@ -62,7 +62,7 @@ const READERS = ofStateFilters(STATE_FILTER_NAMES, {
     return (text: string) => parse(bound, text);
   },
   methods: (_row, name) => (names: readonly string[]) => readMethods(name, names),
-  text: (_row, name) => (text: string) => foldCase(requireAuthValue(name, text)),
+  text: (_row, name) => (text: string) => requireAuthValue(name, text),
 });
 
 /** A filter in two parts: `counted` for the tallies, which know only the kind of a provider, and the rest, null where there is none. BAD_USER_INPUT. */

@@ -46,8 +46,6 @@ export const IMPORT_FIELDS: readonly {
 export const NO_EMAIL = 'none';
 
 const KNOWN_FIELDS = ['id', ...IMPORT_FIELDS.map(({ name }) => name)].join(', ');
-const KNOWN_IDENTITY_FIELDS = 'auth_method, auth_value, email, email_verified, created_at, last_login, primary';
-const KNOWN_BAN_FIELDS = 'auth_method, auth_value, created_at, reason, expires_at, of_user';
 const text = (name: string) => z.string({ error: says(name, 'text') });
 const count = (name: string) => {
   const form = { error: says(name, `a whole number from 0 to ${MAX_INT}`) };
@@ -100,27 +98,24 @@ const accountForm = {
   ),
 };
 
-const unknownFields = (fields: string, name: string) => (issue: z.core.$ZodRawIssue) =>
+const unknownFields = (known: string, name: string) => (issue: z.core.$ZodRawIssue) =>
   issue.code === 'unrecognized_keys'
-    ? `Unknown field ${nameKeys(issue.keys)}; known are ${fields}.`
+    ? `Unknown field ${nameKeys(issue.keys)}; known are ${known}.`
     : says(name, 'a JSON object')(issue);
 
-const banLine = z.strictObject(
-  {
-    ban: z.strictObject(
-      {
-        auth_method: text('auth_method'),
-        auth_value: text('auth_value'),
-        created_at: pastInstant('created_at').nullish(),
-        reason: text('reason').nullish(),
-        expires_at: endInstant('expires_at').nullish(),
-        of_user: truth('of_user').nullish(),
-      },
-      { error: unknownFields(KNOWN_BAN_FIELDS, 'ban') },
-    ),
-  },
-  { error: unknownFields('ban, alone on its line', 'line') },
-);
+/** An object of such fields and no others, of which an error says the names. */
+const objectOf = <Fields extends z.core.$ZodShape>(name: string, fields: Fields) =>
+  z.strictObject(fields, { error: unknownFields(Object.keys(fields).join(', '), name) });
+
+const ban = objectOf('ban', {
+  auth_method: text('auth_method'),
+  auth_value: text('auth_value'),
+  created_at: pastInstant('created_at').nullish(),
+  reason: text('reason').nullish(),
+  expires_at: endInstant('expires_at').nullish(),
+  of_user: truth('of_user').nullish(),
+});
+const banLine = z.strictObject({ ban }, { error: unknownFields('ban, alone on its line', 'line') });
 
 const accounts = z
   .array(
@@ -137,18 +132,15 @@ const accounts = z
   .nullish();
 
 const ofIdentity = (field: string) => `identities[].${field}`;
-const identityEntry = z.strictObject(
-  {
-    auth_method: text(ofIdentity('auth_method')),
-    auth_value: text(ofIdentity('auth_value')),
-    email: text(ofIdentity('email')).nullish(),
-    email_verified: truth(ofIdentity('email_verified')).nullish(),
-    created_at: pastInstant(ofIdentity('created_at')).nullish(),
-    last_login: pastInstant(ofIdentity('last_login')).nullish(),
-    primary: truth(ofIdentity('primary')).nullish(),
-  },
-  { error: unknownFields(KNOWN_IDENTITY_FIELDS, 'identities[]') },
-);
+const identityEntry = objectOf('identities[]', {
+  auth_method: text(ofIdentity('auth_method')),
+  auth_value: text(ofIdentity('auth_value')),
+  email: text(ofIdentity('email')).nullish(),
+  email_verified: truth(ofIdentity('email_verified')).nullish(),
+  created_at: pastInstant(ofIdentity('created_at')).nullish(),
+  last_login: pastInstant(ofIdentity('last_login')).nullish(),
+  primary: truth(ofIdentity('primary')).nullish(),
+});
 const identities = z.array(identityEntry, { error: says('identities', 'a list of JSON objects') }).nullish();
 
 type IdentityEntry = z.output<typeof identityEntry>;

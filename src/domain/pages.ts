@@ -35,8 +35,11 @@ export const PAGE_SIZE = { default: 10, max: 100 } as const;
 export const MOST_BY_PREFIX = 50;
 export const METHODS_BY_PREFIX = 10;
 
-/** The most users who are asked for one by one. */
+/** The most users who are asked for, or changed, one by one. */
 export const MAX_IDS = 100;
+
+/** The most rows of a page of the operators' schema. */
+export const MAX_ROWS = 100;
 
 /** Each item of a list of a caller; `read` gets its name for errors. BAD_USER_INPUT if they are too many. */
 export function readEach<Item, Value>(

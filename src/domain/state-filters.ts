@@ -1,3 +1,5 @@
+import type { LoginMethod } from './users.js';
+
 /* The filters by what totals do not know of a user. The schema, the users' page, the client and the texts follow from this table. */
 
 export interface StateFilterRow {
@@ -20,7 +22,10 @@ const ONLY_USERS = 'Only in `users`, and without `totalCount`: such users are no
 export const MAX_AUTH_METHODS = 20;
 
 /** The methods that are kinds of login themselves, which are counted. Others are names of providers. */
-export const COUNTED_METHODS = ['email', 'passkey', 'wallet'] as const;
+export const COUNTED_METHODS = ['email', 'passkey', 'wallet'] as const satisfies readonly Exclude<
+  LoginMethod,
+  'socials'
+>[];
 
 /** A row for each. Its condition in SQL stands in users/list-users.sql.ts, which does not compile without it. */
 export const STATE_FILTERS = {

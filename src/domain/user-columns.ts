@@ -14,7 +14,7 @@ export type GivenPolicy =
   | 'replaced as address'
   /** It says something of the email of the primary identity. It is replaced, and forgotten when another email comes without it. */
   | 'replaced with email'
-  /** A login sets it once, and a later login with another value fails: `keep_NAME` of the migration says so, and its words stand in users/logins.sql.ts. An import may replace it. */
+  /** A login sets it once, and a later login with another value fails: `keep_NAME` of the migration says so, and its words stand in users/write-users.sql.ts. An import may replace it. */
   | 'set once'
   /** An import that updates keeps the least or the greatest, so that an old file takes no login back. One that replaces replaces it. */
   | 'least'

@@ -1,4 +1,4 @@
-import { parseProfile } from '../domain/identities.js';
+import { MAX_ACCOUNTS, parseProfile } from '../domain/identities.js';
 import { atMost } from '../domain/input-limits.js';
 import { CHANGEABLE, KEPT_TEXTS, ofKeptTexts } from '../domain/kept-texts.js';
 import { parse, readAll, requireKey, userId } from '../domain/parse.js';
@@ -130,8 +130,7 @@ const profileFields = (t: InputFields) => ({
   ...ofKeptTexts((field) => t.string({ description: KEPT_TEXTS[field].inLogin })),
   accounts: t.field({
     type: [accountInput],
-    description:
-      'Custodial accounts of the user, at most 100. New ones are linked; accounts that are linked already stay, named here or not.',
+    description: `Custodial accounts of the user, at most ${MAX_ACCOUNTS}. New ones are linked; accounts that are linked already stay, named here or not.`,
   }),
 });
 

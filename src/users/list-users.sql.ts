@@ -306,14 +306,19 @@ export function scanUserWindows(db: Queryable, keys: readonly ScanKey[]): Promis
 
 type Condition<Name extends StateFilterName> = (wanted: NonNullable<StateFilter[Name]>) => Prisma.Sql;
 
+/** A text in the form in which it is looked for, whatever its case. Both sides are folded here: another program folds some letters otherwise. */
+const folded = (text: Prisma.Sql) => Prisma.sql`replace(lower(normalize(${text} COLLATE "default")), 'ς', 'σ')`;
+
 /** What each state filter asks of `u`. */
 const CONDITIONS: { readonly [Name in StateFilterName]: Condition<Name> } = {
   lastLoginBefore: (end) => Prisma.sql`coalesce(u.last_login, u.created_at) < ${end}::timestamptz`,
   lastLoginAfter: (start) => Prisma.sql`u.last_login >= ${start}::timestamptz`,
   banned: (is) => Prisma.sql`EXISTS (${banOfUser(Prisma.sql`1`)}) = ${is}::boolean`,
   authMethods: (names) => Prisma.sql`u.auth_method = ANY(${names}::text[])`,
-  contains: (part) =>
-    Prisma.sql`strpos(lower(concat_ws(chr(10), u.login_email, u.auth_value, u.external_id)), ${part}::text) > 0`,
+  contains(part) {
+    const texts = Prisma.sql`concat_ws(chr(10), u.login_email, u.auth_value, u.external_id)`;
+    return Prisma.sql`strpos(${folded(texts)}, ${folded(Prisma.sql`${part}::text`)}) > 0`;
+  },
 };
 
 function conditionOf<Name extends StateFilterName>(name: Name, state: StateFilter): Prisma.Sql {

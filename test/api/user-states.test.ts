@@ -58,6 +58,27 @@ async function walk(project: TestProject, filter: Json, size: number, direction:
   return { found, pages };
 }
 
+test.each([
+  ['KUNDE-Ä1', 'ä1'],
+  ['kunde-ä1', 'Ä1'],
+  ['kunde-a\u03081', 'ä1'],
+  ['kunde-ä1', 'a\u03081'],
+  ['ΟΔΥΣΣΕΥΣ', 'δυσσευς'],
+  ['Οδυσσευς', 'ΣΣΕΥΣ'],
+  ['ИВАН', 'иван'],
+])('%s contains %s, in any case and in any form of its letters', async (externalId, part) => {
+  const project = await app.createProject();
+  await project.addUsers(
+    { auth_method: 'google', auth_value: '1', external_id: externalId },
+    { auth_method: 'google', auth_value: '2', external_id: 'kunde-b2' },
+  );
+  const { data } = await project.graphql(
+    'query ($part: String!) { users(filter: { contains: $part }) { nodes { externalId } } }',
+    { part },
+  );
+  expect(data.users.nodes).toEqual([{ externalId }]);
+});
+
 describe('a filter by what totals do not know', () => {
   let project: TestProject;
   /** Newest first. */

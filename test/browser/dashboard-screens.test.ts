@@ -1,7 +1,7 @@
 import type { Locator } from 'playwright-core';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { parseIdentity } from '#dist/domain/identities.js';
-import { KEPT_TEXTS, ofKeptLines } from '#dist/domain/kept-texts.js';
+import { KEPT_FIELDS, KEPT_TEXTS, ofKeptLines } from '#dist/domain/kept-texts.js';
 import { snakeCase } from '#dist/domain/spelling.js';
 import { stellarAddress } from '../support/addresses.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
@@ -62,6 +62,20 @@ describe.skipIf(!hasBrowser)('the screens of the dashboard', () => {
         .getByText(examples[1])
         .waitFor();
     }
+    await chooseAction(page, 'API');
+    const recipe = await dialog.innerText();
+    for (const field of KEPT_FIELDS) expect(recipe).toContain(` ${field} `);
+  });
+
+  test('show a page of users as `user list` lists it, with the filter', async () => {
+    await using opened = await openDashboard(app, browser, 'viewer');
+    const { page } = opened;
+    await visit(app, page, `/${project.appId}/users?start=2026-01-02&method=EMAIL&part=USER&banned=no`);
+    await page.getByRole('button', { name: 'API' }).click();
+    const ways = await page.getByRole('dialog').locator('pre').allInnerTexts();
+    expect(ways.at(-1)).toBe(
+      `userdir user list --project ${project.appId} --start-date 2026-01-02 --login-methods email --contains USER --banned no --limit 25`,
+    );
   });
 
   test('have on a phone a menu of screens, and cards instead of tables', async () => {

@@ -36,6 +36,31 @@ test.each(Object.entries(KEPT_TEXTS))('user get shows %s, and user update change
   expect(await change('')).toMatchObject({ [line]: null });
 });
 
+test('user list names the option of a date that is wrong, and has the users of all its conditions', async () => {
+  const project = await createProject();
+  await addLines(
+    project,
+    { auth_method: 'email', auth_value: 'old@example.com', created_at: '2025-12-31T23:59:59Z' },
+    { auth_method: 'email', auth_value: 'ada@example.com', created_at: '2026-01-01T00:00:00Z' },
+    { auth_method: 'google', auth_value: 'ada', created_at: '2026-01-01T00:00:00Z' },
+  );
+  const list = (...args: string[]) => run('user', 'list', ...inProject(project), ...args);
+  for (const option of ['--start-date', '--end-date', '--last-login-before'])
+    expect((await list(option, '2026-13-01')).stderr).toMatch(
+      new RegExp(`^userdir: ${option}: got "2026-13-01", expected `),
+    );
+  const { stdout } = await list(
+    '--start-date',
+    '2026-01-01',
+    '--login-methods',
+    'email',
+    '--contains',
+    'ADA',
+    '--json',
+  );
+  expect(JSON.parse(stdout).map(({ auth_value }: Json) => auth_value)).toEqual(['ada@example.com']);
+});
+
 test('user search --prefix prints the first 50 users in alphabetical order, and says that there are more', async () => {
   const project = await createProject();
   const names = Array.from({ length: 60 }, (_, n) => `user${n}`).sort();

@@ -52,7 +52,7 @@ export function Bans({ appId }: { appId: string }) {
     <ListScreen
       title="Bans"
       note="Logins and registrations of these identities are refused."
-      recipe={{ userdir: command('user bans', { project: appId }) }}
+      recipe={{ userdir: command('user bans', { project: appId, search: search ?? undefined }) }}
       offers={may('ban') && <Button label="Ban an identity" class="primary" opens={<BanIdentity appId={appId} />} />}
       filter={
         <FilterForm names={['search']}>

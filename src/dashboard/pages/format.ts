@@ -1,3 +1,6 @@
+import type { NameOf } from '#dist/domain/spelling.js';
+import type { LoginMethod as Kind } from '#dist/domain/users.js';
+
 /* Writes values for a reader. The page is in English, in the reader's time zone. */
 const LOCALE = 'en-GB';
 const numbers = new Intl.NumberFormat('en');
@@ -31,8 +34,13 @@ export const plural = (count: number, one: string, many = `${one}s`): string =>
   `${formatNumber(count)} ${count === 1 ? one : many}`;
 
 export type Interval = 'HOUR' | 'DAY' | 'MONTH';
-export const METHOD_NAMES = { EMAIL: 'Email', PASSKEY: 'Passkey', WALLET: 'Wallet', SOCIALS: 'Socials' } as const;
-export type LoginMethod = keyof typeof METHOD_NAMES;
+export type LoginMethod = NameOf<Kind>;
+export const METHOD_NAMES: Readonly<Record<LoginMethod, string>> = {
+  EMAIL: 'Email',
+  PASSKEY: 'Passkey',
+  WALLET: 'Wallet',
+  SOCIALS: 'Socials',
+};
 export const LOGIN_METHODS = Object.keys(METHOD_NAMES) as readonly LoginMethod[];
 
 /** The first day of the UTC month `count` months before this one, `2026-01-01`. */

@@ -82,10 +82,31 @@ function useWalk(appId: string, filter: UserFilter, url: UrlState | null): UserL
       ...asked(USERS, variables),
       // Over REST, pages have numbers.
       ...(isFirst && { curl: { path: `/server/users?${parameters}` } }),
-      // The command exports all users, so it shows the same only without a filter.
-      ...(!isFiltered(filter) && { userdir: command('user export', { project: appId }) }),
+      ...(!oldestFirst && before === null && { userdir: listing(appId, { limit, after }, filter) }),
     },
   };
+}
+
+/** A page of users, as the command lists it: the newest first. */
+function listing(
+  project: string,
+  { limit, after }: { readonly limit: number; readonly after: string | null },
+  { loginMethods, ...dates }: UserFilter,
+  state: UserState | null = null,
+) {
+  const texts = Object.entries(state ?? {}).map(([name, value]) => [
+    name,
+    value === true ? 'yes' : value === false ? 'no' : String(value),
+  ]);
+  const kinds = loginMethods && { loginMethods: loginMethods.join(',').toLowerCase() };
+  return command('user list', {
+    project,
+    ...dates,
+    ...kinds,
+    ...Object.fromEntries(texts),
+    limit,
+    after: after ?? undefined,
+  });
 }
 
 function describeTotal(total: number, filter: UserFilter): string {
@@ -172,7 +193,10 @@ function useScan(appId: string, filter: UserFilter, state: UserState | null, url
         ? 'Not all users were looked at yet: the next page goes on.'
         : `All users were looked at${after ? '' : `: ${plural(rows.length, 'user')} found`}.`),
     pages: rows && <CursorPager pageInfo={{ endCursor: end, hasNextPage: end !== null }} oldestFirst={oldestFirst} />,
-    recipe: asked(BY_STATE, asking),
+    recipe: {
+      ...asked(BY_STATE, asking),
+      ...(!oldestFirst && { userdir: listing(appId, { limit, after }, filter, state) }),
+    },
   };
 }
 
@@ -276,7 +300,7 @@ function searchRecipe(appId: string, any: string, removed: boolean): Recipe {
 const USER = inProject(
   api(`query User($id: ID!) {
     user(id: $id) {
-      id authMethod authValue email wallet createdAt lastLogin loginCount
+      id authMethod authValue email wallet externalId createdAt lastLogin loginCount
       accounts { network publicKey walletType }
     }
   }`),
