@@ -306,8 +306,12 @@ export function scanUserWindows(db: Queryable, keys: readonly ScanKey[]): Promis
 
 type Condition<Name extends StateFilterName> = (wanted: NonNullable<StateFilter[Name]>) => Prisma.Sql;
 
-/** A text in the form in which it is looked for, whatever its case. Both sides are folded here: another program folds some letters otherwise. */
-const folded = (text: Prisma.Sql) => Prisma.sql`replace(lower(normalize(${text} COLLATE "default")), 'ς', 'σ')`;
+/** A text in the form in which it is looked for, in any case. The database folds both sides: another program folds some letters otherwise. */
+const folded = (text: Prisma.Sql) => Prisma.sql`replace(lower(normalize(${text}) COLLATE "default"), 'ς', 'σ')`;
+
+/** The same of a stored text, which is looked at row by row: a text of ASCII takes a tenth of the time. */
+const foldedStored = (text: Prisma.Sql) =>
+  Prisma.sql`CASE WHEN octet_length(${text}) = char_length(${text}) THEN lower(${text}) ELSE ${folded(text)} END`;
 
 /** What each state filter asks of `u`. */
 const CONDITIONS: { readonly [Name in StateFilterName]: Condition<Name> } = {
@@ -317,7 +321,7 @@ const CONDITIONS: { readonly [Name in StateFilterName]: Condition<Name> } = {
   authMethods: (names) => Prisma.sql`u.auth_method = ANY(${names}::text[])`,
   contains(part) {
     const texts = Prisma.sql`concat_ws(chr(10), u.login_email, u.auth_value, u.external_id)`;
-    return Prisma.sql`strpos(${folded(texts)}, ${folded(Prisma.sql`${part}::text`)}) > 0`;
+    return Prisma.sql`strpos(${foldedStored(texts)}, ${folded(Prisma.sql`${part}::text`)}) > 0`;
   },
 };
 
