@@ -46,3 +46,8 @@ test.each(shown)('the client asks for the field %s, also for a copy', (field) =>
   for (const { fields } of [OPERATIONS.user, OPERATIONS.usersByIds])
     expect(fields.split(/[\s{}]+/)).toContain(nameOf(field));
 });
+
+// A second one needs a refusal before the write (users/logins.sql.ts) and its own words (users/write-users.sql.ts).
+test('one field is set once, whose refusal the statements know by its name', () => {
+  expect(selectColumns(({ whenGiven }) => whenGiven === 'set once').map(({ name }) => name)).toEqual(['external_id']);
+});
