@@ -302,7 +302,7 @@ $ user update APP_ID USER_ID
 ? 2
 $ user list --project APP_ID --contains EXAMPLE --banned no --json
 [{"id":USER_ID,"auth_method":"google","auth_value":"g-1","email":"ada@example.com","external_id":"a-1","created_at":"TIME","last_login":null,"login_count":3}]
-$ user list APP_ID --login-methods passkey,wallet --created-to 2999-01-31
+$ user list APP_ID --login-methods passkey,wallet --end-date 2999-01-31
 ID  Method   Value       Email  Created                   Last login
  SECOND_USER  passkey  cGFzc2tleQ         2026-01-01T00:00:00.000Z  2026-01-03T00:00:00.000Z
 $ user list APP_ID --auth-methods twitter --limit 10
