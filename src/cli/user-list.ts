@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError, type Option } from 'commander';
 import { api, inProject } from '../dashboard/documents.js';
 import { LOGIN_METHOD_FORM, LOGIN_METHODS, loginMethods } from '../domain/parameters.js';
-import { nameOf, separated } from '../domain/spelling.js';
+import { inSentence, nameOf, separated } from '../domain/spelling.js';
 import {
   ofStateFilters,
   STATE_FILTER_NAMES,
@@ -42,7 +42,7 @@ const LISTED_COLUMNS = {
 const optionOf =
   (form: string, parse?: (text: string) => unknown) =>
   ({ selects }: StateFilterRow, name: StateFilterName): Option => {
-    const words = `${selects.charAt(0).toLowerCase()}${selects.slice(1)}`.replaceAll('`', '');
+    const words = inSentence(selects).replaceAll('`', '');
     return option(`--${separated(name, '-')} <${form}>`, words, parse);
   };
 

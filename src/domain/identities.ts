@@ -171,7 +171,7 @@ function foldWithin(bound: Bound, text: string): string | null {
 }
 
 /** Letter by letter, so that the fold of a text begins with the fold of its beginning: a sigma is one letter, also at the end of a word. */
-export function foldCase(text: string): string {
+function foldCase(text: string): string {
   return text.normalize('NFC').toLowerCase().replaceAll('ς', 'σ').normalize('NFC');
 }
 

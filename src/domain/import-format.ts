@@ -103,7 +103,7 @@ const unknownFields = (known: string, name: string) => (issue: z.core.$ZodRawIss
     ? `Unknown field ${nameKeys(issue.keys)}; known are ${known}.`
     : says(name, 'a JSON object')(issue);
 
-/** An object of such fields and no others, of which an error says the names. */
+/** An object with these fields and no others. The error for an unknown field lists the known ones. */
 const objectOf = <Fields extends z.core.$ZodShape>(name: string, fields: Fields) =>
   z.strictObject(fields, { error: unknownFields(Object.keys(fields).join(', '), name) });
 

@@ -1,4 +1,5 @@
 import { INPUT_LIMITS, INVISIBLE, isTooLong } from './input-limits.js';
+import { inSentence } from './spelling.js';
 import { type FieldsWith, USER_COLUMNS, type UserColumnsTable } from './user-columns.js';
 
 /*
@@ -59,8 +60,6 @@ export const KEPT_TEXTS: { readonly [Field in KeptText]: TextOfUser } = {
 };
 
 export const KEPT_FIELDS = Object.keys(KEPT_TEXTS) as readonly KeptText[];
-
-const inSentence = (text: string) => text.replace(/^./, (letter) => letter.toLowerCase());
 
 /** What a sentence calls it: "the external ID". */
 export const calledInSentence = (field: KeptText) => `the ${inSentence(KEPT_TEXTS[field].label)}`;

@@ -29,3 +29,6 @@ export type NameOf<Value extends string> = Uppercase<
 export function nameOf<Value extends string>(value: Value): NameOf<Value> {
   return value.replace('.', '_').toUpperCase() as NameOf<Value>;
 }
+
+/** A text as it stands within a sentence: it begins with a small letter. */
+export const inSentence = (text: string) => text.replace(/^./, (letter) => letter.toLowerCase());
