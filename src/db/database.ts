@@ -216,7 +216,7 @@ function fromPool(pool: Pool, limitMs: number, options: DatabaseOptions, { openR
   const statementsOn = createStatements(onStatement && ((sql) => onStatement(sql, 'primary')));
   const single = statementsOn(pool, limit);
   const refusedWrites = createRefusedWrites();
-  const { inTransaction, withRetries, retried } = createTransactions(pool, statementsOn, {
+  const { inTransaction, withRetries, retried, note } = createTransactions(pool, statementsOn, {
     onFailure: refusedWrites.note,
   });
 
@@ -224,7 +224,7 @@ function fromPool(pool: Pool, limitMs: number, options: DatabaseOptions, { openR
     ...retried(single),
     transaction: (isolation, work) =>
       inTransaction(isolation, null, work).catch((error) => {
-        refusedWrites.note(error);
+        note(error);
         throw toUnavailable(error);
       }),
   };

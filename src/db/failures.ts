@@ -32,16 +32,41 @@ export function sessionEnded(error: unknown): AppError {
 export class Pool extends pg.Pool {
   /** The last failure to connect. Prisma hands on only its code and its message. */
   lastFailure: AppError | null = null;
+  /** The connections that were opened since the last `replaceAll`. */
+  #current = new WeakSet<pg.PoolClient>();
+
+  constructor(config: pg.PoolConfig) {
+    super(config);
+    this.on('connect', (client) => this.#current.add(client));
+  }
 
   override connect(): Promise<pg.PoolClient>;
   override connect(callback: ConnectCallback): void;
   override connect(callback?: ConnectCallback): Promise<pg.PoolClient> | undefined {
     if (callback === undefined)
-      return super.connect().catch((error) => {
-        throw this.#fail(error);
+      return new Promise((resolve, reject) => {
+        this.connect((error, client) => (client === undefined ? reject(error) : resolve(client)));
       });
-    super.connect((error, client, release) => callback(error && this.#fail(error), client, release));
+    super.connect((error, client, release) => {
+      if (client === undefined) return callback(this.#fail(error), undefined, release);
+      if (this.#current.has(client)) return callback(undefined, client, release);
+      release(true);
+      this.connect(callback);
+    });
     return undefined;
+  }
+
+  /** Closes the connections that stand idle. */
+  closeIdle(): void {
+    for (let idle = this.idleCount; idle > 0; idle -= 1) {
+      this.connect((_error, _client, release) => release(true));
+    }
+  }
+
+  /** Uses none of its connections again. Those that are in use are closed when they come back. */
+  replaceAll(): void {
+    this.closeIdle();
+    this.#current = new WeakSet();
   }
 
   #fail(error: unknown): AppError {

@@ -143,6 +143,8 @@ export interface Transactions {
   withRetries<Result>(work: () => Promise<Result>): Promise<Result>;
   /** The same statements, each again after such a failure. */
   retried(statements: Queryable): Queryable;
+  /** Notes what a failure of one connection says of the others in the pool. For work that is not in `withRetries`. */
+  note(error: unknown): void;
 }
 
 export function createTransactions(
@@ -150,14 +152,10 @@ export function createTransactions(
   statementsOn: StatementsOn,
   { prepare, onFailure }: TransactionOptions = {},
 ): Transactions {
-  /** Connections that stood idle beside one that no longer answers are suspect too. */
-  function dropIdleConnections(): void {
-    for (let idle = pool.idleCount; idle > 0; idle -= 1) {
-      pool.connect().then(
-        (connection) => connection.release(true),
-        () => undefined,
-      );
-    }
+  function note(error: unknown): void {
+    onFailure?.(error);
+    if (isReadOnly(error)) pool.replaceAll();
+    else if (isQueryTimeout(error)) pool.closeIdle();
   }
 
   async function onOneConnection<Result>(work: (connection: pg.PoolClient) => Promise<Result>): Promise<Result> {
@@ -206,8 +204,7 @@ export function createTransactions(
       } catch (error) {
         // The stack of an answer of PostgreSQL leads to the socket. From here it leads to the caller.
         if (error instanceof pg.DatabaseError) Error.captureStackTrace(error);
-        onFailure?.(error);
-        if (isQueryTimeout(error) || isReadOnly(error)) dropIdleConnections();
+        note(error);
         if (!isConflict(error) || tries === MAX_TRIES) throw toUnavailable(error);
         await sleep(Math.random() * MAX_RETRY_DELAY_MS);
       }
@@ -218,7 +215,7 @@ export function createTransactions(
     query: (statement) => withRetries(() => statements.query(statement)),
   });
 
-  return { onOneConnection, inTransaction, withRetries, retried };
+  return { onOneConnection, inTransaction, withRetries, retried, note };
 }
 
 const AT_ONCE = 1_000;

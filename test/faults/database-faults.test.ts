@@ -20,7 +20,7 @@ import {
 import { copyTemplate, PATIENT, queryPostgres, type TestDatabase } from '../support/engines.js';
 import { isNightly } from '../support/nightly.js';
 import { startProxy, type Target, type TcpProxy } from '../support/proxy.js';
-import { PATIENCE } from '../support/waiting.js';
+import { PATIENCE, untilLocked } from '../support/waiting.js';
 
 /**
  * How a server handles a database that is cut off, frozen, full or slow. Every request ends in time with a correct
@@ -515,9 +515,15 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('a database that 
       );
       return rows.length > 2;
     }, PATIENCE);
-    await admin.query('ALTER SYSTEM SET default_transaction_read_only = on');
-    await admin.query('SELECT pg_reload_conf()');
-    await admin.end();
+    // This read is on a connection that is not idle when the first query fails.
+    await admin.query('BEGIN; LOCK TABLE tallies');
+    const held = call(server.url, project, '/server/users/count');
+    await untilLocked(admin);
+    const other = new pg.Client({ connectionString: primary.url });
+    await other.connect();
+    await other.query('ALTER SYSTEM SET default_transaction_read_only = on');
+    await other.query('SELECT pg_reload_conf()');
+    await other.end();
     await standby.promote();
     proxy.redirect(targetOf(standby));
     // The query that fails is this one, or one of the background, such as the publisher's.
@@ -528,6 +534,8 @@ describe.runIf(inject('engine') === 'postgres' && hasPostgres)('a database that 
         message: 'The database cannot be reached now. Send the request again.',
         extensions: { code: 'UNAVAILABLE' },
       });
+    await admin.end();
+    expect((await held).status).toBe(200);
     expect(await register('second')).toBe(true);
     await expectSuccession(acknowledged);
   });
