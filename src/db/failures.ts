@@ -59,7 +59,7 @@ export class Pool extends pg.Pool {
   /** Closes the connections that stand idle. */
   closeIdle(): void {
     for (let idle = this.idleCount; idle > 0; idle -= 1) {
-      this.connect((_error, _client, release) => release(true));
+      super.connect((_error, _client, release) => release(true));
     }
   }
 
