@@ -1,6 +1,7 @@
 import type { OwnedBan } from '../domain/bans.js';
 import type { OpenProject } from '../domain/projects.js';
-import { instantOrNull, orNull, withDefault } from '../graphql/shared.js';
+import { BAN_FIELDS } from '../graphql/fields.js';
+import { orNull, withDefault } from '../graphql/shared.js';
 import { builder } from './builder.js';
 import { connectionType, firstArgument, readLimit } from './paging.js';
 import { projectType } from './projects.js';
@@ -12,17 +13,12 @@ interface ProjectBan extends OwnedBan {
 const banType = builder.objectRef<ProjectBan>('Ban').implement({
   description: 'An identity that can neither log in nor register.',
   fields: (t) => ({
-    authMethod: t.exposeString('authMethod', { description: 'The method of the identity.' }),
-    authValue: t.exposeString('authValue', { description: 'Its value.' }),
-    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When the ban began.' }),
-    reason: t.exposeString('reason', orNull('Why; null where no reason was given.')),
-    expiresAt: t.expose(
-      'expiresAt',
-      instantOrNull('When the ban ends by itself; null where it stays until it is lifted.'),
-    ),
-    isOfUser: t.exposeBoolean('isOfUser', {
-      description: 'True for the ban of a user, which covers each of their identities; false for the ban of this one.',
-    }),
+    authMethod: t.exposeString('authMethod', BAN_FIELDS.authMethod),
+    authValue: t.exposeString('authValue', BAN_FIELDS.authValue),
+    createdAt: t.expose('createdAt', BAN_FIELDS.createdAt),
+    reason: t.exposeString('reason', BAN_FIELDS.reason),
+    expiresAt: t.expose('expiresAt', BAN_FIELDS.expiresAt),
+    isOfUser: t.exposeBoolean('isOfUser', BAN_FIELDS.isOfUser),
     bannedUserId: t.exposeID(
       'bannedUserId',
       orNull('The user whose ban it is, current or removed; null for the ban of an identity.'),

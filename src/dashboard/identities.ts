@@ -1,5 +1,5 @@
 import type { UserIdentity } from '../domain/users.js';
-import { instantOrNull, orNull } from '../graphql/shared.js';
+import { IDENTITY_FIELDS } from '../graphql/fields.js';
 import { builder, loginMethodEnum } from './builder.js';
 import { userType } from './users.js';
 
@@ -8,14 +8,14 @@ import { userType } from './users.js';
 const identityType = builder.objectRef<UserIdentity>('Identity').implement({
   description: 'What a user logs in with.',
   fields: (t) => ({
-    authMethod: t.exposeString('authMethod', { description: 'The method.' }),
-    authValue: t.exposeString('authValue', { description: 'The value, spelled as it was registered.' }),
-    loginMethod: t.expose('loginMethod', { type: loginMethodEnum, description: 'The kind of login.' }),
-    email: t.exposeString('loginEmail', orNull('The email that came with it; null where none did.')),
-    emailVerified: t.exposeBoolean('emailVerified', orNull('Whether that email was verified; null where unknown.')),
-    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'Since when it is that of the user.' }),
-    lastLogin: t.expose('lastLogin', instantOrNull('The most recent login by it; null when none was recorded.')),
-    isPrimary: t.exposeBoolean('isPrimary', { description: 'Whether it is the one in `User.authMethod`.' }),
+    authMethod: t.exposeString('authMethod', IDENTITY_FIELDS.authMethod),
+    authValue: t.exposeString('authValue', IDENTITY_FIELDS.authValue),
+    loginMethod: t.expose('loginMethod', { type: loginMethodEnum, ...IDENTITY_FIELDS.loginMethod }),
+    email: t.exposeString('loginEmail', IDENTITY_FIELDS.email),
+    emailVerified: t.exposeBoolean('emailVerified', IDENTITY_FIELDS.emailVerified),
+    createdAt: t.expose('createdAt', IDENTITY_FIELDS.createdAt),
+    lastLogin: t.expose('lastLogin', IDENTITY_FIELDS.lastLogin),
+    isPrimary: t.exposeBoolean('isPrimary', IDENTITY_FIELDS.isPrimary),
   }),
 });
 

@@ -7,7 +7,8 @@ import { camelCase } from '../domain/spelling.js';
 import type { Account, BanOfUser, User, UserDetails } from '../domain/users.js';
 import { checksumAddress, parseAddress } from '../domain/wallets.js';
 import { costs } from '../engine/cost.js';
-import { instantOrNull, orNull, required, withDefault } from '../graphql/shared.js';
+import { ACCOUNT_FIELDS, BAN_FIELDS, USER_FIELDS } from '../graphql/fields.js';
+import { orNull, required, withDefault } from '../graphql/shared.js';
 import { builder, loginMethodEnum, networkEnum, WHOLE_COST, walletTypeEnum } from './builder.js';
 import { connectionType, firstArgument, readLimit } from './paging.js';
 import { projectType } from './projects.js';
@@ -29,41 +30,28 @@ export const within =
 const banOfUserType = builder.objectRef<BanOfUser>('BanOfUser').implement({
   description: 'The ban of a user or of an identity.',
   fields: (t) => ({
-    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When the ban began.' }),
-    authMethod: t.exposeString('authMethod', {
-      description: 'The method of the identity; of a user, of the primary one.',
-    }),
-    authValue: t.exposeString('authValue', { description: 'The value of that identity.' }),
-    isOfUser: t.exposeBoolean('isOfUser', {
-      description:
-        'True for the ban of a user, which covers each of their identities; false for the ban of one identity.',
-    }),
-    reason: t.exposeString('reason', orNull('Why; null where no reason was given.')),
-    expiresAt: t.expose(
-      'expiresAt',
-      instantOrNull('When the ban ends by itself; null where it stays until it is lifted.'),
-    ),
+    createdAt: t.expose('createdAt', BAN_FIELDS.createdAt),
+    authMethod: t.exposeString('authMethod', BAN_FIELDS.authMethod),
+    authValue: t.exposeString('authValue', BAN_FIELDS.authValue),
+    isOfUser: t.exposeBoolean('isOfUser', BAN_FIELDS.isOfUser),
+    reason: t.exposeString('reason', BAN_FIELDS.reason),
+    expiresAt: t.expose('expiresAt', BAN_FIELDS.expiresAt),
   }),
 });
 
 export const userType = builder.objectRef<ProjectUser>('User').implement({
   description: 'A user of a project: a current one, or one who was removed and is not erased yet.',
   fields: (t) => ({
-    id: t.exposeID('id', { description: 'The user ID.' }),
-    authMethod: t.exposeString('authMethod', {
-      description: 'How the user authenticates: `email`, `passkey`, `wallet`, or the name of a social provider.',
-    }),
-    authValue: t.exposeString('authValue', { description: 'The identifier of the user under `authMethod`.' }),
-    loginMethod: t.expose('loginMethod', { type: loginMethodEnum, description: 'The kind of login.' }),
-    email: t.exposeString(
-      'loginEmail',
-      orNull('The login email in the form in which it is compared; null where none is known.'),
-    ),
-    wallet: t.exposeString('wallet', orNull('The wallet used to log in; null without one.')),
+    id: t.exposeID('id', USER_FIELDS.id),
+    authMethod: t.exposeString('authMethod', USER_FIELDS.authMethod),
+    authValue: t.exposeString('authValue', USER_FIELDS.authValue),
+    loginMethod: t.expose('loginMethod', { type: loginMethodEnum, ...USER_FIELDS.loginMethod }),
+    email: t.exposeString('loginEmail', USER_FIELDS.email),
+    wallet: t.exposeString('wallet', USER_FIELDS.wallet),
     ...ofKeptTexts((field) => t.exposeString(field, orNull(`${KEPT_TEXTS[field].meaning}; null if none.`))),
-    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When the user registered.' }),
-    lastLogin: t.expose('lastLogin', instantOrNull('The most recent login; null when none was recorded.')),
-    loginCount: t.exposeInt('loginCount', { description: 'The number of logins recorded.' }),
+    createdAt: t.expose('createdAt', USER_FIELDS.createdAt),
+    lastLogin: t.expose('lastLogin', USER_FIELDS.lastLogin),
+    loginCount: t.exposeInt('loginCount', USER_FIELDS.loginCount),
     removedAt: t.field({
       type: 'DateTime',
       nullable: true,
@@ -90,14 +78,14 @@ export const userType = builder.objectRef<ProjectUser>('User').implement({
 const accountType = builder.objectRef<Account>('Account').implement({
   description: 'A blockchain account linked to a user.',
   fields: (t) => ({
-    id: t.exposeID('id', { description: 'The account ID.' }),
-    network: t.expose('network', { type: networkEnum, description: 'The network of the account.' }),
-    publicKey: t.exposeString('publicKey', { description: 'The address, spelled as it was registered.' }),
+    id: t.exposeID('id', ACCOUNT_FIELDS.id),
+    network: t.expose('network', { type: networkEnum, ...ACCOUNT_FIELDS.network }),
+    publicKey: t.exposeString('publicKey', ACCOUNT_FIELDS.publicKey),
     checksummed: t.string({
       description: 'The address with its checksum: for Ethereum in the case of EIP-55, for Stellar as it is.',
       resolve: ({ publicKey }) => checksummed(publicKey),
     }),
-    walletType: t.expose('walletType', { type: walletTypeEnum, description: 'Who holds the private key.' }),
+    walletType: t.expose('walletType', { type: walletTypeEnum, ...ACCOUNT_FIELDS.walletType }),
   }),
 });
 

@@ -2,6 +2,8 @@ import { changeCursor, changeId, encodeChangeCursor } from '../domain/changes.js
 import { parse, readId } from '../domain/parse.js';
 import type { ProjectScope } from '../domain/projects.js';
 import {
+  ANSWER_MS,
+  ATTEMPTS_KEPT,
   ATTEMPTS_LISTED,
   type Backlog,
   listSamples,
@@ -13,28 +15,28 @@ import {
   type WebhookSecret,
 } from '../domain/webhooks.js';
 import { badInput } from '../errors.js';
+import { ATTEMPT_FIELDS, WEBHOOK_FIELDS } from '../graphql/fields.js';
 import { addWebhookStatus, instantOrNull, orNull, required } from '../graphql/shared.js';
 import { APP_ID, builder, changeTypeEnum, type DashboardContext } from './builder.js';
 import { projectType } from './projects.js';
 
-/** What a page sends by hand is a part of a request, which has a time of its own (REQUEST_TIMEOUT_MS). A command waits as long as the delivery. */
-const PAGE_MS = 5_000;
-const WAITS = `waits for its answer, for a page up to ${PAGE_MS / 1_000} s`;
+const WAITS = `waits for its answer, for a page up to ${ANSWER_MS / 1_000} s`;
 
-const limitOf = ({ browser }: DashboardContext) => (browser === null ? {} : { timeoutMs: PAGE_MS });
+/** A command waits as long as a delivery. */
+const limitOf = ({ browser }: DashboardContext) => (browser === null ? {} : { timeoutMs: ANSWER_MS });
 
 const statusEnum = addWebhookStatus(builder);
 
 const attemptType = builder.objectRef<SentAttempt>('WebhookAttempt').implement({
   description: 'An attempt to deliver a change.',
   fields: (t) => ({
-    at: t.expose('at', { type: 'DateTime', description: 'When it began.' }),
-    messageId: t.exposeString('id', { description: 'The `webhook-id`, which is the cursor of the change.' }),
-    type: t.exposeString('type', { description: 'The type of the change.' }),
-    ok: t.exposeBoolean('ok', { description: 'Whether it was accepted.' }),
-    status: t.exposeInt('status', orNull('The status of the answer; null if there was none.')),
+    at: t.expose('at', ATTEMPT_FIELDS.at),
+    messageId: t.exposeString('id', ATTEMPT_FIELDS.messageId),
+    type: t.exposeString('type', ATTEMPT_FIELDS.type),
+    ok: t.exposeBoolean('ok', ATTEMPT_FIELDS.ok),
+    status: t.exposeInt('status', ATTEMPT_FIELDS.status),
     ms: t.exposeInt('ms', { description: 'How long it took.' }),
-    error: t.exposeString('error', orNull('Why it failed.')),
+    error: t.exposeString('error', ATTEMPT_FIELDS.error),
     resent: t.exposeBoolean('resent', { description: 'Whether an operator sent it again by hand.' }),
     body: t.exposeString('body', orNull('The body that was sent; null where the feed no longer has the change.')),
   }),
@@ -74,29 +76,23 @@ interface OpenWebhook extends Webhook {
 const webhookType = builder.objectRef<OpenWebhook>('Webhook').implement({
   description: 'An endpoint to which the changes of a project are sent.',
   fields: (t) => ({
-    id: t.exposeID('id', { description: 'Its id.' }),
-    url: t.exposeString('url', { description: 'Where changes are sent.' }),
-    description: t.exposeString('description', { description: 'A note for people.' }),
-    types: t.expose('types', { type: [changeTypeEnum], description: 'Only changes of these types; empty for all.' }),
-    status: t.expose('status', { type: statusEnum, description: 'Whether changes are sent to it.' }),
-    reason: t.exposeString('reason', orNull('Why they are not.')),
-    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When it was added.' }),
-    cursor: t.exposeString('cursor', { description: 'Its place in the feed: everything up to it has been delivered.' }),
-    pendingSince: t.expose(
-      'pendingSince',
-      instantOrNull('Since when the oldest change waits that is not delivered; null where all are.'),
-    ),
-    failures: t.exposeInt('failures', { description: 'Failed attempts since the last one that was accepted.' }),
-    nextAttemptAt: t.expose(
-      'nextAttemptAt',
-      instantOrNull('When the next attempt is due; null unless it waits for a retry.'),
-    ),
-    lastDeliveredAt: t.expose('lastDeliveredAt', instantOrNull('When a change was last accepted; null if none was.')),
+    id: t.exposeID('id', WEBHOOK_FIELDS.id),
+    url: t.exposeString('url', WEBHOOK_FIELDS.url),
+    description: t.exposeString('description', WEBHOOK_FIELDS.description),
+    types: t.expose('types', { type: [changeTypeEnum], ...WEBHOOK_FIELDS.types }),
+    status: t.expose('status', { type: statusEnum, ...WEBHOOK_FIELDS.status }),
+    reason: t.exposeString('reason', WEBHOOK_FIELDS.reason),
+    createdAt: t.expose('createdAt', WEBHOOK_FIELDS.createdAt),
+    cursor: t.exposeString('cursor', WEBHOOK_FIELDS.cursor),
+    pendingSince: t.expose('pendingSince', WEBHOOK_FIELDS.pendingSince),
+    failures: t.exposeInt('failures', WEBHOOK_FIELDS.failures),
+    nextAttemptAt: t.expose('nextAttemptAt', WEBHOOK_FIELDS.nextAttemptAt),
+    lastDeliveredAt: t.expose('lastDeliveredAt', WEBHOOK_FIELDS.lastDeliveredAt),
     accepted: t.exposeFloat('accepted', { description: 'Attempts that were accepted since it was added.' }),
     failed: t.exposeFloat('failed', { description: 'Attempts that failed since it was added.' }),
     attempts: t.field({
       type: [attemptType],
-      description: 'The last 50 attempts that were accepted and the last 50 that failed, the newest first.',
+      description: `The last ${ATTEMPTS_KEPT} attempts that were accepted and the last ${ATTEMPTS_KEPT} that failed, the newest first.`,
       resolve: ({ scope, id }, _args, { services }) => services.webhooks.listAttempts(scope, id),
     }),
     lastAttempts: t.field({

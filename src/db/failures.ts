@@ -10,7 +10,7 @@ import { AppError, UNKNOWN_OUTCOME, unavailable } from '../errors.js';
 
 /** The messages, node-postgres's own, of what it gives up. They have no code. */
 export const QUERY_TIMEOUT_MESSAGE = 'Query read timeout';
-const POOL_TIMEOUT_MESSAGE = 'timeout exceeded when trying to connect';
+export const POOL_TIMEOUT_MESSAGE = 'timeout exceeded when trying to connect';
 /** The messages of node-postgres for a session that has ended. Statements of our own tell it themselves (`sessionEnded`). */
 const SESSION_ENDED_MESSAGES =
   /^(Connection terminated|Client (has encountered a connection error|was closed) and is not queryable)/;
@@ -176,7 +176,7 @@ export function toUnavailable(error: unknown): unknown {
 }
 
 /** UNAVAILABLE has the failure as its cause. */
-const failureIn = (error: unknown): unknown => (error instanceof AppError ? error.cause : error);
+export const failureIn = (error: unknown): unknown => (error instanceof AppError ? (error.cause ?? error) : error);
 const codeOf = (error: unknown) => String((failureIn(error) as { code?: unknown } | undefined)?.code);
 const messageOf = (error: unknown) => String((failureIn(error) as Partial<Error> | undefined)?.message);
 const hasMessage = (message: string) => (error: unknown) => messageOf(error) === message;

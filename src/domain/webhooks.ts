@@ -60,6 +60,9 @@ export interface Backlog {
 /** So many changes after the place of an endpoint are looked at to count those that wait. */
 export const BACKLOG_COUNTED = 10_000;
 
+/** What a request sends at once has so long to be answered. The request has a time of its own (REQUEST_TIMEOUT_MS). */
+export const ANSWER_MS = 5_000;
+
 /** A message is sent again by hand at most once in so long, and never beside another one. */
 export const RESEND_REST_MS = 1_000;
 

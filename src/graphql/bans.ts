@@ -10,8 +10,9 @@ import { costs } from '../engine/cost.js';
 import { selects } from '../engine/nodes.js';
 import { builder, type GraphQLContext, SURCHARGES } from './builder.js';
 import { connectionType } from './connections.js';
+import { BAN_FIELDS } from './fields.js';
 import { KEY, readChange, USER_ID, userPayload, WRITE } from './identities.js';
-import { instantOrNull, orNull, required, withDefault } from './shared.js';
+import { orNull, required, withDefault } from './shared.js';
 import { identityInput, userType } from './users.js';
 
 const NEEDS_READ = 'The App Secret needs the scope `read`.';
@@ -30,18 +31,12 @@ const banType = builder.objectRef<ShownBan>('Ban').implement({
   description:
     'An identity that can neither log in nor register until the ban ends. A ban outlives the removal of its user.',
   fields: (t) => ({
-    authMethod: t.exposeString('authMethod', { description: 'The method of the identity.' }),
-    authValue: t.exposeString('authValue', { description: 'The value of the identity, spelled as it was banned.' }),
-    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When the ban began.' }),
-    reason: t.exposeString('reason', orNull('Why, in the words of an operator; null where no reason was given.')),
-    expiresAt: t.expose(
-      'expiresAt',
-      instantOrNull('When the ban ends by itself; null where it stays until it is lifted.'),
-    ),
-    isOfUser: t.exposeBoolean('isOfUser', {
-      description:
-        'True for the ban of a user (`banUser`), which covers each of their identities; false for the ban of this identity alone.',
-    }),
+    authMethod: t.exposeString('authMethod', BAN_FIELDS.authMethod),
+    authValue: t.exposeString('authValue', BAN_FIELDS.authValue),
+    createdAt: t.expose('createdAt', BAN_FIELDS.createdAt),
+    reason: t.exposeString('reason', BAN_FIELDS.reason),
+    expiresAt: t.expose('expiresAt', BAN_FIELDS.expiresAt),
+    isOfUser: t.exposeBoolean('isOfUser', BAN_FIELDS.isOfUser),
     user: t.field({
       type: userType,
       nullable: true,

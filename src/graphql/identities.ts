@@ -6,7 +6,8 @@ import type { User } from '../domain/users.js';
 import { requireAddress } from '../domain/wallets.js';
 import { costs, type Rows } from '../engine/cost.js';
 import { builder, KEY_DESCRIPTION, loginMethodEnum, SURCHARGES } from './builder.js';
-import { instantOrNull, orNull, required } from './shared.js';
+import { IDENTITY_FIELDS } from './fields.js';
+import { required } from './shared.js';
 import { AUTH_METHOD, AUTH_VALUE, identityInput, userType } from './users.js';
 
 /** Most users have one identity. */
@@ -15,34 +16,14 @@ const IDENTITIES_PER_USER: Rows = { otherwise: 2, atMost: MAX_IDENTITIES };
 const identityType = builder.prismaObject('Identity', {
   description: 'What a user logs in with. An identity belongs to one current user of the project.',
   fields: (t) => ({
-    authMethod: t.exposeString('authMethod', {
-      description: '`email`, `passkey`, `wallet`, or the name of a social provider.',
-    }),
-    authValue: t.exposeString('authValue', {
-      description: 'The identifier of the user under `authMethod`, spelled as it was registered.',
-    }),
-    loginMethod: t.expose('loginMethod', {
-      type: loginMethodEnum,
-      description: 'The kind of login to which `authMethod` belongs.',
-    }),
-    email: t.exposeString(
-      'loginEmail',
-      orNull('The email that came with the identity; null where none did. `User.email` may be another one.'),
-    ),
-    emailVerified: t.exposeBoolean('emailVerified', {
-      nullable: true,
-      description:
-        'Whether you have said that this email was verified to be the person’s; null where you have not. It is shown, and never used to link.',
-    }),
-    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'Since when the identity is the user’s.' }),
-    lastLogin: t.expose(
-      'lastLogin',
-      instantOrNull('The most recent login by this identity; null when none was recorded.'),
-    ),
-    isPrimary: t.exposeBoolean('isPrimary', {
-      description:
-        'True for the identity that stands in `User.authMethod` and `User.authValue`, and over REST. A user has exactly one.',
-    }),
+    authMethod: t.exposeString('authMethod', IDENTITY_FIELDS.authMethod),
+    authValue: t.exposeString('authValue', IDENTITY_FIELDS.authValue),
+    loginMethod: t.expose('loginMethod', { type: loginMethodEnum, ...IDENTITY_FIELDS.loginMethod }),
+    email: t.exposeString('loginEmail', IDENTITY_FIELDS.email),
+    emailVerified: t.exposeBoolean('emailVerified', IDENTITY_FIELDS.emailVerified),
+    createdAt: t.expose('createdAt', IDENTITY_FIELDS.createdAt),
+    lastLogin: t.expose('lastLogin', IDENTITY_FIELDS.lastLogin),
+    isPrimary: t.exposeBoolean('isPrimary', IDENTITY_FIELDS.isPrimary),
   }),
 });
 

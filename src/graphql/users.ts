@@ -10,7 +10,8 @@ import { requireAddress } from '../domain/wallets.js';
 import { costs, type Rows } from '../engine/cost.js';
 import { selects } from '../engine/nodes.js';
 import { builder, loginMethodEnum, networkEnum, SURCHARGES, walletTypeEnum } from './builder.js';
-import { instantOrNull, orNull, required, withDefault } from './shared.js';
+import { ACCOUNT_FIELDS, USER_FIELDS } from './fields.js';
+import { orNull, required, withDefault } from './shared.js';
 
 /** Most users have few accounts. */
 const ACCOUNTS_PER_USER: Rows = { otherwise: 3, atMost: MAX_ACCOUNTS };
@@ -36,35 +37,16 @@ export const userType = builder.prismaObject('User', {
     'A current user of the project. A user who was removed is in no answer, except to a retry with an `idempotencyKey`.',
   directives: { key: { fields: 'id' } },
   fields: (t) => ({
-    id: t.exposeID('id', {
-      description: 'The user ID: the integer of the REST interface, as a string of digits.',
-    }),
-    authMethod: t.exposeString('authMethod', {
-      description: 'How the user authenticates: `email`, `passkey`, `wallet`, or the name of a social provider.',
-    }),
-    loginMethod: t.expose('loginMethod', {
-      type: loginMethodEnum,
-      description: 'The kind of login to which `authMethod` belongs, by which `UserFilter` selects.',
-    }),
-    authValue: t.exposeString('authValue', {
-      description:
-        'The identifier of the user under `authMethod`, spelled as it was registered; for an email login the email address.',
-    }),
-    email: t.exposeString('loginEmail', {
-      nullable: true,
-      description:
-        'The email that `recordLogin`, `updateUser` or an import said last of the person; where nothing was said, that of the primary identity, else of the oldest linked one that has one. `searchUsers` finds the user by each of their emails. In the form in which emails are compared: trimmed, in lower case and Unicode NFC. Null when there is none, or where `updateUser` or an import said so. Two users may have the same, and it is not verified here: it proves nothing about who logs in.',
-    }),
-    wallet: t.exposeString(
-      'wallet',
-      orNull(
-        'The external wallet: that of the primary identity if it logs in by one, else the one that was given or used last. Null when there is none.',
-      ),
-    ),
+    id: t.exposeID('id', USER_FIELDS.id),
+    authMethod: t.exposeString('authMethod', USER_FIELDS.authMethod),
+    loginMethod: t.expose('loginMethod', { type: loginMethodEnum, ...USER_FIELDS.loginMethod }),
+    authValue: t.exposeString('authValue', USER_FIELDS.authValue),
+    email: t.exposeString('loginEmail', USER_FIELDS.email),
+    wallet: t.exposeString('wallet', USER_FIELDS.wallet),
     ...ofKeptTexts((field) => t.exposeString(field, orNull(KEPT_TEXTS[field].shown))),
-    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When the user registered.' }),
-    lastLogin: t.expose('lastLogin', instantOrNull('The most recent login; null when none was recorded.')),
-    loginCount: t.exposeInt('loginCount', { description: 'The number of logins recorded.' }),
+    createdAt: t.expose('createdAt', USER_FIELDS.createdAt),
+    lastLogin: t.expose('lastLogin', USER_FIELDS.lastLogin),
+    loginCount: t.exposeInt('loginCount', USER_FIELDS.loginCount),
     accounts: t.field({
       type: [accountType],
       description:
@@ -256,14 +238,9 @@ builder.queryFields((t) => ({
 export const accountType = builder.prismaObject('Account', {
   description: 'A blockchain account linked to a user. The service knows its public address only, never a private key.',
   fields: (t) => ({
-    id: t.exposeID('id', {
-      description: 'The account ID: the integer of the REST interface, as a string of digits.',
-    }),
-    network: t.expose('network', { type: networkEnum, description: 'The network of the account.' }),
-    publicKey: t.exposeString('publicKey', { description: 'The public address, spelled as it was registered.' }),
-    walletType: t.expose('walletType', {
-      type: walletTypeEnum,
-      description: 'Who holds the private key of the account.',
-    }),
+    id: t.exposeID('id', ACCOUNT_FIELDS.id),
+    network: t.expose('network', { type: networkEnum, ...ACCOUNT_FIELDS.network }),
+    publicKey: t.exposeString('publicKey', ACCOUNT_FIELDS.publicKey),
+    walletType: t.expose('walletType', { type: walletTypeEnum, ...ACCOUNT_FIELDS.walletType }),
   }),
 });

@@ -1,8 +1,10 @@
 import { changeId, encodeChangeCursor } from '../domain/changes.js';
 import { parse, readAll, readId, readSeconds } from '../domain/parse.js';
 import {
+  ANSWER_MS,
   ATTEMPTS_LISTED,
   type Attempt,
+  MAX_WEBHOOK_SECRETS,
   MAX_WEBHOOKS,
   requireWebhookDescription,
   type Webhook,
@@ -10,6 +12,7 @@ import {
 import { costs } from '../engine/cost.js';
 import { builder, changeTypeEnum, type GraphQLContext, SURCHARGES } from './builder.js';
 import { requireTypes } from './changes.js';
+import { ATTEMPT_FIELDS, WEBHOOK_FIELDS } from './fields.js';
 import { KEY, readChange, WRITE } from './identities.js';
 import { addWebhookStatus, instantOrNull, orNull, required, withDefault } from './shared.js';
 
@@ -18,30 +21,30 @@ const statusEnum = addWebhookStatus(builder);
 const attemptType = builder.objectRef<Attempt>('WebhookAttempt').implement({
   description: 'An attempt to deliver a change.',
   fields: (t) => ({
-    at: t.expose('at', { type: 'DateTime', description: 'When it began.' }),
-    messageId: t.exposeString('id', { description: 'The `webhook-id`, which is the `id` of the change.' }),
-    type: t.exposeString('type', { description: 'The type, as the message has it: `user.created`.' }),
-    ok: t.exposeBoolean('ok', { description: 'Whether your endpoint accepted it.' }),
-    status: t.exposeInt('status', orNull('The status of the answer; null if there was none.')),
-    error: t.exposeString('error', orNull('Why it failed.')),
+    at: t.expose('at', ATTEMPT_FIELDS.at),
+    messageId: t.exposeString('id', ATTEMPT_FIELDS.messageId),
+    type: t.exposeString('type', ATTEMPT_FIELDS.type),
+    ok: t.exposeBoolean('ok', ATTEMPT_FIELDS.ok),
+    status: t.exposeInt('status', ATTEMPT_FIELDS.status),
+    error: t.exposeString('error', ATTEMPT_FIELDS.error),
   }),
 });
 
 const webhookType = builder.objectRef<Webhook>('Webhook').implement({
   description: 'An endpoint of yours to which the changes of the project are sent.',
   fields: (t) => ({
-    id: t.exposeID('id', { description: 'The ID of the webhook.' }),
-    url: t.exposeString('url', { description: 'Where changes are sent.' }),
-    description: t.exposeString('description', { description: 'A note for people.' }),
-    types: t.expose('types', { type: [changeTypeEnum], description: 'Only changes of these types; empty for all.' }),
-    status: t.expose('status', { type: statusEnum, description: 'Whether changes are sent to it.' }),
-    reason: t.exposeString('reason', orNull('Why they are not.')),
-    createdAt: t.expose('createdAt', { type: 'DateTime', description: 'When it was added.' }),
-    cursor: t.exposeString('cursor', { description: 'Its place in the feed: all up to it has been delivered.' }),
-    pendingSince: t.expose('pendingSince', instantOrNull('Since when a change waits; null where none does.')),
-    failures: t.exposeInt('failures', { description: 'Failed attempts since the last one that was accepted.' }),
-    nextAttemptAt: t.expose('nextAttemptAt', instantOrNull('When it is tried again; null unless it has failed.')),
-    lastDeliveredAt: t.expose('lastDeliveredAt', instantOrNull('When a change was last accepted.')),
+    id: t.exposeID('id', WEBHOOK_FIELDS.id),
+    url: t.exposeString('url', WEBHOOK_FIELDS.url),
+    description: t.exposeString('description', WEBHOOK_FIELDS.description),
+    types: t.expose('types', { type: [changeTypeEnum], ...WEBHOOK_FIELDS.types }),
+    status: t.expose('status', { type: statusEnum, ...WEBHOOK_FIELDS.status }),
+    reason: t.exposeString('reason', WEBHOOK_FIELDS.reason),
+    createdAt: t.expose('createdAt', WEBHOOK_FIELDS.createdAt),
+    cursor: t.exposeString('cursor', WEBHOOK_FIELDS.cursor),
+    pendingSince: t.expose('pendingSince', WEBHOOK_FIELDS.pendingSince),
+    failures: t.exposeInt('failures', WEBHOOK_FIELDS.failures),
+    nextAttemptAt: t.expose('nextAttemptAt', WEBHOOK_FIELDS.nextAttemptAt),
+    lastDeliveredAt: t.expose('lastDeliveredAt', WEBHOOK_FIELDS.lastDeliveredAt),
     attempts: t.expose('attempts', {
       type: [attemptType],
       description: `The last ${ATTEMPTS_LISTED} attempts, the newest first.`,
@@ -105,8 +108,6 @@ const resendPayload = builder.objectRef<Pick<Attempt, 'ok' | 'status' | 'error'>
 
 const ID = required('The ID of the webhook.');
 const messageArgument = changeId('messageId');
-/** A resend is a part of a request, which has a time of its own (REQUEST_TIMEOUT_MS). */
-const RESEND_MS = 5_000;
 
 const openAgain = async (id: number, { scope, services }: GraphQLContext) => ({
   webhook: await services.webhooks.getWebhook(scope, id),
@@ -141,8 +142,7 @@ builder.mutationFields((t) => ({
   }),
   rotateWebhookSecret: t.field({
     type: secretPayload,
-    description:
-      'Replaces the secret of a webhook by a new one. Fails with `NOT_FOUND`, and with `CONFLICT` where it has five valid ones.',
+    description: `Replaces the secret of a webhook by a new one. Fails with \`NOT_FOUND\`, and with \`CONFLICT\` where it has ${MAX_WEBHOOK_SECRETS} valid ones.`,
     args: {
       id: t.arg.id(ID),
       overlapSeconds: t.arg.int(withDefault(0, 'How long the old secret signs too; 0 ends it at once.')),
@@ -174,8 +174,7 @@ builder.mutationFields((t) => ({
   }),
   resendWebhookMessage: t.field({
     type: resendPayload,
-    description:
-      'Sends one change again now, signed anew, and waits up to 5 s for the answer. The place of the webhook stays. It needs no key: receivers know a message by its `webhook-id`. Fails with `NOT_FOUND`, and with `RATE_LIMITED` beyond one a second.',
+    description: `Sends one change again now, signed anew, and waits up to ${ANSWER_MS / 1_000} s for the answer. The place of the webhook stays. It needs no key: receivers know a message by its \`webhook-id\`. Fails with \`NOT_FOUND\`, and with \`RATE_LIMITED\` beyond one a second.`,
     args: { id: t.arg.id(ID), messageId: t.arg.string(required('The `webhook-id`, which is the `id` of the change.')) },
     extensions: WRITE,
     resolve: (_root, { id, messageId }, { scope, services, requestId }) => {
@@ -183,7 +182,7 @@ builder.mutationFields((t) => ({
         () => readId('id', id),
         () => parse(messageArgument, messageId),
       );
-      const resend = { id: webhook, message: encodeChangeCursor(change), timeoutMs: RESEND_MS };
+      const resend = { id: webhook, message: encodeChangeCursor(change), timeoutMs: ANSWER_MS };
       return services.webhooks.resendMessage(scope, resend, requestId);
     },
   }),

@@ -1,5 +1,6 @@
 import { keyedStatement, Prisma, type Queryable, THIS_INSTANT } from '../db/statements.js';
 import type { Identity, LinkedAccount } from '../domain/identities.js';
+import { COUNTED_METHODS } from '../domain/state-filters.js';
 import type { UserIdentity } from '../domain/users.js';
 import { userById } from './find-users.sql.js';
 import { isToBeLinked, mergeUpdates, OR_BECOMES_EXTERNAL } from './user-columns.sql.js';
@@ -16,7 +17,7 @@ export const COLUMNS = Prisma.raw(
 const SHOWN = Prisma.sql`
   i.id, i.auth_method AS "authMethod", i.auth_value AS "authValue", i.auth_value_key AS "authValueKey", i.login_email AS "loginEmail",
   i.email_verified AS "emailVerified", i.created_at AS "createdAt", i.last_login AS "lastLogin",
-  CASE WHEN i.auth_method IN ('email', 'passkey', 'wallet') THEN i.auth_method ELSE 'socials' END AS "loginMethod"`;
+  CASE WHEN i.auth_method IN (${Prisma.raw(COUNTED_METHODS.map((method) => `'${method}'`).join(', '))}) THEN i.auth_method ELSE 'socials' END AS "loginMethod"`;
 
 /** An identity of a user as it is stored. */
 export interface IdentityRow extends Pick<Identity, 'authValueKey'>, Omit<UserIdentity, 'isPrimary'> {

@@ -14,7 +14,7 @@ import type { ImportReport, LineOutcome } from '../domain/import-results.js';
 import { show } from '../errors.js';
 import { type ImportedBans, importBans } from './bans.sql.js';
 import { findHolders, findLinkStates, type Holder, type Link, linkIdentities } from './import-links.sql.js';
-import { fail, type LinePlace, lineOf, type RunningReport, type Tell } from './import-report.js';
+import { fail, type LinePlace, lineOf, type RunningReport, type Tell, takeFailures } from './import-report.js';
 import { findUserIds } from './imports.sql.js';
 import {
   addOrUpdateUsers,
@@ -101,14 +101,14 @@ async function writeUsers(target: Target, users: PreparedUsers, onConflict: OnCo
   return updateByHalves(target, await asUsers(target.db, target.projectId, users), onConflict);
 }
 
-/** What became of each line, in their order. Those that failed leave the report. */
+/** What became of each line, in their order, with those that have failed. */
 async function outcomesOf(
   { db, projectId, report }: Target,
   users: PreparedUsers,
   written: Written,
   onConflict: OnConflict,
 ): Promise<LineOutcome[]> {
-  const failures = report.failures?.splice(0) ?? [];
+  const failures = takeFailures(report);
   const failed = new Set(failures.map(lineOf));
   const lines = users.lines.filter(({ line }) => !failed.has(line));
   const ids = await findUserIds(

@@ -34,9 +34,12 @@ export async function tellAtEnd(
   });
 }
 
+/** The lines that have failed since they were taken last. */
+export const takeFailures = (report: RunningReport): LineOutcome[] => report.failures?.splice(0) ?? [];
+
 /** Tells which lines have failed since it was told last. A file of wrong lines alone is told in parts, too. */
 export async function tellFailures(report: RunningReport, tell: Tell | null): Promise<void> {
-  const failures = report.failures?.splice(0) ?? [];
+  const failures = takeFailures(report);
   if (failures.length > 0) await tell?.(failures);
 }
 

@@ -1,5 +1,6 @@
 import type { Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ATTEMPTS_KEPT, ATTEMPTS_KEPT_MS } from '#dist/domain/webhooks.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 import { findFaults, hasBrowser, useBrowser } from '../support/browser.js';
 import { chooseAction, openDashboard, settle, visit } from '../support/dashboard-page.js';
@@ -144,6 +145,10 @@ describe.skipIf(!hasBrowser)('webhooks in the dashboard', () => {
         return attempts.innerText();
       })
       .toMatch(/(user\.created\s+accepted 204[\s\S]*){2}user\.created\s+failed answered 410/);
+
+    const days = ATTEMPTS_KEPT_MS / 86_400_000;
+    const kept = `The last ${ATTEMPTS_KEPT} that were accepted and the last ${ATTEMPTS_KEPT} that failed are kept, for ${days} days.`;
+    await page.getByText(kept).waitFor();
 
     await page.locator('canvas').waitFor();
     await page.getByText('3 attempts, as a table').click();
