@@ -1,7 +1,8 @@
 import { Argument, type Command } from 'commander';
 import { LOOPBACK } from '../config/config.js';
 import { graphql, type ResultOf, type VariablesOf } from '../dashboard/documents.js';
-import { OPERATOR_ROLES, type OperatorRole } from '../domain/operators.js';
+import { inWords } from '../domain/durations.js';
+import { LINK_MS, OPERATOR_ROLES, type OperatorRole } from '../domain/operators.js';
 import { COMMAND } from '../errors.js';
 import { newestOption, numberArgument, option, required, requireOneOf } from './arguments.js';
 import type { CommandContext, Tools } from './rows.js';
@@ -44,7 +45,7 @@ const operatorJson = ({ name, role, projects }: ResultOf<typeof OPERATOR>) => ({
   projects: projects === null ? null : projects.map(({ appId }) => appId),
 });
 
-const inWords = (projects: readonly string[] | null) =>
+const scopeInWords = (projects: readonly string[] | null) =>
   projects === null ? 'in all projects' : `in ${projects.join(', ') || 'no project'}`;
 
 const ADMINS = graphql(`query Admins { operators { role projects { appId } } }`);
@@ -78,7 +79,7 @@ export function addOperatorCommands(program: Command, context: CommandContext): 
     document: ADD,
     pick: operatorJson,
     print: ({ name, role, projects }) =>
-      `Added ${name} as ${role} ${inWords(projects)}. Make a link to sign in: ${COMMAND} dashboard --operator ${name}`,
+      `Added ${name} as ${role} ${scopeInWords(projects)}. Make a link to sign in: ${COMMAND} dashboard --operator ${name}`,
   });
   act(parent, {
     name: 'operator update',
@@ -104,7 +105,7 @@ export function addOperatorCommands(program: Command, context: CommandContext): 
       await warnWithoutAdmin(tools);
       return operatorJson(updated);
     },
-    print: ({ name, role, projects }) => `${name} is ${role} ${inWords(projects)}.`,
+    print: ({ name, role, projects }) => `${name} is ${role} ${scopeInWords(projects)}.`,
   });
   rows(parent, {
     name: 'operator list',
@@ -188,7 +189,7 @@ function addPasskeyCommands(parent: Command, { row, rows }: CommandContext): voi
 export function addDashboardCommand(program: Command, { row }: CommandContext): void {
   row(program, {
     name: 'dashboard',
-    description: 'make a link that logs an operator in to the dashboard, once, within ten minutes',
+    description: `make a link that logs an operator in to the dashboard, once, within ${inWords(LINK_MS)}`,
     examples: ['dashboard', 'dashboard --operator ada', 'dashboard --json'],
     takes: [
       option('--operator <NAME>', 'who logs in; without it you, and where there is no operator yet, you as admin'),

@@ -1,6 +1,8 @@
 import type { Command } from 'commander';
 import type { Started } from '../app/serve.js';
 import { type Config, findMisspelt, parseConfig } from '../config/config.js';
+import { inWords } from '../domain/durations.js';
+import { LINK_MS } from '../domain/operators.js';
 import { COMMAND, counted } from '../errors.js';
 import type { Logger } from '../telemetry/logger.js';
 import { addCommand } from './arguments.js';
@@ -87,7 +89,7 @@ function banner({ url, dashboardUrl, metricsUrl, demo, projects }: Started, conf
     export APP_ID=${demo.appId} APP_SECRET=${demo.appSecret}
     curl -s -u "$APP_ID:$APP_SECRET" '${url}/server/users?limit=2'`;
   const how = dashboardUrl?.includes('#')
-    ? `\n                (signs in once, within ten minutes; again: ${COMMAND} dashboard)`
+    ? `\n                (signs in once, within ${inWords(LINK_MS)}; again: ${COMMAND} dashboard)`
     : ` (sign in: ${COMMAND} dashboard)`;
   const dashboard = dashboardUrl === null ? '' : `\n    Dashboard   ${dashboardUrl}${how}`;
   return `

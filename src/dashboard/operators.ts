@@ -1,8 +1,10 @@
 import { VERSION } from '../config/build.js';
 import { cursor } from '../domain/cursors.js';
+import { inWords } from '../domain/durations.js';
 import {
   IDLE_MS,
   type KnownOperator,
+  LINK_MS,
   loginLink,
   OPERATOR_WORDS,
   type OperatorLogEntry,
@@ -238,8 +240,7 @@ builder.mutationFields((t) => ({
   }),
   createLoginLink: t.field({
     type: linkType,
-    description:
-      'Makes a link that signs an operator in, once, within ten minutes. Where there is no operator yet, who asks is added as ADMIN. Needs an ADMIN of all projects. NOT_FOUND.',
+    description: `Makes a link that signs an operator in, once, within ${inWords(LINK_MS)}. Where there is no operator yet, who asks is added as ADMIN. Needs an ADMIN of all projects. NOT_FOUND.`,
     args: { operator: t.arg.string({ description: 'The name of the operator; without it, who asks.' }) },
     resolve: async (_root, { operator: name }, { services: { operators }, operator, requestId, dashboardUrl }) => {
       if (dashboardUrl === null) throw dashboardIsOff();

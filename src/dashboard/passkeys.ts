@@ -1,5 +1,6 @@
+import { inWords } from '../domain/durations.js';
 import { readId } from '../domain/parse.js';
-import type { Passkey } from '../domain/passkeys.js';
+import { ADDING_MS, CHALLENGE_MS, MAX_PASSKEYS, type Passkey } from '../domain/passkeys.js';
 import { instantOrNull, required } from '../graphql/shared.js';
 import { browserOf, builder } from './builder.js';
 
@@ -34,9 +35,7 @@ const part = (description: string) => required(`${description}, as base64url.`);
 
 builder.mutationFields((t) => ({
   beginPasskey: t.string({
-    description:
-      'What the browser needs to make a passkey for this operator, as JSON; it is good for five minutes. CONFLICT if the session was ' +
-      'begun by a passkey or more than 30 minutes ago, or if the operator is of the single sign-on or has ten.',
+    description: `What the browser needs to make a passkey for this operator, as JSON; it is good for ${inWords(CHALLENGE_MS)}. CONFLICT if the session was begun by a passkey or more than ${inWords(ADDING_MS)} ago, or if the operator is of the single sign-on or has ${MAX_PASSKEYS}.`,
     resolve: async (_root, _args, context) => {
       const { session, passkeySite } = browserOf(context);
       return JSON.stringify(await context.services.passkeys.beginAdding(session, passkeySite()));

@@ -32,7 +32,7 @@ const statusType = builder.objectRef<StatusSource>('Status').implement({
   fields: (t) => ({
     checks: t.field({
       type: [checkType],
-      description: 'What `userdir doctor` says of the database, without counting all users. At most ten seconds old.',
+      description: `What \`userdir doctor\` says of the database, without counting all users. At most ${CHECKED_FOR_MS / 1_000} seconds old.`,
       resolve: async ({ checks }) => (await checks()).filter(({ status }) => status !== 'skipped'),
     }),
     examination: t.field({

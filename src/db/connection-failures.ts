@@ -1,5 +1,5 @@
 import { AppError } from '../errors.js';
-import { failureIn, POOL_TIMEOUT_MESSAGE } from './failures.js';
+import { failureIn } from './failures.js';
 
 /* The failures of a connection to PostgreSQL, in words that say what to change. */
 
@@ -26,7 +26,7 @@ const FAILURES: readonly ConnectionFailure[] = [
     passes: true,
   },
   {
-    is: new RegExp(`^(ETIMEDOUT|EHOSTUNREACH|ENETUNREACH) |${POOL_TIMEOUT_MESSAGE}|due to connection timeout`),
+    is: /^(ETIMEDOUT|EHOSTUNREACH|ENETUNREACH) |timeout exceeded when trying to connect|due to connection timeout/,
     found: 'nothing answers at the host and port',
     advice: 'Correct the host and port in %, or let a firewall on the way pass them.',
     passes: true,

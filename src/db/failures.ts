@@ -10,7 +10,7 @@ import { AppError, UNKNOWN_OUTCOME, unavailable } from '../errors.js';
 
 /** The messages, node-postgres's own, of what it gives up. They have no code. */
 export const QUERY_TIMEOUT_MESSAGE = 'Query read timeout';
-export const POOL_TIMEOUT_MESSAGE = 'timeout exceeded when trying to connect';
+const POOL_TIMEOUT_MESSAGE = 'timeout exceeded when trying to connect';
 /** The messages of node-postgres for a session that has ended. Statements of our own tell it themselves (`sessionEnded`). */
 const SESSION_ENDED_MESSAGES =
   /^(Connection terminated|Client (has encountered a connection error|was closed) and is not queryable)/;

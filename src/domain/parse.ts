@@ -235,6 +235,8 @@ export function requireNoNul(name: string, value: unknown): void {
   for (const [key, item] of Object.entries(value)) requireNoNul(Array.isArray(value) ? name : key, item);
 }
 
+/** Retries with a key get the first answer for so long. */
+export const KEY_KEPT_HOURS = 24;
 export const KEY = /^[\x21-\x7e]+$/;
 
 export const KEY_FORM = `1 to ${INPUT_LIMITS.idempotencyKey.max} printable ASCII characters without spaces`;

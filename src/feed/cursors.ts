@@ -1,4 +1,5 @@
 import { type ChangeCursor, cursorExpired } from '../domain/changes.js';
+import { inWords } from '../domain/durations.js';
 import type { ChangeRow, FeedRow } from './changes.sql.js';
 
 /* A cursor is an id in the timeline in which it was published. A restore of the database begins a new timeline. */
@@ -46,17 +47,4 @@ export function requirePlaceKept(place: ChangeCursor, feed: ChangeRow, retention
 function requireNotPruned(place: number, { prunedThrough }: ChangeRow, retentionMs: number): void {
   if (prunedThrough !== null && place < prunedThrough)
     throw cursorExpired(`changes are kept for ${inWords(retentionMs)}, and some after it are gone`);
-}
-
-const UNITS = [
-  ['day', 86_400_000],
-  ['hour', 3_600_000],
-  ['minute', 60_000],
-] as const;
-
-/** The duration of a setting, such as "30 days". */
-function inWords(ms: number): string {
-  const [name, unit] = UNITS.find(([, length]) => ms % length === 0) ?? UNITS[2];
-  const count = ms / unit;
-  return `${count} ${name}${count === 1 ? '' : 's'}`;
 }

@@ -5,6 +5,7 @@ import { valueFromASTUntyped } from 'graphql';
 import type { Services } from '../context.js';
 import { getDatamodel, type default as PrismaTypes } from '../db/generated/pothos.js';
 import type { Admit } from '../domain/changes.js';
+import { KEY_KEPT_HOURS } from '../domain/parse.js';
 import type { ProjectScope } from '../domain/projects.js';
 import type { Account, User, UserIdentity } from '../domain/users.js';
 import type { EngineContext, Outcome } from '../engine/cost.js';
@@ -152,5 +153,4 @@ export const SURCHARGES = {
 } as const;
 
 /** Of the argument by which a mutation can be retried. */
-export const KEY_DESCRIPTION =
-  'A key of your choice for this request. A retry with the same key within 24 hours changes nothing and is answered as the first was, but with the user as they are by then, also if they were removed or restored since: make it at random, never from the user ID. Another request of the project with the same key, also over REST, fails with `IDEMPOTENCY_KEY_REUSED`.';
+export const KEY_DESCRIPTION = `A key of your choice for this request. A retry with the same key within ${KEY_KEPT_HOURS} hours changes nothing and is answered as the first was, but with the user as they are by then, also if they were removed or restored since: make it at random, never from the user ID. Another request of the project with the same key, also over REST, fails with \`IDEMPOTENCY_KEY_REUSED\`.`;

@@ -2,9 +2,11 @@ import { hash } from 'node:crypto';
 import { createBatchedRead } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
 import type { Queryable } from '../db/statements.js';
+import { inWords } from '../domain/durations.js';
 import {
   type ActiveSession,
   type BegunSession,
+  LINK_MS,
   MAX_USER_AGENT,
   type Operator,
   type OperatorRole,
@@ -84,7 +86,7 @@ export function createOperatorSessions(db: Database, randomBytes: (size: number)
       const session = linkHash && (await begin({ linkHash }, caller));
       if (session) return session;
       const details = linkHash ? await whyRefused(db, linkHash) : { reason: 'this is no link of the service' };
-      throw new RefusedLogIn('This link is no longer valid: it works once, within ten minutes.', details);
+      throw new RefusedLogIn(`This link is no longer valid: it works once, within ${inWords(LINK_MS)}.`, details);
     },
 
     async logInSubject(person, caller) {
@@ -143,7 +145,7 @@ async function whyRefused(db: Database, tokenHash: Buffer<ArrayBuffer>): Promise
   const where = { tokenHash };
   const late = await db.models(({ loginLink }) => loginLink.findFirst({ where, include: { operator: true } }));
   if (late === null) return { by: 'link', reason: 'the link was used before, is long over, or is not known' };
-  return { by: 'link', operator: late.operator.name, reason: 'the link is over: it works for ten minutes' };
+  return { by: 'link', operator: late.operator.name, reason: `the link is over: it works for ${inWords(LINK_MS)}` };
 }
 
 /** The name of the operator who is this person of the single sign-on, with the role of now; undefined if there is none. */

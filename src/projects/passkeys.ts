@@ -6,6 +6,7 @@ import type {
 import type { Database } from '../db/database.js';
 import type { Prisma } from '../db/generated/prisma/client.js';
 import type { ModelTransaction } from '../db/statements.js';
+import { inWords } from '../domain/durations.js';
 import {
   type ActiveSession,
   type BegunSession,
@@ -17,6 +18,7 @@ import {
 } from '../domain/operators.js';
 import { parse } from '../domain/parse.js';
 import {
+  ADDING_MS,
   type Assertion,
   CHALLENGE_MS,
   isWellFormed,
@@ -81,8 +83,7 @@ const REFUSED = 'This passkey is not valid here, or it took too long. Try again,
 const OF_SSO =
   'The single sign-on decides at each sign-in who comes in, and as what. A passkey would be a way around it, so you have none.';
 const TOO_MANY = `An operator has at most ${MAX_PASSKEYS} passkeys. Remove one first.`;
-const NOT_FRESH =
-  'A passkey is added within 30 minutes of a sign-in by a link. Sign in by a link again, and then add it.';
+const NOT_FRESH = `A passkey is added within ${inWords(ADDING_MS)} of a sign-in by a link. Sign in by a link again, and then add it.`;
 
 export function createPasskeys(
   db: Database,

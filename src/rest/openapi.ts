@@ -3,6 +3,7 @@ import swaggerUi from '@fastify/swagger-ui';
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import { createJsonSchemaTransform, createJsonSchemaTransformObject } from 'fastify-type-provider-zod';
 import type { z } from 'zod';
+import { KEY_KEPT_HOURS } from '../domain/parse.js';
 import type { Permission } from '../domain/projects.js';
 import { ERROR_CODES } from '../errors.js';
 import { type DemoCredentials, pagePolicy, SITE, withDemo } from '../http/public-routes.js';
@@ -317,7 +318,7 @@ const RESPONSES = {
   ),
   NotFound: failure('The project has no such user.', 'There is no user 42 in this project.', COMMON),
   KeyReused: failure(
-    'The `Idempotency-Key` was used for another request within 24 hours. Nothing was done.',
+    `The \`Idempotency-Key\` was used for another request within ${KEY_KEPT_HOURS} hours. Nothing was done.`,
     'The idempotency key was used for another request.',
     COMMON,
   ),

@@ -6,7 +6,7 @@ import { requireEmail } from '../domain/identities.js';
 import { INPUT_LIMITS } from '../domain/input-limits.js';
 import { limit, PAGE_SIZE, page } from '../domain/pages.js';
 import { dateBound, loginMethods } from '../domain/parameters.js';
-import { readAll, requireKey, says, userId } from '../domain/parse.js';
+import { KEY_KEPT_HOURS, readAll, requireKey, says, userId } from '../domain/parse.js';
 import type { User } from '../domain/users.js';
 import { requireAddress } from '../domain/wallets.js';
 import { AppError } from '../errors.js';
@@ -39,13 +39,15 @@ const searchQuery = z.object({
 });
 const userPath = z.object({ user_id: userId('user_id') });
 const retryHeaders = z.object({
-  'idempotency-key': z.string().optional().meta({
-    description:
-      'A key of your choice for this request, of printable ASCII without spaces. A retry with the same key within 24 hours is answered as the first was, instead of with 404, even if the user was restored meanwhile: make it at random, never from the user ID. Another request of the project with the same key is 409, also over GraphQL.',
-    // Without a pattern: Postman makes a value that fits it, and sends that with each removal.
-    maxLength: INPUT_LIMITS.idempotencyKey.max,
-    example: 'f4b6c1de-6a35-4c5f-9a57-2f0c8d3b7e10',
-  }),
+  'idempotency-key': z
+    .string()
+    .optional()
+    .meta({
+      description: `A key of your choice for this request, of printable ASCII without spaces. A retry with the same key within ${KEY_KEPT_HOURS} hours is answered as the first was, instead of with 404, even if the user was restored meanwhile: make it at random, never from the user ID. Another request of the project with the same key is 409, also over GraphQL.`,
+      // Without a pattern: Postman makes a value that fits it, and sends that with each removal.
+      maxLength: INPUT_LIMITS.idempotencyKey.max,
+      example: 'f4b6c1de-6a35-4c5f-9a57-2f0c8d3b7e10',
+    }),
 });
 
 const listed = z.array(userObject).meta({ description: 'The users, newest first.' });

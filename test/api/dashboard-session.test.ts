@@ -27,7 +27,7 @@ test('a link logs in once, with a cookie that scripts and other sites do not get
   const second = await postToken(app, token);
   expect([second.status, await second.json()]).toEqual([
     401,
-    { error: { code: 'UNAUTHENTICATED', message: expect.stringContaining('works once, within ten minutes') } },
+    { error: { code: 'UNAUTHENTICATED', message: expect.stringContaining('works once, within 10 minutes') } },
   ]);
   expect(second.headers.get('set-cookie')).toBeNull();
   expect(await log('operator:ada-1')).toEqual([['log_in', { by: 'link', session: expect.any(Number) }]]);
@@ -60,7 +60,7 @@ test('a late link is refused and recorded; tokens are kept as hashes only', asyn
   expect((await log('unknown')).slice(before)).toEqual([
     [
       'refuse',
-      { refused: 'log_in', by: 'link', operator: 'late', reason: 'the link is over: it works for ten minutes' },
+      { refused: 'log_in', by: 'link', operator: 'late', reason: 'the link is over: it works for 10 minutes' },
     ],
     ['refuse', { refused: 'log_in', by: 'link', reason: 'the link was used before, is long over, or is not known' }],
     ['refuse', { refused: 'log_in', reason: 'this is no link of the service' }],

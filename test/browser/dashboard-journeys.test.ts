@@ -2,6 +2,8 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import type { Locator, Page } from 'playwright-core';
 import { describe, expect, test } from 'vitest';
+import { inWords } from '#dist/domain/durations.js';
+import { LINK_MS } from '#dist/domain/operators.js';
 import { stellarAddress } from '../support/addresses.js';
 import { useTestApp } from '../support/app.js';
 import { hasBrowser, useBrowser } from '../support/browser.js';
@@ -382,6 +384,7 @@ describe.skipIf(!hasBrowser)('the journey through the dashboard', () => {
     await expect.poll(() => dialog.getByRole('alert').count()).toBe(0);
     await button(dialog, 'Add').click();
     await dialog.getByText(`grace-${process.pid} is an operator now.`).waitFor();
+    await dialog.getByText(`It works once, within ${inWords(LINK_MS)}, and`).waitFor();
     await button(dialog, 'Make link').click();
     const link = await dialog.getByText(/#login=/).innerText();
     await button(dialog, 'Done').click();

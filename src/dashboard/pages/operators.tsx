@@ -162,7 +162,7 @@ function LoginLink({ name, isNew = false }: { name: string; isNew?: boolean }) {
             <bdi>{name}</bdi> is an operator now.{' '}
           </>
         )}
-        The link signs in <bdi>{name}</bdi>. It works once, within ten minutes, and is shown only here.
+        The link signs in <bdi>{name}</bdi>. It works once, within 10 minutes, and is shown only here.
       </p>
     </FormDialog>
   );

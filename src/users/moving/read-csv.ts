@@ -10,9 +10,9 @@ const MAX_ROW_LENGTH = 2 ** 17;
 const MAX_WRONG_LINES = 20;
 export const MAX_COLUMNS = 200;
 
-const WRONG_QUOTES =
-  'The quotes of this line are wrong: a cell that begins with a quote has to end with one, within 128 KiB.';
-const TOO_LONG = 'The line has more than 128 KiB.';
+const MOST = `${MAX_ROW_LENGTH / 1_024} KiB`;
+const WRONG_QUOTES = `The quotes of this line are wrong: a cell that begins with a quote has to end with one, within ${MOST}.`;
+const TOO_LONG = `The line has more than ${MOST}.`;
 const TOO_MANY_WRONG = `${MAX_WRONG_LINES} lines above cannot be read. Nothing from here on was read.`;
 
 /** As much tells the delimiter. */
