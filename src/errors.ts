@@ -1,4 +1,6 @@
 import { existsSync } from 'node:fs';
+import { maxHeaderSize } from 'node:http';
+import { MAX_HEADERS } from './domain/bounds.js';
 
 /* The one domain error: services throw `AppError(code, message)`. REST gives it a status and `{"error"}` (spec, "Errors"), GraphQL a message with `extensions.code`. */
 
@@ -109,13 +111,13 @@ export const MEANINGS = {
   },
   HEADERS_TOO_LARGE: {
     status: 431,
-    cause: 'the headers are more than 16 KiB, or more than 100',
+    cause: `the headers are more than ${maxHeaderSize / 1_024} KiB, or more than ${MAX_HEADERS}`,
     remedy: 'send fewer headers',
   },
   UNAVAILABLE: {
     status: 503,
     cause:
-      'the service starts, stops or is overloaded; the database is away, full, or refuses; what the request changes is locked; or the request waited too long. Nothing was done, unless the message says that this is unknown',
+      'the service starts, stops or is overloaded; the database is away, full, or refuses; what the request changes is locked; or the request waited too long. Nothing was done, unless the message says otherwise',
     remedy: 'wait `retryAfter` seconds, and send it again; if the outcome is unknown, a change only with its key',
   },
   /** Its message is for the operator, not for the caller. */
@@ -198,6 +200,21 @@ export function unavailable(message: string, cause?: unknown): AppError {
 /** Of a request whose outcome is unknown: what its caller may do. */
 export const UNKNOWN_OUTCOME =
   'What was to be written may or may not have been written: send the request again if it only reads, or if it has an idempotency key.';
+
+/** UNAVAILABLE of what is read after a change was made, so that it does not say that nothing was done; other errors as they are. */
+export function afterChange(error: unknown): unknown {
+  return error instanceof AppError && error.code === 'UNAVAILABLE' ? unavailable(DONE, error) : error;
+}
+
+const DONE =
+  'The change was made, but its answer could not be read. Read what you need, and send the change again only with an idempotency key.';
+
+/** What is read for the answer to a change that was made. */
+export function afterwards<Result>(reading: Promise<Result>): Promise<Result> {
+  return reading.catch((error) => {
+    throw afterChange(error);
+  });
+}
 
 /** UNAVAILABLE for what has waited until its time was over, and is not begun any more. */
 export function withdrawn(): AppError {

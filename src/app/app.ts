@@ -5,6 +5,7 @@ import { VERSION } from '../config/build.js';
 import type { Config } from '../config/config.js';
 import type { Context } from '../context.js';
 import type { CommandToken } from '../dashboard/command-token.js';
+import { BODY_BYTES } from '../domain/bounds.js';
 import type { Credentials } from '../domain/projects.js';
 import { type DocsOf, show, unavailable } from '../errors.js';
 import { graphqlPlugin } from '../graphql/plugin.js';
@@ -75,7 +76,6 @@ export const TIMEOUTS: Timeouts = {
   heartbeatMs: 10_000,
   newsMs: 5_000,
 };
-const BODY_LIMIT_BYTES = 1_048_576;
 /** Node's limit for URL and headers together. With it, the router never rejects a parameter as too long. */
 const MAX_URL_LENGTH = 16_384;
 /** Units of work (http/admission.ts). 256 fill the batches and the pool. A project beside others gets fewer: its work would run before theirs. */
@@ -170,7 +170,7 @@ function createFastify({ config, log, context }: ServerOptions, timeouts: Timeou
     // logRequests logs one line for each request.
     logController: new LogController({ disableRequestLogging: true }),
     trustProxy: trustedProxies(config.trustProxy),
-    bodyLimit: BODY_LIMIT_BYTES,
+    bodyLimit: BODY_BYTES,
     // A busy machine or a slow disk may take longer than ten seconds, the default. The plugins are ours, and end.
     pluginTimeout: 0,
     requestTimeout: timeouts.headersMs + config.requestTimeoutMs,

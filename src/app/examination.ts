@@ -1,6 +1,7 @@
 import type { DatabaseConfig } from '../config/config.js';
 import type { Context, Services } from '../context.js';
 import { adviseConnection, explainFailure } from '../db/connection-failures.js';
+import { FROZEN_LEADER_SECONDS } from '../domain/bounds.js';
 import { type Finding, failed, type Outcome, passed, skipped, warning } from '../domain/findings.js';
 import { COMMAND, counted } from '../errors.js';
 import { asking, type Check, checksOfServer, checkVersion } from './database-checks.js';
@@ -87,7 +88,7 @@ async function checkChanges({ changes }: Services): Promise<Outcome> {
   if (leader !== null && (leader.silentSeconds ?? 0) > MAX_SILENT_SECONDS)
     return warning(
       `${describeLeader(leader)}: its process is frozen, and the feed of changes with it`,
-      `Another server ends its session after 10 s. Without one: SELECT pg_terminate_backend(${leader.pid}).`,
+      `Another server ends its session after ${FROZEN_LEADER_SECONDS} s. Without one: SELECT pg_terminate_backend(${leader.pid}).`,
     );
   if (oldest === null || oldest.seconds < MAX_TRANSACTION_SECONDS)
     return passed(`no old transaction holds up the feed${leader === null ? '' : `; ${describeLeader(leader)}`}`);

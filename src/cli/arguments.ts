@@ -2,6 +2,7 @@ import { createReadStream } from 'node:fs';
 import { access, constants, stat } from 'node:fs/promises';
 import { addAbortSignal, type Readable } from 'node:stream';
 import { Argument, type Command, InvalidArgumentError, Option } from 'commander';
+import { METHOD_FORM } from '../domain/auth-methods.js';
 import { describeJsonFault } from '../domain/json-fault.js';
 import { dateBound } from '../domain/parameters.js';
 import { parse, userId } from '../domain/parse.js';
@@ -61,7 +62,7 @@ export const projectOrAllOption = (description: string) => new ProjectOption(des
 
 /** An identity. Without --method there is none. */
 export const identityOptions = () => [
-  option('--method <METHOD>', 'with --value: email, passkey, wallet, or the name of a social provider'),
+  option('--method <METHOD>', `with --value: ${METHOD_FORM}`),
   option('--value <VALUE>', 'the login email, the address, or the ID at the provider or of the passkey'),
 ];
 

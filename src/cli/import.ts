@@ -6,7 +6,7 @@ import { Argument, type Command, Help } from 'commander';
 import { graphql } from '../dashboard/documents.js';
 import type { ImportFrame } from '../dashboard/uploads.js';
 import { formatCsvLine } from '../domain/csv-cells.js';
-import type { OnConflict } from '../domain/import-format.js';
+import { ON_CONFLICT, type OnConflict } from '../domain/import-format.js';
 import { type LineOutcome, type MovedReport, type MoveSummary, OUTCOME_COLUMNS } from '../domain/import-results.js';
 import { separated } from '../domain/spelling.js';
 import { isStored } from '../domain/stored.js';
@@ -81,7 +81,7 @@ export function addImportCommand(user: Command, { act }: CommandContext): void {
       option('--yes', 'do not ask before files of another system are imported'),
       option('--report <FILE>', 'write what became of each person, as CSV'),
       option('--on-conflict <ACTION>', 'what to do if a user exists')
-        .choices(['skip', 'update', 'fail'])
+        .choices(ON_CONFLICT.filter((action) => action !== 'replace'))
         .default('fail'),
       option('--replace', 'update users also by what is older: fewer logins, an earlier last one, a later creation'),
       option('--skip-invalid', 'import the valid lines and report the others'),

@@ -1,8 +1,10 @@
 import { Argument, type Command } from 'commander';
 import { LOOPBACK } from '../config/config.js';
 import { graphql, type ResultOf, type VariablesOf } from '../dashboard/documents.js';
-import { inWords } from '../domain/durations.js';
-import { LINK_MS, OPERATOR_ROLES, type OperatorRole } from '../domain/operators.js';
+import { LINK_MS } from '../domain/bounds.js';
+import { inWords } from '../domain/figures.js';
+import { OPERATOR_ROLES, ROLE_MEANINGS } from '../domain/operator-roles.js';
+import type { OperatorRole } from '../domain/operators.js';
 import { COMMAND } from '../errors.js';
 import { newestOption, numberArgument, option, required, requireOneOf } from './arguments.js';
 import type { CommandContext, Tools } from './rows.js';
@@ -27,7 +29,7 @@ const REMOVE = graphql(`mutation RemoveOperator($name: String!) { removeOperator
 
 const ROLE: Parameters<typeof option> = [
   '--role <ROLE>',
-  'viewer reads; support also edits, removes and bans users; admin does everything',
+  OPERATOR_ROLES.map((role) => `${role} ${ROLE_MEANINGS[role]}`).join('; '),
 ];
 
 /** A role as the schema names it. */

@@ -1,5 +1,7 @@
 import type { Command } from 'commander';
 import { graphql, type ResultOf } from '../dashboard/documents.js';
+import { IMPORT_WAIT_MS } from '../domain/bounds.js';
+import { IMPORT_RUNS } from '../domain/import-results.js';
 import { MAIN_LABEL, noProject, type SecretScope, USUAL_SCOPES } from '../domain/projects.js';
 import { AppError, COMMAND, counted } from '../errors.js';
 import {
@@ -150,16 +152,13 @@ async function deleteProject(
     users += part.users;
     if (part.done) return { id, name, app_id: project, users };
     progress(users, partOf(users, total_user));
-    if (part.busy && busySince === null) notice('An import of this project is running. Waiting for its end.');
+    if (part.busy && busySince === null) notice(IMPORT_RUNS.waiting);
     busySince = part.busy ? (busySince ?? performance.now()) : null;
     if (busySince !== null && performance.now() - busySince > IMPORT_WAIT_MS)
-      throw new AppError('UNAVAILABLE', 'An import of this project is running. Try again when it has ended.');
+      throw new AppError('UNAVAILABLE', IMPORT_RUNS.tooLong);
     signal.throwIfAborted();
   }
 }
-
-/** As long as other work waits for an import (users/one-import.ts). */
-const IMPORT_WAIT_MS = 900_000;
 
 async function confirmDeletion(name: string, users: number): Promise<void> {
   if (!canAsk()) throw new Error('Deleting a project cannot be undone. Give --yes to do it without being asked.');

@@ -1,8 +1,9 @@
 import type { Command } from 'commander';
 import type { Started } from '../app/serve.js';
 import { type Config, findMisspelt, parseConfig } from '../config/config.js';
-import { inWords } from '../domain/durations.js';
-import { LINK_MS } from '../domain/operators.js';
+import { DECLARATIONS } from '../config/settings.js';
+import { LINK_MS } from '../domain/bounds.js';
+import { inWords } from '../domain/figures.js';
 import { COMMAND, counted } from '../errors.js';
 import type { Logger } from '../telemetry/logger.js';
 import { addCommand } from './arguments.js';
@@ -12,9 +13,9 @@ export const SETTINGS_HELP = `
 Settings are environment variables; docs/configuration.md lists all of them:
   DATABASE_URL     a PostgreSQL database (postgres://…); without it, the embedded database
   EMBEDDED         on: use the embedded database even with NODE_ENV=production
-  DATA_DIR         the directory of the embedded database (default: ./data)
-  HOST, PORT       where serve listens (default: 127.0.0.1, 4000)
-  LOG_LEVEL        the lowest level that serve logs (default: info)
+  DATA_DIR         the directory of the embedded database (default: ${DECLARATIONS.DATA_DIR.default})
+  HOST, PORT       where serve listens (default: ${DECLARATIONS.HOST.default}, ${DECLARATIONS.PORT.default})
+  LOG_LEVEL        the lowest level that serve logs (default: ${DECLARATIONS.LOG_LEVEL.default})
   USERDIR_PROJECT  the project of commands without --project, which a single project does not need
 
 Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 this release cannot use the database,

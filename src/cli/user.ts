@@ -1,5 +1,6 @@
 import { Argument, type Command } from 'commander';
 import { api, graphql, inProject, type ResultOf, type VariablesOf } from '../dashboard/documents.js';
+import { MAX_IDS, MAX_REMOVED, METHODS_BY_PREFIX, MOST_BY_PREFIX } from '../domain/bounds.js';
 import {
   CHANGEABLE,
   calledInSentence,
@@ -9,7 +10,6 @@ import {
   ofKeptLines,
   ofKeptTexts,
 } from '../domain/kept-texts.js';
-import { MAX_IDS, METHODS_BY_PREFIX, MOST_BY_PREFIX } from '../domain/pages.js';
 import { separated } from '../domain/spelling.js';
 import { noUser } from '../domain/users.js';
 import { AppError, type ErrorCode } from '../errors.js';
@@ -103,7 +103,7 @@ function addFindCommands(user: Command, { row, rows, act }: CommandContext): voi
         '--prefix <TEXT>',
         `users whose email, ID at a provider or external ID begins with this, the first ${MOST_BY_PREFIX} in alphabetical order; of IDs, under the first ${METHODS_BY_PREFIX} methods`,
       ),
-      option('--removed', 'removed users who are not erased yet, the last 100'),
+      option('--removed', `removed users who are not erased yet, the last ${MAX_REMOVED}`),
     ],
     variables(any, { project, method, value, prefix, removed = false }, command) {
       const ways = [any, prefix, method ?? value].filter((way) => way !== undefined).length;

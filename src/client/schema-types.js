@@ -10,7 +10,8 @@ import {
   isNonNullType,
   isObjectType,
 } from 'graphql';
-import { COUNTED_METHODS, STATE_FILTER_NAMES } from '../../dist/domain/state-filters.js';
+import { COUNTED_METHODS } from '../../dist/domain/auth-methods.js';
+import { STATE_FILTER_NAMES } from '../../dist/domain/state-filters.js';
 
 const OPERATIONS =
   `caller changes bans webhooks user userByExternalId userByIdentity usersByIds usersByExternalIds usersByIdentities usersByEmails usersByPrefix findUser

@@ -269,7 +269,7 @@ export const DECLARATIONS = {
     does: 'Where browsers reach the service, such as `https://users.example.com`. Links to the dashboard begin with it, single sign-on returns to it, and errors name the address of their documentation with it.',
   },
   OPERATOR: {
-    ...text('1 to 64 letters, digits and . _ @ + -'),
+    ...text('1 to 64 letters (a to z), digits and . _ @ + -, beginning with a letter or a digit'),
     default: null,
     absent: 'the name of the system user',
     does: 'The name in the audit trail of the person who runs a command.',

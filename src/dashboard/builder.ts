@@ -1,7 +1,8 @@
 import SchemaBuilder from '@pothos/core';
 import type { Services } from '../context.js';
 import type { Finding } from '../domain/findings.js';
-import type { ActiveSession, Operator, OperatorRole } from '../domain/operators.js';
+import { ROLE_MEANINGS } from '../domain/operator-roles.js';
+import type { ActiveSession, Operator } from '../domain/operators.js';
 import { requireNoNul } from '../domain/parse.js';
 import type { Site } from '../domain/passkeys.js';
 import type { ProjectScope } from '../domain/projects.js';
@@ -158,11 +159,7 @@ builder.scalarType('Date', { description: 'A day in UTC: `2026-01-31`.', ...asTe
 
 export const roleEnum = builder.enumType('OperatorRole', {
   description: 'What an operator may do.',
-  values: valuesOf<OperatorRole>({
-    viewer: 'Reads all of the projects, except the values of secrets, which no one can read.',
-    support: 'Also edits, removes, restores and bans users.',
-    admin: 'Also changes projects, secrets, webhooks and operators, and imports.',
-  }),
+  values: valuesOf(ROLE_MEANINGS),
 });
 
 export const { loginMethodEnum, networkEnum, walletTypeEnum, changeTypeEnum, secretScopeEnum } = addEnums(builder);

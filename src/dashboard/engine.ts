@@ -1,5 +1,5 @@
 import { type GraphQLField, getNamedType, getNullableType, isLeafType, isListType } from 'graphql';
-import { MAX_ROWS } from '../domain/pages.js';
+import { MAX_ROWS } from '../domain/bounds.js';
 import { declaredCost, type FieldCost } from '../engine/cost.js';
 import { createEngine } from '../engine/engine.js';
 import { LIMITS } from '../engine/limits.js';

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { LOOPBACK, type OidcConfig } from '../config/config.js';
 import type { Services } from '../context.js';
+import { OPERATOR_ROLES } from '../domain/operator-roles.js';
 import { type OperatorRole, operatorName, type RefusedLogIn } from '../domain/operators.js';
 import { parse } from '../domain/parse.js';
 import { AppError, badInput, fromUnknown } from '../errors.js';
@@ -35,8 +36,7 @@ const PENDING_SECONDS = 600;
 /** In a minute. */
 const ANSWERS_OF_ADDRESS = 60;
 const MAX_LOGGED_SUBJECT = 200;
-/** From the role that allows most. */
-const ROLES: readonly OperatorRole[] = ['admin', 'support', 'viewer'];
+const FROM_THE_MOST = OPERATOR_ROLES.toReversed();
 
 /** Why a person may not come in, for the page: it is in the fragment of the address. */
 type Outcome = 'denied' | 'conflict' | 'failed';
@@ -124,7 +124,7 @@ export async function serveOidc(app: FastifyInstance, options: OidcOptions): Pro
 /** The role that allows most of those that the values of the claim give; null for none. */
 function roleOf(claim: unknown, { roles }: OidcConfig): OperatorRole | null {
   const values = [claim].flat();
-  return ROLES.find((role) => roles[role].some((value) => values.includes(value))) ?? null;
+  return FROM_THE_MOST.find((role) => roles[role].some((value) => values.includes(value))) ?? null;
 }
 
 /**

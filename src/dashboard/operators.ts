@@ -1,10 +1,9 @@
 import { VERSION } from '../config/build.js';
+import { IDLE_MS, LINK_MS, MAX_LISTED } from '../domain/bounds.js';
 import { cursor } from '../domain/cursors.js';
-import { inWords } from '../domain/durations.js';
+import { inWords } from '../domain/figures.js';
 import {
-  IDLE_MS,
   type KnownOperator,
-  LINK_MS,
   loginLink,
   OPERATOR_WORDS,
   type OperatorLogEntry,
@@ -145,8 +144,7 @@ builder.queryFields((t) => ({
   }),
   sessions: t.field({
     type: [sessionType],
-    description:
-      'The sessions of this operator, or for an ADMIN of all projects all, the last used first; at most 1,000.',
+    description: `The sessions of this operator, or for an ADMIN of all projects all, the last used first; at most ${MAX_LISTED}.`,
     resolve: (_root, _args, { services, operator }) => services.operators.listSessions(operator),
   }),
   operatorLog: t.field({

@@ -1,6 +1,6 @@
 import type { ObjectRef } from '@pothos/core';
+import { MAX_ROWS } from '../domain/bounds.js';
 import { cursorOf } from '../domain/cursors.js';
-import { MAX_ROWS } from '../domain/pages.js';
 import { readNumber } from '../domain/parse.js';
 import { withDefault } from '../graphql/shared.js';
 import { builder } from './builder.js';

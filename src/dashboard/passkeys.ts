@@ -1,4 +1,5 @@
-import { inWords } from '../domain/durations.js';
+import { MAX_LISTED } from '../domain/bounds.js';
+import { inWords } from '../domain/figures.js';
 import { readId } from '../domain/parse.js';
 import { ADDING_MS, CHALLENGE_MS, MAX_PASSKEYS, type Passkey } from '../domain/passkeys.js';
 import { instantOrNull, required } from '../graphql/shared.js';
@@ -19,8 +20,7 @@ const passkeyType = builder.objectRef<Passkey>('Passkey').implement({
 builder.queryFields((t) => ({
   passkeys: t.field({
     type: [passkeyType],
-    description:
-      'The passkeys of this operator, or for an ADMIN of all projects all or those of one operator, the newest first; at most 1,000. NOT_FOUND.',
+    description: `The passkeys of this operator, or for an ADMIN of all projects all or those of one operator, the newest first; at most ${MAX_LISTED}. NOT_FOUND.`,
     args: {
       operator: t.arg.string({
         description: 'Only those of the operator of this name. Needs an ADMIN of all projects.',

@@ -4,9 +4,10 @@ import { cursor } from '../domain/cursors.js';
 import { INPUT_LIMITS } from '../domain/input-limits.js';
 import { parse } from '../domain/parse.js';
 import type { DeletedPart, OpenProject, ProjectScope } from '../domain/projects.js';
+import { projectDeleted } from '../domain/projects.js';
 import { type LoginMethod, MAX_BUCKETS, type SignUps } from '../domain/users.js';
 import { costs } from '../engine/cost.js';
-import { AppError, badInput, fromUnknown } from '../errors.js';
+import { afterwards, badInput, fromUnknown } from '../errors.js';
 import { instantOrNull, orNull, required, valuesOf, withDefault } from '../graphql/shared.js';
 import { APP_ID, browserOf, builder, type DashboardContext, loginMethodEnum, WHOLE_COST } from './builder.js';
 import { connectionType, firstArgument, readLimit } from './paging.js';
@@ -160,9 +161,9 @@ const DELETION_WAIT_MS = 4_000;
 
 /** The project of a change that was done. */
 export async function openAgain({ services, operator }: DashboardContext, appId: string): Promise<OpenProject> {
-  const project = await services.projects.openProject(appId, operator);
+  const project = await afterwards(services.projects.openProject(appId, operator));
   if (project !== null) return project;
-  throw new AppError('NOT_FOUND', 'The project has been deleted.');
+  throw projectDeleted();
 }
 
 async function requireName(context: DashboardContext, appId: string, name: string): Promise<void> {

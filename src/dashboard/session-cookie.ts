@@ -1,7 +1,8 @@
 import type {} from '@fastify/cookie';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { LOOPBACK } from '../config/config.js';
-import { type BegunSession, SESSION_MS } from '../domain/operators.js';
+import { SESSION_MS } from '../domain/bounds.js';
+import type { BegunSession } from '../domain/operators.js';
 import { hostnameOf } from '../http/client-address.js';
 
 /**

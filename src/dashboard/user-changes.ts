@@ -1,8 +1,11 @@
 import type { Services } from '../context.js';
-import { MAX_IDS } from '../domain/pages.js';
-import { parse, userId } from '../domain/parse.js';
+import { MAX_IDS } from '../domain/bounds.js';
+import { LEAST_ROLE } from '../domain/operators.js';
+import { readEach } from '../domain/pages.js';
+import { parse, parseEachId, userId } from '../domain/parse.js';
 import type { Permission, ProjectScope } from '../domain/projects.js';
-import { AppError, fromUnknown } from '../errors.js';
+import { nameOf } from '../domain/spelling.js';
+import { type AppError, fromUnknown } from '../errors.js';
 import { orNull, required, withDefault } from '../graphql/shared.js';
 import { APP_ID, builder, type DashboardContext } from './builder.js';
 
@@ -45,9 +48,7 @@ const ACTIONS = {
   },
 } satisfies Record<string, { permission: Permission; description: string; act: Act }>;
 
-const idsArgument = userId('ids');
-const ONE_BY_ONE =
-  'Needs SUPPORT. One result for each id, in order; a failure of one does not undo the others. NOT_FOUND.';
+const ONE_BY_ONE = 'One result for each id, in order; a failure of one does not undo the others. NOT_FOUND.';
 const IDS = required(`The user IDs, at most ${MAX_IDS}.`);
 
 /** Does something to each of several users. */
@@ -58,9 +59,7 @@ async function actOnEach(
 ): Promise<UserResult[]> {
   const scope = await context.scopeOf(appId);
   scope.projectIdFor(permission);
-  if (ids.length > MAX_IDS)
-    throw new AppError('BAD_USER_INPUT', `ids: got ${ids.length}, expected at most ${MAX_IDS}.`);
-  const parsed = ids.map((id) => parse(idsArgument, id));
+  const parsed = readEach('ids', ids, parseEachId);
   const results: UserResult[] = [];
   // One after the other, so that no other tenant waits for a hundred statements at once.
   for (const [index, id] of parsed.entries()) {
@@ -80,7 +79,7 @@ for (const [name, { permission, description, act }] of Object.entries(ACTIONS)) 
   builder.mutationField(name, (t) =>
     t.field({
       type: [userResultType],
-      description: `${description} ${ONE_BY_ONE}`,
+      description: `${description} Needs ${nameOf(LEAST_ROLE[permission])}. ${ONE_BY_ONE}`,
       args: { appId: t.arg.id(APP_ID), ids: t.arg.idList(IDS) },
       resolve: (_root, given, context) => actOnEach(context, { ...given, permission }, act),
     }),

@@ -1,3 +1,5 @@
+import { METHOD_FORM_IN_CODE } from '../domain/auth-methods.js';
+import { MAX_REMOVED } from '../domain/bounds.js';
 import { userFilter } from '../domain/filters.js';
 import { parseIdentity } from '../domain/identities.js';
 import { KEPT_TEXTS, ofKeptTexts } from '../domain/kept-texts.js';
@@ -142,9 +144,9 @@ builder.objectFields(projectType, (t) => ({
   }),
   removedUsersByIdentity: t.field({
     type: [userType],
-    description: 'At most 100 removed users who had an identity, newest first.',
+    description: `At most ${MAX_REMOVED} removed users who had an identity, newest first.`,
     args: {
-      authMethod: t.arg.string(required('The method: `email`, `passkey`, `wallet`, or the name of a provider.')),
+      authMethod: t.arg.string(required(`The method: ${METHOD_FORM_IN_CODE}.`)),
       authValue: t.arg.string(required('The login email, the address, or the ID at the provider or of the passkey.')),
     },
     resolve: async (project, given, { services }) =>
@@ -156,7 +158,7 @@ builder.objectFields(projectType, (t) => ({
       'The users whom a text means, newest first: a user ID (also of a removed user), a login email, an address, or else the value of an identity under any method; and in any case an external ID.',
     args: {
       any: t.arg.string(required('What is known of the user.')),
-      removed: t.arg.boolean(withDefault(false, 'At most 100 removed users instead of current ones.')),
+      removed: t.arg.boolean(withDefault(false, `At most ${MAX_REMOVED} removed users instead of current ones.`)),
     },
     resolve: async (project, { any, removed }, { services }) =>
       (await services.users.searchAny(project.scope, any, removed)).map(within(project)),

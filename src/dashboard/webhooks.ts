@@ -1,9 +1,9 @@
+import { ATTEMPTS_KEPT } from '../domain/bounds.js';
 import { changeCursor, changeId, encodeChangeCursor } from '../domain/changes.js';
 import { parse, readId } from '../domain/parse.js';
 import type { ProjectScope } from '../domain/projects.js';
 import {
   ANSWER_MS,
-  ATTEMPTS_KEPT,
   ATTEMPTS_LISTED,
   type Backlog,
   listSamples,
@@ -14,7 +14,7 @@ import {
   type WebhookSample,
   type WebhookSecret,
 } from '../domain/webhooks.js';
-import { badInput } from '../errors.js';
+import { afterwards, badInput } from '../errors.js';
 import { ATTEMPT_FIELDS, WEBHOOK_FIELDS } from '../graphql/fields.js';
 import { addWebhookStatus, instantOrNull, orNull, required } from '../graphql/shared.js';
 import { APP_ID, builder, changeTypeEnum, type DashboardContext } from './builder.js';
@@ -134,7 +134,7 @@ builder.objectFields(projectType, (t) => ({
 }));
 
 async function openAgain(scope: ProjectScope, id: number, { services }: DashboardContext): Promise<OpenWebhook> {
-  return { ...(await services.webhooks.getWebhook(scope, id)), scope };
+  return { ...(await afterwards(services.webhooks.getWebhook(scope, id))), scope };
 }
 
 const sampleType = builder.objectRef<WebhookSample>('WebhookSample').implement({

@@ -102,7 +102,7 @@ export function createBatchedWrite<Key extends { readonly projectId: number }, A
     lastBatch = calls.length;
     // Only a failure of the statement: what follows its commit must not write it again.
     const answers = await send({ calls, isAlone: false, isSent: false }).catch((error) => {
-      waiting = [...repeated(calls, error), ...waiting];
+      waiting = [...takeForRepeat(calls, error), ...waiting];
       return null;
     });
     dispatch();
@@ -125,8 +125,8 @@ export function createBatchedWrite<Key extends { readonly projectId: number }, A
 
   /** Answers the calls whose time is over. */
   function endCalls(): void {
-    waiting = waiting.filter((call) => !isEnded(call));
-    for (const { calls, isSent } of batches.all) for (const call of calls) isEnded(call, isSent);
+    waiting = waiting.filter((call) => !endIfOver(call));
+    for (const { calls, isSent } of batches.all) for (const call of calls) endIfOver(call, isSent);
     if (timer === null || waiting.length + batches.all.size > 0) return;
     clearInterval(timer);
     timer = null;
@@ -136,7 +136,7 @@ export function createBatchedWrite<Key extends { readonly projectId: number }, A
     new Promise((resolve, reject) => {
       const isAlone = aside.has(key.projectId);
       const call = { key, changes: options.changes(key), trace: currentTrace(), until, isAlone, resolve, reject };
-      if (isEnded(call)) return;
+      if (endIfOver(call)) return;
       waiting.push(call);
       timer ??= setInterval(endCalls, CHECK_MS).unref();
       if (isAlone || mayShare(batches.underWay, waiting.length)) schedule();
@@ -200,9 +200,9 @@ function writeBatch<Key extends { readonly projectId: number }, Answer>(
   return withSharedSpan(traces, { kind: 'batch', name, keys: keys.length }, () => work().catch(again));
 }
 
-/** The calls that are written again after a failure of their statement. The others are answered with it. */
-function repeated<Key, Answer>(calls: readonly Call<Key, Answer>[], error: unknown): readonly Call<Key, Answer>[] {
-  if (isWithdrawn(error)) return calls.filter((call) => !isEnded(call));
+/** Answers calls after a failure of their statement, but those that are to be written again, which it returns. */
+function takeForRepeat<Key, Answer>(calls: readonly Call<Key, Answer>[], error: unknown): readonly Call<Key, Answer>[] {
+  if (isWithdrawn(error)) return calls.filter((call) => !endIfOver(call));
   const isRepeated = calls.length > 1 ? leavesSession(error) : isLockTimeout(error);
   if (isRepeated) return calls.map((call) => Object.assign(call, { isAlone: true }));
   for (const { reject } of calls) reject(error);
@@ -243,8 +243,8 @@ function createAside(): Aside {
 
 const isOver = ({ until }: Call<unknown, never>) => until <= performance.now();
 
-/** True if the time of a call is over, which is answered then. */
-function isEnded(call: Call<unknown, never>, isSent = false): boolean {
+/** Answers a call whose time is over. True if it did. */
+function endIfOver(call: Call<unknown, never>, isSent = false): boolean {
   if (!isOver(call)) return false;
   call.reject(isSent ? unavailable(`The database has not answered in time. ${UNKNOWN_OUTCOME}`) : withdrawn());
   return true;

@@ -5,6 +5,7 @@ import { connectionOptions, isDirect, keepConnection, keepsStatements, sharesSes
 import { createEmbeddedEngine, EmbeddedStream, type EngineUsage } from './embedded.js';
 import { fromPrisma, Pool, toUnavailable } from './failures.js';
 import { Prisma, PrismaClient } from './generated/prisma/client.js';
+import { createTurns } from './one-at-a-time.js';
 import { createTimeLimit } from './prepared-statement.js';
 import { createRefusedWrites, type RefusedWrites } from './refused-writes.js';
 import { createReplica, REPLICA_STATEMENT_MS, type Replica, type ReplicaReads } from './replica.js';
@@ -241,6 +242,10 @@ function fromPool(pool: Pool, limitMs: number, options: DatabaseOptions, { openR
       });
     });
 
+  // They have one connection, for which they do not wait as long as one of them may take.
+  const vacuums = createTurns(1);
+  const vacuum = async (what: string) => void (await vacuums.run(() => engine.direct.query(`VACUUM ${what}`)));
+
   return {
     ...engine,
     withdrawable: (mayBegin) => retried(statementsOn(pool, limit, mayBegin)),
@@ -264,13 +269,9 @@ function fromPool(pool: Pool, limitMs: number, options: DatabaseOptions, { openR
         throw new Error(`The encoding of the database must be UTF8, but it is ${rows[0].encoding}.`);
       if (rows[0].schema === null) throw new Error(`The database has no schema of its search_path, ${rows[0].path}.`);
     },
-    async vacuum() {
-      await engine.direct.query('VACUUM (ANALYZE) users, accounts, bans, tallies, tally_slices, tally_deltas');
-    },
-    async vacuumDeltas() {
-      // To truncate would lock the table for a moment, and the next deltas need its space anyway.
-      await engine.direct.query('VACUUM (TRUNCATE off) tally_deltas');
-    },
+    vacuum: () => vacuum('(ANALYZE) users, accounts, bans, tallies, tally_slices, tally_deltas'),
+    // To truncate would lock the table for a moment, and the next deltas need its space anyway.
+    vacuumDeltas: () => vacuum('(TRUNCATE off) tally_deltas'),
     close: () =>
       closeAll([
         () => engine.close(),

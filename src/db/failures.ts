@@ -34,6 +34,8 @@ export class Pool extends pg.Pool {
   lastFailure: AppError | null = null;
   /** The connections that were opened since the last `replaceAll`. */
   #current = new WeakSet<pg.PoolClient>();
+  /** How many idle ones are about to be closed. */
+  #closing = 0;
 
   constructor(config: pg.PoolConfig) {
     super(config);
@@ -58,8 +60,11 @@ export class Pool extends pg.Pool {
 
   /** Closes the connections that stand idle. */
   closeIdle(): void {
-    for (let idle = this.idleCount; idle > 0; idle -= 1) {
-      super.connect((_error, _client, release) => release(true));
+    for (; this.#closing < this.idleCount; this.#closing += 1) {
+      super.connect((_error, client, release) => {
+        this.#closing -= 1;
+        if (client !== undefined) release(true);
+      });
     }
   }
 

@@ -53,19 +53,36 @@ export function fewAtATime<Key extends { readonly projectId: number }, Result>(
 export interface Turns {
   /** The number of those that run at this moment. */
   running(): number;
-  /** Runs work in its turn. */
-  run<Result>(work: () => Promise<Result>): Promise<Result>;
+  /** Runs work in its turn. Rejects where the signal aborts before that. */
+  run<Result>(work: () => Promise<Result>, signal?: AbortSignal): Promise<Result>;
 }
 
 export function createTurns(most: number): Turns {
   const waiting: (() => void)[] = [];
   let running = 0;
+
+  /** Resolves when work that ends hands its place over. */
+  function turn(signal?: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const begin = () => {
+        signal?.removeEventListener('abort', leave);
+        resolve();
+      };
+      const leave = () => {
+        waiting.splice(waiting.indexOf(begin), 1);
+        reject(signal?.reason);
+      };
+      signal?.addEventListener('abort', leave, { once: true });
+      waiting.push(begin);
+    });
+  }
+
   return {
     running: () => running,
-    async run(work) {
+    async run(work, signal) {
+      signal?.throwIfAborted();
       if (running < most) running += 1;
-      // The work that ends hands its place over.
-      else await new Promise<void>((resolve) => waiting.push(resolve));
+      else await turn(signal);
       try {
         return await work();
       } finally {

@@ -1,3 +1,18 @@
+import type { LoginMethod } from './users.js';
+
+/** The methods that are kinds of login themselves, which are counted. Others are names of providers. */
+export const COUNTED_METHODS = Object.keys({
+  email: true,
+  passkey: true,
+  wallet: true,
+} satisfies Record<Exclude<LoginMethod, 'socials'>, true>) as readonly Exclude<LoginMethod, 'socials'>[];
+
+const OR_PROVIDER = 'or the name of a social provider';
+/** What a method may be, within a sentence. */
+export const METHOD_FORM = `${COUNTED_METHODS.join(', ')}, ${OR_PROVIDER}`;
+/** The same in Markdown. */
+export const METHOD_FORM_IN_CODE = `${COUNTED_METHODS.map((method) => `\`${method}\``).join(', ')}, ${OR_PROVIDER}`;
+
 /** Each login method and well-known provider, with its names in other systems. Names made by a rule (`oauth_google`) or by a company (`okta`) are not here. */
 export const AUTH_METHODS: Readonly<Record<string, readonly string[]>> = {
   email: [

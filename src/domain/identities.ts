@@ -1,6 +1,6 @@
 import { toUnicode } from 'tr46';
 import { AppError, badInput, show } from '../errors.js';
-import { methodMeant } from './auth-methods.js';
+import { METHOD_FORM, methodMeant } from './auth-methods.js';
 import {
   atMost,
   type Bound,
@@ -91,7 +91,7 @@ const MAX_MAILBOX = 64;
 const EMAIL = /^[^\s@"\p{Cc}\p{Cs}]{1,64}@[^\s@".\p{Cc}\p{Cs}]+(\.[^\s@".\p{Cc}\p{Cs}]+)*$/u;
 
 const AUTH_METHOD = /^[a-z0-9][a-z0-9._-]*$/;
-const AUTH_METHOD_FORM = `email, passkey, wallet or the name of a social provider of at most ${INPUT_LIMITS.authMethod.max} lower-case letters, digits, "." "_" "-"`;
+const AUTH_METHOD_FORM = `${METHOD_FORM} of at most ${INPUT_LIMITS.authMethod.max} lower-case letters, digits, "." "_" "-"`;
 const AUTH_VALUE_FORM = `text of 1 to ${INPUT_LIMITS.authValue.max} bytes without control or invisible characters`;
 export const MAX_ACCOUNTS = 100;
 /** The most identities of a user, the primary one among them. */

@@ -73,3 +73,9 @@ export const OUTCOME_COLUMNS = [
   'outcome',
   'error',
 ] as const satisfies readonly (keyof LineOutcome)[];
+
+/** What is told where something waits for an import, and where it has waited too long. */
+export const IMPORT_RUNS = {
+  waiting: 'An import of this project is running. Waiting for its end.',
+  tooLong: 'An import of this project is running. Try again when it has ended.',
+} as const;

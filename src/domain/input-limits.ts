@@ -115,3 +115,6 @@ export function atMost(kind: InputKind): string {
   const { max, unit } = INPUT_LIMITS[kind];
   return `at most ${max} ${unit}`;
 }
+
+/** The names of operators. */
+export const OPERATOR_NAME_FORM = `1 to ${INPUT_LIMITS.operatorName.max} letters (a to z), digits and . _ @ + -, beginning with a letter or a digit`;

@@ -2,7 +2,8 @@ import { z } from 'zod';
 import type * as models from '../db/generated/prisma/client.js';
 import { OperatorRole } from '../db/generated/prisma/enums.js';
 import { AppError } from '../errors.js';
-import { INPUT_LIMITS, isTooLong } from './input-limits.js';
+import { INPUT_LIMITS, isTooLong, OPERATOR_NAME_FORM } from './input-limits.js';
+import { OPERATOR_ROLES } from './operator-roles.js';
 import { says } from './parse.js';
 import type { Permission, ProjectRow } from './projects.js';
 import type { AsRead } from './user-columns.js';
@@ -20,11 +21,8 @@ export interface Operator {
 /** An operator without a name, who has every right: the service itself, such as when it makes the demo project. */
 export const THE_OPERATOR: Operator = { name: '', role: OperatorRole.admin, projects: null };
 
-/** From the one that may do least to the one that may do all. */
-export const OPERATOR_ROLES: readonly OperatorRole[] = Object.values(OperatorRole);
-
 /** The least role for each act in a project. The roles after it in `OPERATOR_ROLES` may do it too. */
-const LEAST_ROLE: Readonly<Record<Permission, OperatorRole>> = {
+export const LEAST_ROLE: Readonly<Record<Permission, OperatorRole>> = {
   read: 'viewer',
   verify: 'viewer',
   inspect: 'viewer',
@@ -79,12 +77,11 @@ export function requirePermission(
 }
 
 const MOST = INPUT_LIMITS.operatorName.max;
-const NAME_FORM = `1 to ${MOST} letters (a to z), digits and . _ @ + -, beginning with a letter or a digit`;
 const NAME = /^[a-z0-9][a-z0-9._@+-]*$/i;
 
 /** The name of an operator. Upper and lower case are the same. */
 export const operatorName = (argument: string) => {
-  const error = says(argument, NAME_FORM);
+  const error = says(argument, OPERATOR_NAME_FORM);
   return (
     z
       .string({ error })
@@ -156,10 +153,6 @@ export type OperatorAction = keyof typeof OPERATOR_WORDS;
 /** To how many projects an operator can be limited: they are read with each request. */
 export const MAX_PROJECTS = 1_000;
 
-/** The time in which a link can be used, in which a session may rest, and in which it ends. */
-export const LINK_MS = 10 * 60_000;
-export const IDLE_MS = 30 * 60_000;
-export const SESSION_MS = 12 * 3_600_000;
 export const MAX_USER_AGENT = 200;
 /** A new session of an operator ends the oldest beyond these. */
 export const MAX_SESSIONS = 100;

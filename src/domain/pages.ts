@@ -1,4 +1,5 @@
 import { AppError } from '../errors.js';
+import { MAX_IDS, PAGE_SIZE } from './bounds.js';
 import type { Position } from './cursors.js';
 import { decimal, integerMeta, readItems } from './parse.js';
 import type { User } from './users.js';
@@ -29,17 +30,6 @@ export interface UserScan {
   /** How far it has looked; null where it found no user until the end of the list. */
   readonly end: Position | null;
 }
-
-export const PAGE_SIZE = { default: 10, max: 100 } as const;
-/** Bounds of a search by the beginning of a text: users that it finds, and login methods in which it looks at identities. */
-export const MOST_BY_PREFIX = 50;
-export const METHODS_BY_PREFIX = 10;
-
-/** The most users who are asked for, or changed, one by one. */
-export const MAX_IDS = 100;
-
-/** The most rows of a page of the operators' schema. */
-export const MAX_ROWS = 100;
 
 /** Each item of a list of a caller; `read` gets its name for errors. BAD_USER_INPUT if they are too many. */
 export function readEach<Item, Value>(

@@ -1,6 +1,7 @@
 import { z } from 'zod';
+import { MAX_IDS } from './bounds.js';
 import { INPUT_LIMITS, type InputKind, isTooLong } from './input-limits.js';
-import { MAX_IDS, readEach } from './pages.js';
+import { readEach } from './pages.js';
 import { dateForm, ID_META, parseDate, parseEachId, readableText, says } from './parse.js';
 import { LoginMethod } from './users.js';
 

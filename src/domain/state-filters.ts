@@ -1,4 +1,4 @@
-import type { LoginMethod } from './users.js';
+import { COUNTED_METHODS } from './auth-methods.js';
 
 /* The filters by what totals do not know of a user. The schema, the users' page, the client and the texts follow from this table. */
 
@@ -20,12 +20,6 @@ const ONLY_USERS = 'Only in `users`, and without `totalCount`: such users are no
 
 /** The most names of login methods in a filter. */
 export const MAX_AUTH_METHODS = 20;
-
-/** The methods that are kinds of login themselves, which are counted. Others are names of providers. */
-export const COUNTED_METHODS = ['email', 'passkey', 'wallet'] as const satisfies readonly Exclude<
-  LoginMethod,
-  'socials'
->[];
 
 /** A row for each. Its condition in SQL stands in users/list-users.sql.ts, which does not compile without it. */
 export const STATE_FILTERS = {

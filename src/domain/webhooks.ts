@@ -38,9 +38,6 @@ export interface SentAttempt extends Attempt {
   readonly body: string | null;
 }
 
-/** So many attempts that were accepted are kept of an endpoint, and as many that failed, and for so long. */
-export const ATTEMPTS_KEPT = 50;
-export const ATTEMPTS_KEPT_MS = 30 * 86_400_000;
 /** The attempts that a list of endpoints shows. */
 export const ATTEMPTS_LISTED = 10;
 

@@ -5,9 +5,10 @@ import {
   GraphQLError,
   Kind,
   type OperationDefinitionNode,
+  OperationTypeNode,
 } from 'graphql';
 import { atMost, isTooLargeAnswer, isTooLong, LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
-import { expected, show } from '../errors.js';
+import { afterChange, expected, show } from '../errors.js';
 import type { LoggedOperation } from '../http/request-log.js';
 import { isSliceOver, nextSlice } from '../http/turns.js';
 import { withSpan } from '../telemetry/request-trace.js';
@@ -177,7 +178,7 @@ export async function executeRequest(request: PreparedRequest, context: ErrorTer
     ...(operationName !== undefined && { operationName }),
   });
   if (request.refusal === null && result.data === undefined) request.refusal = result.errors ?? [];
-  if (request.refusal === null && isTooLarge(result)) request.refusal = [tooLarge()];
+  if (request.refusal === null && isTooLarge(result)) request.refusal = [tooLarge(request)];
   if (request.refusal !== null) return refusalOf(request, context);
   if (result.errors === undefined) return result;
   const errors = errorsOf(request, result.errors, context);
@@ -190,18 +191,30 @@ function refusalOf(request: PreparedRequest, terms: ErrorTerms): ExecutionResult
   return { errors: errorsOf(request, request.refusal ?? request.document.errors, terms) };
 }
 
+const isChange = ({ operation }: PreparedRequest) => operation?.node.operation === OperationTypeNode.MUTATION;
+
+/** An error of a mutation. Below its first field, what is asked was done by then. */
+function belowChange(error: GraphQLError): GraphQLError {
+  const { originalError, nodes, source, positions, path } = error;
+  const said = afterChange(originalError);
+  if (said === originalError || path === undefined || path.length < 2) return error;
+  const place = { nodes: nodes ?? null, source: source ?? null, positions: positions ?? null, path };
+  return new GraphQLError(error.message, { ...place, originalError: said as Error });
+}
+
 /** The errors of a request as its caller may see them. Notes the code of the first one. */
 export function errorsOf(request: PreparedRequest, errors: readonly GraphQLError[], terms: ErrorTerms): GraphQLError[] {
-  const shown = toGraphQLErrors(errors, terms);
+  const shown = toGraphQLErrors(isChange(request) ? errors.map(belowChange) : errors, terms);
   if (shown[0] !== undefined) request.failure = String(shown[0].extensions['code']);
   return shown;
 }
 
 /** The error for an answer that is too large to be sent. */
-function tooLarge(): GraphQLError {
-  return new GraphQLError(
-    `answer: got more, expected at most ${LARGEST_ANSWER_BYTES} bytes. Ask for fewer fields, or for fewer users at once.`,
-  );
+function tooLarge(request: PreparedRequest): GraphQLError {
+  const advice = isChange(request)
+    ? 'The change was made. Read what you need.'
+    : 'Ask for fewer fields, or for fewer users at once.';
+  return new GraphQLError(`answer: got more, expected at most ${LARGEST_ANSWER_BYTES} bytes. ${advice}`);
 }
 
 /**
@@ -217,7 +230,7 @@ export async function answerFast(
   if (operation === null || prepared.refusal !== null || !prepared.isPlain) return null;
   if (operation.run !== null) {
     const answer = await operation.run(prepared.coerced, context);
-    if (answer === 'too large') prepared.refusal ??= [tooLarge()];
+    if (answer === 'too large') prepared.refusal ??= [tooLarge(prepared)];
     if (prepared.refusal !== null) return null;
     if (typeof answer === 'object' && 'body' in answer) return answer.body;
     context = context.again(answer === 'too large' ? undefined : answer.outcome);

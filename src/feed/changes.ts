@@ -159,8 +159,7 @@ export function createChanges(
 
     async findPlace(scope, after) {
       const projectId = scope.projectIdFor('changes', 'webhooks');
-      const end = await findEnd(db, publisher);
-      return after === 'now' ? end : findCursor(projectId, after);
+      return findCursor(projectId, after);
     },
 
     async findChanges(projectId, ids) {

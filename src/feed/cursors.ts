@@ -1,5 +1,5 @@
 import { type ChangeCursor, cursorExpired } from '../domain/changes.js';
-import { inWords } from '../domain/durations.js';
+import { inWords } from '../domain/figures.js';
 import type { ChangeRow, FeedRow } from './changes.sql.js';
 
 /* A cursor is an id in the timeline in which it was published. A restore of the database begins a new timeline. */

@@ -17,8 +17,9 @@ export interface ProjectNews {
 export function createNews(db: Database, listen: (listener: (published: number) => void) => () => void): News {
   const waiting = new Map<number, Set<() => void>>();
   let checked: number | null = null;
+  let latest = 0;
+  let isChecking = false;
   let stopListening: (() => void) | null = null;
-  let checking: Promise<void> = Promise.resolve();
 
   function wake(projectIds: Iterable<number>): void {
     for (const projectId of projectIds) for (const resolve of waiting.get(projectId) ?? []) resolve();
@@ -32,11 +33,18 @@ export function createNews(db: Database, listen: (listener: (published: number) 
     await sql.findChangedProjects(db, [...waiting.keys()], from, published).then(wake, () => wake([...waiting.keys()]));
   }
 
+  /** One look at a time: what is published meanwhile is in the next one, however much it is. */
+  async function checkLatest(published: number): Promise<void> {
+    latest = published;
+    if (isChecking) return;
+    isChecking = true;
+    while (checked !== latest) await check(latest);
+    isChecking = false;
+  }
+
   return {
     of(projectId, signal) {
-      stopListening ??= listen((published) => {
-        checking = checking.then(() => check(published));
-      });
+      stopListening ??= listen(checkLatest);
       let resolve = () => {};
       const woken = new Promise<void>((done) => {
         resolve = done;

@@ -70,7 +70,7 @@ export function createPublication(): Publication {
 export interface PublisherEngine {
   /** Starts to publish, or to follow the process that does. Called by the first reader, or when a server opens its database. */
   start(): void;
-  /** Waits until the changes up to an id are published, unless a transaction that stays open holds them up, or another process publishes. */
+  /** Waits until the changes up to an id are published, unless a transaction that stays open holds them up. */
   waitFor(upto: number): Promise<void>;
   /** Resolves when it has ended, after it was stopped. */
   ended(): Promise<void>;

@@ -7,6 +7,8 @@ import type { Publication, PublisherEngine } from './publication.js';
 
 /** The pause between two looks at the sequence while there are listeners. Without any, only a reader who waits makes it publish. */
 const LISTENING_MS = 20;
+/** After a failure it begins again. */
+const RETRY_MS = 1_000;
 
 /** Publishes in the one process of an embedded database. */
 export function createEmbeddedPublisher(
@@ -36,17 +38,22 @@ export function createEmbeddedPublisher(
     }
   }
 
+  async function keepPublishing(): Promise<void> {
+    while (!stopped.aborted) {
+      await inBackground('Publishing changes', async () => {
+        await publishWhileListening().catch((error) => {
+          if (!stopped.aborted) throw error;
+        });
+      });
+      await sleep(RETRY_MS, undefined, { ref: false, signal: stopped }).catch(() => undefined);
+    }
+  }
+
   return {
     start() {
       if (isStarted) return;
       isStarted = true;
-      running = inBackground('Publishing changes', () =>
-        publishWhileListening().catch((error) => {
-          if (stopped.aborted) return;
-          isStarted = false;
-          throw error;
-        }),
-      );
+      running = keepPublishing();
     },
 
     waitFor: publish,

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createBackground, type OnFailure } from '../db/background.js';
 import type { Database, Session } from '../db/database.js';
 import { isNotPermitted } from '../db/failures.js';
+import { FROZEN_LEADER_SECONDS } from '../domain/bounds.js';
 import { RESTORED } from '../domain/changes.js';
 import * as sql from './changes.sql.js';
 import type { Pruning } from './pruning.js';
@@ -17,8 +18,6 @@ const MAX_SETTLE_MS = 200;
 const LEAD_RETRY_MS = 1_000;
 /** It asks so often while a reader waits: a leader that is there publishes sooner. */
 const HURRY_MS = 200;
-/** A leader that is silent for so long is frozen. */
-const SILENT_SECONDS = 10;
 /** A reader waits so long for committed changes to be published, also while no process is known to publish. */
 const WAIT_MS = 1_000;
 const LEADERLESS_WAIT_MS = 5_000;
@@ -159,14 +158,14 @@ async function endIfFrozen(session: Session, leader: sql.Leader, report: Report)
   const reportOf = (what: string) => report(`The session ${pid} of role ${role} publishes changes, ${what}`);
   if (silentSeconds === null)
     return reportOf('and this role may not see whether it is alive. Give both processes the same role.');
-  if (silentSeconds < SILENT_SECONDS) return;
+  if (silentSeconds < FROZEN_LEADER_SECONDS) return;
   const silent = `and has been silent for ${Math.round(silentSeconds)} s`;
   if (!isNamed)
     return reportOf(
       `${silent}. A pooler may have lent it to another client, so it is not ended: set DATABASE_DIRECT_URL.`,
     );
   try {
-    if (await sql.endSilentLeader(session, SILENT_SECONDS)) await reportOf(`${silent}, so it was ended.`);
+    if (await sql.endSilentLeader(session, FROZEN_LEADER_SECONDS)) await reportOf(`${silent}, so it was ended.`);
   } catch (error) {
     if (!isNotPermitted(error)) throw error;
     await reportOf(`${silent}. This role may not end it. As a superuser: SELECT pg_terminate_backend(${pid}).`);

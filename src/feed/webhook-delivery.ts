@@ -93,7 +93,11 @@ export function createWebhookDelivery(
     const leasedUntil = askedAt + limits.leaseMs;
     for (const webhook of claimed) {
       // A turn whose lease has ended, and which has not stopped yet, ends by itself.
-      if (!turns.has(keyOf(webhook))) startTurn({ webhook, stop: new AbortController(), leasedUntil });
+      if (turns.has(keyOf(webhook))) continue;
+      const stop = new AbortController();
+      // It was claimed while this process ended: its lease is given back.
+      if (closing.signal.aborted) stop.abort();
+      startTurn({ webhook, stop, leasedUntil });
     }
   }
 

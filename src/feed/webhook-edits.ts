@@ -17,7 +17,7 @@ import {
   requireWebhookDescription,
   requireWebhookUrl,
 } from '../domain/webhooks.js';
-import { AppError } from '../errors.js';
+import { AppError, afterwards } from '../errors.js';
 import { recordAction } from '../projects/audit.sql.js';
 import { type ChangeOptions, changeOnce, retryOf } from '../projects/idempotency.js';
 import { lockProject } from '../projects/projects.sql.js';
@@ -111,7 +111,7 @@ export function createWebhookEdits(
       const id = await changeOnce(db.change, actor.projectId, retry, (tx: ModelTransaction) =>
         insertWebhook(tx, actor, { url, description, types, place, timeline, secret }),
       );
-      return newestSecret(db, actor.projectId, id);
+      return afterwards(newestSecret(db, actor.projectId, id));
     },
 
     async removeWebhook(scope, id, { requestId = null, key = null } = {}) {
@@ -133,7 +133,7 @@ export function createWebhookEdits(
       const rotation = await changeOnce(db.requestTransaction, projectId, retry, (tx: Queryable) =>
         replaceSecret(tx, actor, { id, secret, overlapMs }),
       );
-      return { ...(await newestSecret(db, projectId, id)), ...rotation };
+      return { ...(await afterwards(newestSecret(db, projectId, id))), ...rotation };
     },
 
     async replayWebhook(scope, { id, ...start }, options = {}) {

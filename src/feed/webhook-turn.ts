@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database } from '../db/database.js';
-import { ATTEMPTS_KEPT, type Message, messageOf } from '../domain/webhooks.js';
+import { ATTEMPTS_KEPT } from '../domain/bounds.js';
+import { type Message, messageOf } from '../domain/webhooks.js';
 import { AppError } from '../errors.js';
 import type { Changes } from './changes.js';
 import type { Exchange, Outcome, WebhookSender } from './webhook-sender.js';

@@ -1,8 +1,7 @@
 import { Prisma, type Queryable, readValue } from '../db/statements.js';
+import { ATTEMPTS_KEPT, ATTEMPTS_KEPT_MS } from '../domain/bounds.js';
 import type { Actor } from '../domain/projects.js';
 import {
-  ATTEMPTS_KEPT,
-  ATTEMPTS_KEPT_MS,
   type Attempt,
   BACKLOG_COUNTED,
   type Backlog,

@@ -1,8 +1,8 @@
 import type { OnFailure } from '../db/background.js';
 import type { Database } from '../db/database.js';
+import { ATTEMPTS_KEPT } from '../domain/bounds.js';
 import type { ProjectScope } from '../domain/projects.js';
 import {
-  ATTEMPTS_KEPT,
   ATTEMPTS_LISTED,
   type Backlog,
   messageOf,

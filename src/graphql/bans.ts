@@ -1,8 +1,8 @@
 import { type Ban, type BanInput, type ListedBan, parseBanTerms } from '../domain/bans.js';
+import { PAGE_SIZE } from '../domain/bounds.js';
 import { banCursor, banCursorOf } from '../domain/cursors.js';
 import { type Identity, parseIdentity } from '../domain/identities.js';
 import { INPUT_LIMITS } from '../domain/input-limits.js';
-import { PAGE_SIZE } from '../domain/pages.js';
 import { parse, readAll, readNumber, userId } from '../domain/parse.js';
 import { camelCase } from '../domain/spelling.js';
 import type { User } from '../domain/users.js';

@@ -1,6 +1,7 @@
 import type { DirectiveList } from '@pothos/plugin-directives';
 import { GraphQLObjectType, GraphQLSchema, lexicographicSortSchema, printSchema } from 'graphql';
-import { MAX_IDS, readEach } from '../domain/pages.js';
+import { MAX_IDS } from '../domain/bounds.js';
+import { readEach } from '../domain/pages.js';
 import { parseEachId } from '../domain/parse.js';
 import type { User } from '../domain/users.js';
 import { costs } from '../engine/cost.js';

@@ -1,3 +1,4 @@
+import { METHOD_FORM_IN_CODE } from '../domain/auth-methods.js';
 import { instantOrNull, orNull } from './shared.js';
 
 /* Options of the fields that both schemas show, by type: what a field means is said once. */
@@ -5,7 +6,7 @@ import { instantOrNull, orNull } from './shared.js';
 export const USER_FIELDS = {
   id: { description: 'The user ID: the integer of the REST interface, as a string of digits.' },
   authMethod: {
-    description: 'How the user authenticates: `email`, `passkey`, `wallet`, or the name of a social provider.',
+    description: `How the user authenticates: ${METHOD_FORM_IN_CODE}.`,
   },
   loginMethod: { description: 'The kind of login to which `authMethod` belongs, by which `UserFilter` selects.' },
   authValue: {
@@ -31,7 +32,7 @@ export const ACCOUNT_FIELDS = {
 } as const;
 
 export const IDENTITY_FIELDS = {
-  authMethod: { description: '`email`, `passkey`, `wallet`, or the name of a social provider.' },
+  authMethod: { description: `${METHOD_FORM_IN_CODE}.` },
   authValue: { description: 'The identifier of the user under `authMethod`, spelled as it was registered.' },
   loginMethod: { description: 'The kind of login to which `authMethod` belongs.' },
   email: orNull('The email that came with the identity; null where none did. `User.email` may be another one.'),

@@ -1,3 +1,4 @@
+import { METHOD_FORM_IN_CODE } from '../domain/auth-methods.js';
 import { MAX_ACCOUNTS, parseProfile } from '../domain/identities.js';
 import { atMost } from '../domain/input-limits.js';
 import { CHANGEABLE, KEPT_TEXTS, ofKeptTexts } from '../domain/kept-texts.js';
@@ -106,8 +107,7 @@ type InputFields = PothosSchemaTypes.InputFieldBuilder<typeof builder.$inferSche
 const profileFields = (t: InputFields) => ({
   authMethod: t.string({
     required: true,
-    description:
-      'How the user authenticates: `email`, `passkey`, `wallet`, or the name of a social provider in lower case, such as `google`. It has one spelling: `google.com` and `e-mail` are refused.',
+    description: `How the user authenticates: ${METHOD_FORM_IN_CODE} in lower case, such as \`google\`. It has one spelling: \`google.com\` and \`e-mail\` are refused.`,
   }),
   authValue: t.string({
     required: true,

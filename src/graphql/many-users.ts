@@ -1,4 +1,5 @@
-import { MAX_IDS, readEach } from '../domain/pages.js';
+import { MAX_IDS } from '../domain/bounds.js';
+import { readEach } from '../domain/pages.js';
 import { parseEachId } from '../domain/parse.js';
 import { costs } from '../engine/cost.js';
 import type { AppError } from '../errors.js';

@@ -1,6 +1,8 @@
+import { PAGE_SIZE, SCANNED } from '../domain/bounds.js';
 import { cursor, cursorOf, encodeCursor, type Position } from '../domain/cursors.js';
+import { inFigures } from '../domain/figures.js';
 import { type CountedFilter, readFilter } from '../domain/filters.js';
-import { PAGE_SIZE, type UserScan } from '../domain/pages.js';
+import type { UserScan } from '../domain/pages.js';
 import { parse, readAll, readNumber } from '../domain/parse.js';
 import { ofStateFilters, STATE_FILTER_NAMES, type StateFilterRow, UNCOUNTED } from '../domain/state-filters.js';
 import type { User } from '../domain/users.js';
@@ -150,7 +152,7 @@ builder.queryFields((t) => ({
   }),
   users: t.field({
     type: userConnectionType,
-    description: `Users, newest first, by cursor. Page towards older users with \`first\` and \`after: endCursor\`, towards newer ones with \`last\` and \`before: startCursor\`. Users who register or are removed meanwhile never make others appear twice or go missing. Without \`first\` and \`last\` it is the first 10; both together are refused. A filter with ${UNCOUNTED} looks at 1,000 users a page: a page may have fewer users than \`first\`, even none, although \`hasNextPage\` is true.`,
+    description: `Users, newest first, by cursor. Page towards older users with \`first\` and \`after: endCursor\`, towards newer ones with \`last\` and \`before: startCursor\`. Users who register or are removed meanwhile never make others appear twice or go missing. Without \`first\` and \`last\` it is the first ${PAGE_SIZE.default}; both together are refused. A filter with ${UNCOUNTED} looks at ${inFigures(SCANNED)} users a page: a page may have fewer users than \`first\`, even none, although \`hasNextPage\` is true.`,
     args: {
       filter: t.arg(filterArgument),
       first: t.arg.int({

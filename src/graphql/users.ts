@@ -1,8 +1,10 @@
 import type { GraphQLResolveInfo } from 'graphql';
+import { METHOD_FORM_IN_CODE } from '../domain/auth-methods.js';
+import { MAX_IDS, METHODS_BY_PREFIX, MOST_BY_PREFIX, PAGE_SIZE } from '../domain/bounds.js';
 import { MAX_ACCOUNTS, parseIdentity, parsePrefix, requireEmail, requireExternalId } from '../domain/identities.js';
 import { INPUT_LIMITS } from '../domain/input-limits.js';
 import { KEPT_TEXTS, ofKeptTexts } from '../domain/kept-texts.js';
-import { MAX_IDS, METHODS_BY_PREFIX, MOST_BY_PREFIX, PAGE_SIZE, readEach } from '../domain/pages.js';
+import { readEach } from '../domain/pages.js';
 import { parse, parseEachId, readAll, readNumber, userId } from '../domain/parse.js';
 import { camelCase } from '../domain/spelling.js';
 import type { Beginning, User } from '../domain/users.js';
@@ -78,9 +80,7 @@ const searchInput = builder.inputType('UserSearch', {
   }),
 });
 
-export const AUTH_METHOD = required(
-  '`email`, `passkey`, `wallet`, or the name of a social provider in lower case, such as `google`.',
-);
+export const AUTH_METHOD = required(`${METHOD_FORM_IN_CODE} in lower case, such as \`google\`.`);
 export const AUTH_VALUE = required(
   'The email address, the wallet address, or the ID at the provider or of the passkey.',
 );

@@ -1,3 +1,4 @@
+import { METHOD_FORM_IN_CODE } from '../domain/auth-methods.js';
 import { parse, readAll, userId } from '../domain/parse.js';
 import type { WalletOwner } from '../domain/users.js';
 import {
@@ -25,7 +26,7 @@ function ownerFields(
   isOfVerdict: boolean,
 ) {
   const saying = (what: string) => orNull(isOfVerdict ? `${what}; null unless it is verified.` : `${what}.`);
-  const method = 'How that user authenticates: `email`, `passkey`, `wallet`, or the name of a social provider.';
+  const method = `How that user authenticates: ${METHOD_FORM_IN_CODE}.`;
   return {
     userId: t.id({ ...saying('The ID of the user who has the address'), resolve: ({ owner }) => owner?.userId }),
     network: t.field({

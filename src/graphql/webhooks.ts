@@ -10,6 +10,7 @@ import {
   type Webhook,
 } from '../domain/webhooks.js';
 import { costs } from '../engine/cost.js';
+import { afterwards } from '../errors.js';
 import { builder, changeTypeEnum, type GraphQLContext, SURCHARGES } from './builder.js';
 import { requireTypes } from './changes.js';
 import { ATTEMPT_FIELDS, WEBHOOK_FIELDS } from './fields.js';
@@ -110,7 +111,7 @@ const ID = required('The ID of the webhook.');
 const messageArgument = changeId('messageId');
 
 const openAgain = async (id: number, { scope, services }: GraphQLContext) => ({
-  webhook: await services.webhooks.getWebhook(scope, id),
+  webhook: await afterwards(services.webhooks.getWebhook(scope, id)),
 });
 
 builder.mutationFields((t) => ({

@@ -3,6 +3,7 @@ import { type IncomingMessage, maxHeaderSize, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { z } from 'zod';
+import { MAX_HEADERS } from '../domain/bounds.js';
 import {
   AppError,
   badInput,
@@ -237,9 +238,6 @@ function ignoreUpgrade(app: FastifyInstance, request: IncomingMessage, socket: S
     app.server.emit('connection', socket);
   });
 }
-
-/** More than any client sends, with the proxies in front of it. Beyond a thousand, Node drops headers in silence. */
-const MAX_HEADERS = 100;
 
 /** Finds header faults that HTTP forbids and Node accepts, and too many headers. */
 function findHeaderFault({ headers, httpVersion, rawHeaders }: FastifyRequest['raw']): AppError | undefined {

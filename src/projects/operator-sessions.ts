@@ -2,11 +2,11 @@ import { hash } from 'node:crypto';
 import { createBatchedRead } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
 import type { Queryable } from '../db/statements.js';
-import { inWords } from '../domain/durations.js';
+import { LINK_MS } from '../domain/bounds.js';
+import { inWords } from '../domain/figures.js';
 import {
   type ActiveSession,
   type BegunSession,
-  LINK_MS,
   MAX_USER_AGENT,
   type Operator,
   type OperatorRole,

@@ -1,15 +1,13 @@
 import type { KeyedRow } from '../db/batched-read.js';
 import { keyedStatement, Prisma, type Queryable, THIS_INSTANT } from '../db/statements.js';
+import { IDLE_MS, LINK_MS, MAX_LISTED, SESSION_MS } from '../domain/bounds.js';
 import {
   type ActiveSession,
   type BegunSession,
-  IDLE_MS,
-  LINK_MS,
   MAX_SESSIONS,
   type Operator,
   type OperatorAction,
   type OperatorSession,
-  SESSION_MS,
 } from '../domain/operators.js';
 
 /* Links and sessions, which end by the clock of the database; all else is in operator-edits.ts and operator-sessions.ts, by models. A change writes its entry into the log in its statement. */
@@ -184,5 +182,5 @@ export function listSessions(db: Queryable, name: string | null): Promise<Operat
     JOIN operators o ON o.id = s.operator_id
     WHERE ${IS_ACTIVE} ${name === null ? Prisma.empty : Prisma.sql`AND o.name = ${name}::text`}
     ORDER BY s.last_seen_at DESC, s.id DESC
-    LIMIT 1000`);
+    LIMIT ${MAX_LISTED}::int`);
 }

@@ -6,7 +6,8 @@ import type {
 import type { Database } from '../db/database.js';
 import type { Prisma } from '../db/generated/prisma/client.js';
 import type { ModelTransaction } from '../db/statements.js';
-import { inWords } from '../domain/durations.js';
+import { MAX_LISTED } from '../domain/bounds.js';
+import { inWords } from '../domain/figures.js';
 import {
   type ActiveSession,
   type BegunSession,
@@ -226,7 +227,7 @@ async function findSigner(db: Database, site: Site, challenge: string, assertion
 }
 
 async function list(db: Database, where: Prisma.OperatorPasskeyWhereInput): Promise<Passkey[]> {
-  const query = { where, include: { operator: true }, orderBy: { id: 'desc' }, take: 1_000 } as const;
+  const query = { where, include: { operator: true }, orderBy: { id: 'desc' }, take: MAX_LISTED } as const;
   return (await db.models((models) => models.operatorPasskey.findMany(query))).map(toPasskey);
 }
 

@@ -1,8 +1,10 @@
+import { maxHeaderSize } from 'node:http';
 import swagger from '@fastify/swagger';
 import swaggerUi from '@fastify/swagger-ui';
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import { createJsonSchemaTransform, createJsonSchemaTransformObject } from 'fastify-type-provider-zod';
 import type { z } from 'zod';
+import { BODY_BYTES, MAX_HEADERS, VERDICTS_BODY_BYTES } from '../domain/bounds.js';
 import { KEY_KEPT_HOURS } from '../domain/parse.js';
 import type { Permission } from '../domain/projects.js';
 import { ERROR_CODES } from '../errors.js';
@@ -338,8 +340,8 @@ const RESPONSES = {
     ['Retry-After', ...COMMON],
   ),
   Refused: failure(
-    'The request is refused as HTTP: 405 for another method, 408 when it takes too long to arrive, 413 for a body over 1 MiB (256 KiB at `/wallets/verify`), 431 for headers over 16 KiB or more than 100.',
-    'body: got 2000000 bytes, expected at most 1048576 bytes.',
+    `The request is refused as HTTP: 405 for another method, 408 when it takes too long to arrive, 413 for a body over ${BODY_BYTES / 2 ** 20} MiB (${VERDICTS_BODY_BYTES / 1_024} KiB at \`/wallets/verify\`), 431 for headers over ${maxHeaderSize / 1_024} KiB or more than ${MAX_HEADERS}.`,
+    `body: got 2000000 bytes, expected at most ${BODY_BYTES} bytes.`,
   ),
 };
 

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { METHOD_FORM_IN_CODE } from '../domain/auth-methods.js';
 import { KEPT_TEXTS, ofKeptLines } from '../domain/kept-texts.js';
 import { ID_META } from '../domain/parse.js';
 import { Network, WalletType } from '../domain/users.js';
@@ -15,10 +16,7 @@ const id = (of: string) =>
     .min(1)
     .meta({ ...ID_META, description: `${of} ID.` });
 const network = () => z.enum(Network).meta({ description: 'The network of the address.' });
-const authMethod = () =>
-  z
-    .string()
-    .meta({ description: 'How the user signs in: `email`, `passkey`, `wallet`, or the name of a social provider.' });
+const authMethod = () => z.string().meta({ description: `How the user signs in: ${METHOD_FORM_IN_CODE}.` });
 
 const accountObject = z
   .object({

@@ -1,10 +1,11 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import type { Services } from '../context.js';
+import { PAGE_SIZE } from '../domain/bounds.js';
 import { userFilter } from '../domain/filters.js';
 import { requireEmail } from '../domain/identities.js';
 import { INPUT_LIMITS } from '../domain/input-limits.js';
-import { limit, PAGE_SIZE, page } from '../domain/pages.js';
+import { limit, page } from '../domain/pages.js';
 import { dateBound, loginMethods } from '../domain/parameters.js';
 import { KEY_KEPT_HOURS, readAll, requireKey, says, userId } from '../domain/parse.js';
 import type { User } from '../domain/users.js';

@@ -2,6 +2,7 @@ import type { FastifyPluginAsync } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import type { Services } from '../context.js';
+import { VERDICTS_BODY_BYTES } from '../domain/bounds.js';
 import { INPUT_LIMITS } from '../domain/input-limits.js';
 import { ID_META, objectError, parse, says } from '../domain/parse.js';
 import {
@@ -118,8 +119,6 @@ export interface VerdictsOptions {
   readonly runWithAdmission: RunWithAdmission;
 }
 
-/** Twice as much as the longest wallets need. */
-const BODY_LIMIT_BYTES = 262_144;
 /** So many look-ups in one statement are about the work of one user. */
 const WALLETS_PER_UNIT = 8;
 /** So many wallets usually need. The rest of the weight is added when they have been counted. */
@@ -174,7 +173,7 @@ export const verdictsPlugin: FastifyPluginAsync<VerdictsOptions> = async (app, o
   app.post(
     '/wallets/verify',
     {
-      bodyLimit: BODY_LIMIT_BYTES,
+      bodyLimit: VERDICTS_BODY_BYTES,
       config: {
         permission: 'verify',
         weight: (request) => weightOfBytes(bodyOf(request)),

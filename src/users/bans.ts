@@ -6,6 +6,7 @@ import { cursor, cursorOf } from '../domain/cursors.js';
 import { type Identity, identityText, parsePrefix } from '../domain/identities.js';
 import { parse } from '../domain/parse.js';
 import type { ProjectScope } from '../domain/projects.js';
+import { afterwards } from '../errors.js';
 import { type ChangeOptions, changeOnce, retryOf } from '../projects/idempotency.js';
 import {
   type BannedKey,
@@ -86,7 +87,7 @@ export function createBans(db: Database): Bans {
       const changed = await changeOnce(db.requestTransaction, actor.projectId, retry, (tx: Queryable) =>
         insertBan(tx, actor, identity, terms),
       );
-      const [ban] = await findBans(db, actor.projectId, identity);
+      const [ban] = await afterwards(findBans(db, actor.projectId, identity));
       return { ban: ban === undefined || ban.isOfUser ? null : ban, changed };
     },
 

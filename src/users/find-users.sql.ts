@@ -1,7 +1,7 @@
 import type { KeyedRow } from '../db/batched-read.js';
 import { type KeyColumns, type KeyedRead, keyedStatement, Prisma, type Queryable } from '../db/statements.js';
+import { METHODS_BY_PREFIX } from '../domain/bounds.js';
 import { endOfPrefix, type Identity, type Prefix } from '../domain/identities.js';
-import { METHODS_BY_PREFIX } from '../domain/pages.js';
 import { LINKED_ACCOUNTS_IF_WANTED, SHOWN_COLUMNS, type UserRow } from './user-columns.sql.js';
 
 /* Each key has its own subquery (LATERAL, with OFFSET 0 so that the planner does not merge it): always one index look-up a key, never a scan. */

@@ -1,6 +1,6 @@
 import { keyedStatement, Prisma, type Queryable, THIS_INSTANT } from '../db/statements.js';
+import { COUNTED_METHODS } from '../domain/auth-methods.js';
 import type { Identity, LinkedAccount } from '../domain/identities.js';
-import { COUNTED_METHODS } from '../domain/state-filters.js';
 import type { UserIdentity } from '../domain/users.js';
 import { userById } from './find-users.sql.js';
 import { isToBeLinked, mergeUpdates, OR_BECOMES_EXTERNAL } from './user-columns.sql.js';

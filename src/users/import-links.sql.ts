@@ -2,7 +2,7 @@ import { type ArrayItem, arrayText } from '../db/prepared-statement.js';
 import { Prisma, type Queryable, THIS_INSTANT } from '../db/statements.js';
 import type { Identity, LinkedIdentity, UserRecord } from '../domain/identities.js';
 import { COLUMNS } from './identities.sql.js';
-import { linkedTo, withHolders, withIdentity, write } from './transfers.sql.js';
+import { holderOf, withHolders, withIdentity, write } from './transfers.sql.js';
 
 /* The identities that the lines of an import link to their users. */
 
@@ -60,7 +60,7 @@ function linkRows(links: readonly Link[]): Prisma.Sql {
 
 /** The states of links of which an identity is not new. */
 export function findLinkStates(db: Queryable, projectId: number, links: readonly Link[]): Promise<LinkState[]> {
-  const holder = Prisma.sql`coalesce(${withIdentity(projectId, 'u.id')}, ${linkedTo(projectId)})`;
+  const holder = holderOf(projectId);
   return db.query<LinkState>(Prisma.sql`
     SELECT r.place::int, own.id AS own, holder.id AS holder, CASE WHEN own.id IS NULL THEN 0 ELSE 1 + (
       SELECT count(*) FROM (

@@ -2,7 +2,8 @@ import { arrayText } from '../db/prepared-statement.js';
 import { execute, Prisma, type Queryable, THIS_INSTANT } from '../db/statements.js';
 import type { Identity } from '../domain/identities.js';
 import type { Actor, AuditEntry } from '../domain/projects.js';
-import { linkedTo, withIdentity } from './transfers.sql.js';
+import { insertAuditEntries } from '../projects/audit.sql.js';
+import { holderOf } from './transfers.sql.js';
 
 /* The users whom an import has created, in parts of a batch each: to undo it. */
 
@@ -42,11 +43,8 @@ export interface UndonePart {
 }
 
 /** Removes the users of one part of an import whom nothing else has touched, with an audit entry for each, and forgets the part. Null where no part is left. */
-export async function undoPart(
-  db: Queryable,
-  { projectId, actor, requestId }: Actor,
-  importId: AuditEntry['id'],
-): Promise<UndonePart | null> {
+export async function undoPart(db: Queryable, actor: Actor, importId: AuditEntry['id']): Promise<UndonePart | null> {
+  const { projectId } = actor;
   const [part] = await db.query<UndonePart>(Prisma.sql`
     WITH part AS (
       DELETE FROM import_parts
@@ -63,8 +61,7 @@ export async function undoPart(
         AND import_id = ${importId}::bigint
       RETURNING id
     ), audited AS (
-      INSERT INTO audit_log (project_id, actor, request_id, action, user_id, details)
-      SELECT ${projectId}::int, ${actor}::text, ${requestId}::text, 'remove', id, jsonb_build_object('import', ${importId}::bigint) FROM removed
+      ${insertAuditEntries(actor, 'remove', Prisma.sql`SELECT id, jsonb_build_object('import', ${importId}::bigint) FROM removed`)}
     )
     SELECT (SELECT count(*) FROM removed)::int AS removed,
       cardinality(user_ids)::int - (SELECT count(*) FROM removed)::int AS kept
@@ -84,7 +81,7 @@ export async function findUserIds(
     ),
   );
   const rows = await db.query<{ id: number | null }>(Prisma.sql`
-    SELECT coalesce(${withIdentity(projectId, 'u.id')}, ${linkedTo(projectId)}) AS id
+    SELECT ${holderOf(projectId)} AS id
     FROM unnest(${arrays}) WITH ORDINALITY AS r(auth_method, auth_value_key, place)
     ORDER BY r.place`);
   return rows.map(({ id }) => id);

@@ -1,5 +1,6 @@
 import { cacheKey, type KeyedRow } from '../db/batched-read.js';
 import { type KeyColumns, type KeyedRead, keyedStatement, Prisma, type Queryable } from '../db/statements.js';
+import { SCANNED } from '../domain/bounds.js';
 import type { Position } from '../domain/cursors.js';
 import type { CountedFilter } from '../domain/filters.js';
 import { STATE_FILTER_NAMES, type StateFilter, type StateFilterName } from '../domain/state-filters.js';
@@ -253,9 +254,6 @@ export const listUserWindows = shapedStatement(
 
 const UNKNOWN = Prisma.sql`NULL::boolean`;
 const NO_TOTAL = Prisma.sql`SELECT NULL::bigint AS total, NULL::int AS pending`;
-
-/** The users of the list that one window looks at. */
-export const SCANNED = 1_000;
 
 /** Asks for the users of a window whose state matches. */
 export interface ScanKey extends Omit<WindowKey, 'withTotal' | 'withNewer' | 'withOlder'> {

@@ -64,7 +64,7 @@ export function createManyUsers(db: Database, totals: Totals): ManyUsers {
           true,
         );
       });
-      totals.countChange(scope.projectIdFor('write', 'remove'));
+      totals.countChange(scope.projectIdFor('write', 'remove'), failures.filter((failure) => failure === null).length);
       return failures;
     },
 

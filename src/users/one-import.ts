@@ -2,14 +2,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database } from '../db/database.js';
 import { isBusy } from '../db/failures.js';
 import type { Queryable } from '../db/statements.js';
+import { IMPORT_WAIT_MS } from '../domain/bounds.js';
+import { IMPORT_RUNS } from '../domain/import-results.js';
 import { unavailable } from '../errors.js';
 import { tryToImportAlone } from './transfers.sql.js';
 
 /* One import of a project at a time: what must not run beside one waits for its end. */
 
 const RETRY_MS = 250;
-/** Longer than a million users take. */
-const WAIT_MS = 900_000;
 
 export interface Waiting {
   /** The time to wait for an import to end. */
@@ -26,7 +26,7 @@ export interface Waiting {
 export async function withoutImport<Result>(
   db: Pick<Database, 'transaction'>,
   projectId: number,
-  { waitMs = WAIT_MS, onWait, signal, permit }: Waiting,
+  { waitMs = IMPORT_WAIT_MS, onWait, signal, permit }: Waiting,
   work: (tx: Queryable) => Promise<Result>,
 ): Promise<Result> {
   const deadline = performance.now() + waitMs;
@@ -44,9 +44,8 @@ export async function withoutImport<Result>(
       throw error;
     });
     if (done !== null) return done.result;
-    if (!hasToldSo) onWait?.('An import of this project is running. Waiting for its end.');
-    if (performance.now() >= deadline)
-      throw unavailable('An import of this project is running. Try again when it has ended.');
+    if (!hasToldSo) onWait?.(IMPORT_RUNS.waiting);
+    if (performance.now() >= deadline) throw unavailable(IMPORT_RUNS.tooLong);
     await sleep(RETRY_MS, undefined, { signal });
   }
 }

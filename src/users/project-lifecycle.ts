@@ -1,6 +1,7 @@
 import type { Database } from '../db/database.js';
 import type { Project } from '../db/generated/prisma/client.js';
 import { inBatches, type Queryable } from '../db/statements.js';
+import { MAX_REQUESTS_PER_MINUTE } from '../domain/bounds.js';
 import {
   type Actor,
   type AuditAction,
@@ -8,7 +9,7 @@ import {
   type ProjectScope,
   requireProjectName,
 } from '../domain/projects.js';
-import { AppError, badInput } from '../errors.js';
+import { AppError, afterwards, badInput } from '../errors.js';
 import { pruneChanges } from '../feed/changes.sql.js';
 import { recordAction } from '../projects/audit.sql.js';
 import * as sql from '../projects/projects.sql.js';
@@ -17,8 +18,6 @@ import type { Totals } from './totals.js';
 
 /** Rows in a transaction of a deletion. A user may have 100 accounts, which go with the user. */
 const BATCH_SIZE = 2_000;
-/** As many as RATE_LIMIT accepts. */
-const MAX_REQUESTS_PER_MINUTE = 100_000_000;
 
 /** The signal ends a deletion before it is complete. The project stays disabled, and a second deletion deletes the rest. */
 export interface DeletionOptions extends Waiting {
@@ -178,7 +177,7 @@ async function* deleteRows(
     await sql.deleteProject(tx, actor);
   }, unasked);
   onChanged();
-  if (all > BATCH_SIZE) await db.vacuum();
+  if (all > BATCH_SIZE) await afterwards(db.vacuum());
 }
 
 /** Deletes what the project has for about `ms`. */

@@ -1,7 +1,9 @@
 import { createBatchedRead, MAX_WEIGHT } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
 import { oneAtATime } from '../db/one-at-a-time.js';
+import { MAX_REMOVED } from '../domain/bounds.js';
 import { cursor, cursorOf } from '../domain/cursors.js';
+import { inFigures } from '../domain/figures.js';
 import { foldEmail, type Identity, type Prefix, parseValueKey } from '../domain/identities.js';
 import { isTooLong, LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
 import { isExternalId } from '../domain/kept-texts.js';
@@ -62,7 +64,8 @@ export function createSearch(db: Database, by: sql.SearchedBy): Search {
       for (const [place, { users, isAll }] of results.entries()) {
         const list = isAll ? users : await findMany(keys[place] as sql.SearchKey);
         matches += list.length;
-        if (matches > MAX_MATCHES_TOGETHER) throw tooMuch(`${by}s`, 'more than 1,000 users match');
+        if (matches > MAX_MATCHES_TOGETHER)
+          throw tooMuch(`${by}s`, `more than ${inFigures(MAX_MATCHES_TOGETHER)} users match`);
         lists.push(list);
       }
       return lists;
@@ -77,13 +80,16 @@ const isFirst = ({ id }: { id: number }, place: number, users: readonly { id: nu
 /** Measures the users before it reads them, both in parts, so that other statements run in between. A user removed after it is left out. */
 async function findManyUsers(db: Database, by: sql.SearchedBy, key: sql.SearchKey): Promise<User[]> {
   const rows = await MEASURE[by](db, key);
-  if (rows.length > MAX_MATCHES) throw tooMuch(by, 'more than 10,000 users match');
+  if (rows.length > MAX_MATCHES) throw tooMuch(by, `more than ${inFigures(MAX_MATCHES)} users match`);
   const measured = rows
     .filter((row) => row.id !== null)
     .sort(byNewest)
     .filter(isFirst);
   if (measured.reduce((total, { bytes }) => total + bytes, 0) > LARGEST_ANSWER_BYTES) {
-    throw tooMuch(by, `the ${measured.length.toLocaleString('en')} users who match take more than 8 MiB`);
+    throw tooMuch(
+      by,
+      `the ${inFigures(measured.length)} users who match take more than ${LARGEST_ANSWER_BYTES / 2 ** 20} MiB`,
+    );
   }
   const { projectId, withAccounts } = key;
   const users: User[] = [];
@@ -143,7 +149,6 @@ export function createPrefixSearch(db: Database): PrefixSearch {
 /** The users that one statement reads with all that is known of them. */
 const BATCH_SIZE = 500;
 /** A search among removed users answers this many, the last removed ones. */
-const MAX_REMOVED = 100;
 
 export type RemovedUser = UserDetails & { readonly removedAt: string };
 const isRemoved = (user: UserDetails): user is RemovedUser => user.removedAt !== null;

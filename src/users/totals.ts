@@ -13,7 +13,7 @@ export interface Totals {
   /** Starts a fold if the statement of a total had many pending deltas to add up. To be called by every reader of a total. */
   scheduleFold(projectId: number, total: Pick<Total, 'pending'>): void;
   /** To be called when a user is added or removed: else the first reader after many would have to add up all of them. */
-  countChange(projectId: number): void;
+  countChange(projectId: number, users?: number): void;
   /** Folds the committed deltas of a project, after a fold in the background. */
   fold(scope: ProjectScope): Promise<void>;
   /** Counts the project's users and returns where its tallies differ. */
@@ -43,15 +43,14 @@ export function createTotals(db: Database, onFailure: OnFailure): Totals {
     for (let batch = MAX_FOLDED; batch === MAX_FOLDED; folded += batch) {
       batch = await db.transaction('READ COMMITTED', (tx) => foldTallies(tx, projectId));
     }
-    foldedSinceVacuum += folded;
-    if (foldedSinceVacuum > MAX_FOLDED_UNVACUUMED) {
-      foldedSinceVacuum = 0;
-      await db.vacuumDeltas();
-    }
     // Of several folds only the last one looked for crowded days, and only among its own deltas.
     if (folded >= MAX_FOLDED) {
       await db.transaction('READ COMMITTED', (tx) => cutCrowdedDays(tx, projectId));
     }
+    foldedSinceVacuum += folded;
+    if (foldedSinceVacuum <= MAX_FOLDED_UNVACUUMED) return;
+    await db.vacuumDeltas();
+    foldedSinceVacuum = 0;
   }
 
   /** Folds in the background, once at a time for a project. It changes no total, so after a failure the next reader tries again. */
@@ -70,8 +69,8 @@ export function createTotals(db: Database, onFailure: OnFailure): Totals {
       if (pending > MAX_PENDING) foldInBackground(projectId);
     },
 
-    countChange(projectId) {
-      const count = (unread.get(projectId) ?? 0) + 1;
+    countChange(projectId, users = 1) {
+      const count = (unread.get(projectId) ?? 0) + users;
       unread.set(projectId, count);
       if (count >= MAX_UNREAD) foldInBackground(projectId);
     },

@@ -135,6 +135,10 @@ export const withIdentity = (projectId: number, columns: string, lock = Prisma.e
   ORDER BY u.auth_value_key
   LIMIT 1 ${lock})`;
 
+/** The id of the user who has the identity of `r`, primary or linked; null where nobody has it. */
+export const holderOf = (projectId: number) =>
+  Prisma.sql`coalesce(${withIdentity(projectId, 'u.id')}, ${linkedTo(projectId)})`;
+
 /** Columns of the current user with the external id of row `r`. */
 const withExternalId = (projectId: number, columns: string) => Prisma.sql`(
   SELECT ${Prisma.raw(columns)} FROM users u

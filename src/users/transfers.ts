@@ -8,7 +8,7 @@ import { readAhead } from '../domain/lines.js';
 import type { AuditEntry, ProjectScope } from '../domain/projects.js';
 import type { SpoolFile, Stored } from '../domain/stored.js';
 import type { ExportTarget } from '../domain/systems.js';
-import { AppError } from '../errors.js';
+import { AppError, afterwards } from '../errors.js';
 import { recordAction } from '../projects/audit.sql.js';
 import {
   describeFilter,
@@ -89,9 +89,9 @@ const ITEMS_PER_TICK = 100;
 
 export function createTransfers(db: Database, totals: Totals, spool: Spool): Transfers {
   const turns = createTurns(TRANSACTIONS);
-  const inTurn: Pick<Database, 'transaction'> = {
-    transaction: (isolation, work) => turns.run(() => db.transaction(isolation, work)),
-  };
+  const inTurn = (signal: AbortSignal): Pick<Database, 'transaction'> => ({
+    transaction: (isolation, work) => turns.run(() => db.transaction(isolation, work), signal),
+  });
 
   /** Folds and vacuums after many new rows, so that the next reads are fast. */
   async function tidy(scope: ProjectScope, rows: number): Promise<void> {
@@ -115,8 +115,8 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool): Tra
   return {
     async importUsers(scope, input, options) {
       const actor = scope.actorFor('operate', options.requestId ?? null);
-      const report = await importUsers({ db, inTurn, spool }, actor, input, options);
-      await tidy(scope, report.imported - report.unchanged + (report.bans ?? 0));
+      const report = await importUsers({ db, inTurn: inTurn(options.signal), spool }, actor, input, options);
+      await afterwards(tidy(scope, report.imported - report.unchanged + (report.bans ?? 0)));
       return report;
     },
 
@@ -131,7 +131,7 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool): Tra
         if (await hasImport(db, actor.projectId, importId)) return { removed: 0, kept: 0, isDone: true };
         throw new AppError('NOT_FOUND', `The project has no import ${importId}.`);
       }
-      if (part.removed > 0) totals.countChange(actor.projectId);
+      if (part.removed > 0) totals.countChange(actor.projectId, part.removed);
       return { ...part, isDone: false };
     },
 
@@ -162,7 +162,7 @@ export function createTransfers(db: Database, totals: Totals, spool: Spool): Tra
           writeExport(tx, actor.projectId, { ...how, filter, format, leave, write }),
         );
       return spool.through(
-        (write) => turns.run(() => readAll(write)),
+        (write) => turns.run(() => readAll(write), signal),
         async (text) => {
           signal.throwIfAborted();
           await take(text);

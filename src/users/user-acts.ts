@@ -3,6 +3,7 @@ import type { Queryable } from '../db/statements.js';
 import { LARGEST_ID } from '../domain/parse.js';
 import type { Actor, AuditAction, Permission, ProjectScope } from '../domain/projects.js';
 import { noUser, type User } from '../domain/users.js';
+import { afterwards } from '../errors.js';
 import { recordAction } from '../projects/audit.sql.js';
 import { type ChangeOptions, changeOnce, retryOf } from '../projects/idempotency.js';
 import { describeUser } from './describe-users.sql.js';
@@ -56,7 +57,9 @@ export function createActs(db: Database): ActOnUsers {
       await andThen?.(tx);
       return null;
     }).catch(throwLinkingError);
-    const user = await (isOperator ? describeUser(db, projectId, id) : findRegistered(db, projectId, Number(id)));
+    const user = await afterwards<User | null>(
+      isOperator ? describeUser(db, projectId, id) : findRegistered(db, projectId, Number(id)),
+    );
     if (user === null) throw noUser(id);
     return user;
   };

@@ -1,5 +1,6 @@
 import { createBatchedRead } from '../db/batched-read.js';
 import type { Database } from '../db/database.js';
+import { SCANNED } from '../domain/bounds.js';
 import type { CountedFilter } from '../domain/filters.js';
 import type { UserPage, UserScan, UserWindow } from '../domain/pages.js';
 import type { ProjectScope } from '../domain/projects.js';
@@ -53,7 +54,7 @@ export function createUserLists(db: Database, totals: Totals): UserLists {
     read: (keys: readonly lists.ScanKey[]) => lists.scanUserWindows(db, keys),
     answer: toList<lists.Reached>,
     groupKey: lists.scanGroupKey,
-    weigh: () => lists.SCANNED,
+    weigh: () => SCANNED,
   });
 
   /** The number of a total, after which its deltas may be folded. */

@@ -1,7 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { OPERATOR_ROLES, THE_OPERATOR } from '#dist/domain/operators.js';
+import { OPERATOR_ROLES } from '#dist/domain/operator-roles.js';
+import { THE_OPERATOR } from '#dist/domain/operators.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { ROOT } from '../support/checkout.js';
 import { logIn, type TestOperator } from '../support/dashboard.js';

@@ -441,12 +441,15 @@ describe('roles', () => {
     noteRestore: ['admin', ''],
   };
 
-  test('every mutation is in the list, or is for everyone', async () => {
-    const { __schema } = await viewer.ask('{ __schema { mutationType { fields { name } } } }');
-    const names = __schema.mutationType.fields.map(({ name }: Json) => name).sort();
-    expect(names).toEqual(
+  test('every mutation is in the list and says its role, or is for everyone', async () => {
+    const { __schema } = await viewer.ask('{ __schema { mutationType { fields { name description } } } }');
+    const { fields }: { fields: { name: string; description: string }[] } = __schema.mutationType;
+    expect(fields.map(({ name }) => name).sort()).toEqual(
       [...Object.keys(MUTATIONS), 'logOut', 'revokeSession', 'beginPasskey', 'addPasskey', 'removePasskey'].sort(),
     );
+    const said = fields.map(({ name, description }) => [name, /Needs (?:an )?(ADMIN|SUPPORT)/.exec(description)?.[1]]);
+    const needed = Object.entries(MUTATIONS).map(([name, [role]]) => [name, role.toUpperCase()]);
+    expect(said.filter(([name = '']) => name in MUTATIONS).sort()).toEqual(needed.sort());
   });
 
   test.each(Object.entries(MUTATIONS))(

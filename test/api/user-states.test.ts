@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
+import { SCANNED } from '#dist/domain/bounds.js';
 import { parseIdentity } from '#dist/domain/identities.js';
 import { camelCase } from '#dist/domain/spelling.js';
 import { ofStateFilters, STATE_FILTER_NAMES, type StateFilterName, UNCOUNTED } from '#dist/domain/state-filters.js';
-import { SCANNED } from '#dist/users/list-users.sql.js';
 import { type Json, type TestProject, useTestApp } from '../support/app.js';
 import { codesOf, explained } from '../support/graphql.js';
 

@@ -1,6 +1,6 @@
 import type { Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ATTEMPTS_KEPT, ATTEMPTS_KEPT_MS } from '#dist/domain/webhooks.js';
+import { ATTEMPTS_KEPT, ATTEMPTS_KEPT_MS } from '#dist/domain/bounds.js';
 import { type TestProject, useTestApp } from '../support/app.js';
 import { findFaults, hasBrowser, useBrowser } from '../support/browser.js';
 import { chooseAction, openDashboard, settle, visit } from '../support/dashboard-page.js';

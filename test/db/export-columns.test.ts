@@ -138,3 +138,32 @@ test('every column of users, identities, accounts and bans survives export and i
     expect([table, compared(after)]).toEqual([table, compared(before)]);
   }
 });
+
+test('every value of an identity survives a merge, and that another one becomes the primary one', async () => {
+  const project = await app.createProject();
+  const identitiesOf = (exported: string) =>
+    exported
+      .split('\n')
+      .filter((line) => line.includes('"identities"'))
+      .flatMap((line): Json[] => JSON.parse(line).identities)
+      .map(({ primary: _, ...identity }) => identity)
+      .sort((one, other) => one.created_at.localeCompare(other.created_at));
+  const none = '';
+  const known = identitiesOf(await transfer(project, LINES.map((line) => JSON.stringify(line)).join('\n')));
+  expect(known).toHaveLength(4);
+  const idOf = async (authMethod: string, authValue: string) => {
+    const query = `{ userByIdentity(authMethod: "${authMethod}", authValue: "${authValue}") { id } }`;
+    return (await project.graphql(query)).data.userByIdentity.id;
+  };
+  const [from, into] = [await idOf('google', 'Google-1'), await idOf('github', 'Ada-Hub')];
+  const merged = await project.graphql(`mutation { mergeUsers(from: ${from}, into: ${into}) { user { id } } }`);
+  expect(merged.data.mergeUsers.user.id).toBe(into);
+  expect(identitiesOf(await transfer(project, none))).toEqual(known);
+
+  const primary = '{ authMethod: "email", authValue: "ada@example.com" }';
+  await project.graphql(`mutation { unlinkIdentity(userId: ${into}, identity: ${primary}) { user { id } } }`);
+  expect(await idOf('passkey', 'Hub')).toBe(into);
+  expect(identitiesOf(await transfer(project, none))).toEqual(
+    known.filter(({ auth_method }: Json) => auth_method !== 'email'),
+  );
+});

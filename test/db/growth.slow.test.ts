@@ -4,6 +4,7 @@ import { expect, test } from 'vitest';
 import { parseConfig } from '#dist/config/config.js';
 import { createDatabase } from '#dist/db/database.js';
 import { createStatements, type Queryable } from '#dist/db/statements.js';
+import { SCANNED } from '#dist/domain/bounds.js';
 import type { CountedFilter } from '#dist/domain/filters.js';
 import type { Identity, UserRecord } from '#dist/domain/identities.js';
 import { ofKeptTexts } from '#dist/domain/kept-texts.js';
@@ -597,7 +598,7 @@ const STATEMENTS: Record<string, Record<string, Run | Case>> = {
     restoreUser: (db, at) => each([BigInt(ROWS + 5), BigInt(at.id)], (id) => writes.restoreUser(db, actor(at), id)),
   },
   'scan-users': {
-    scanUserWindows: about(8 * STATE_FILTER_NAMES.length * lists.SCANNED, (db, { projectId }) => {
+    scanUserWindows: about(8 * STATE_FILTER_NAMES.length * SCANNED, (db, { projectId }) => {
       const none = ofStateFilters(STATE_FILTER_NAMES, {
         boolean: () => null,
         instant: () => null,

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
+import { Pool } from '#dist/db/failures.js';
 import type { Json } from '../support/app.js';
 import { type Cluster, createCluster, hasPostgres, unprivilegedUser } from '../support/cluster.js';
 import {
@@ -165,6 +166,26 @@ describe.runIf(inject('engine') === 'postgres')('a database that', () => {
     expect((await fetch(`${server.url}/readyz`)).status).toBe(503);
     await proxy.restore();
     await annotate(await expectRecovery());
+  });
+
+  test('is frozen costs the pool no more than its connections, however many statements are given up', async () => {
+    const url = new URL(settings['DATABASE_URL'] ?? '');
+    const pool = new Pool({ connectionString: url.href, max: 4, idleTimeoutMillis: 0, connectionTimeoutMillis: 500 });
+    let opened = 0;
+    pool.on('connect', () => {
+      opened += 1;
+    });
+    const select = () => pool.query('SELECT pg_sleep(0.1)');
+    await Promise.all([select(), select(), select()]);
+    expect([opened, pool.idleCount]).toEqual([3, 3]);
+    proxy.freeze();
+    for (let givenUp = 0; givenUp < 5; givenUp += 1) pool.closeIdle();
+    // Longer than the pool waits for a connection, which none of this opens.
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    expect([opened, pool.totalCount, pool.waitingCount]).toEqual([3, 0, 0]);
+    await proxy.restore();
+    await select();
+    await pool.end();
   });
 
   test('is locked makes requests fail with 503 before the statement timeout', async ({ annotate }) => {

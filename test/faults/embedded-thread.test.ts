@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { afterEach, describe, expect, inject, test, vi } from 'vitest';
 import { startTestApp, type TestApp, type TestProject } from '../support/app.js';
+import { PATIENCE } from '../support/waiting.js';
 
 /** The thread that runs PGlite can die, as a PostgreSQL process can. */
 
@@ -44,6 +45,23 @@ describe.runIf(inject('engine') === 'embedded')('an embedded database', () => {
     const answers = await Promise.all([1, 2, 3].map(() => count(project)));
     expect(db.engineUsage()).toMatchObject({ starts: starts + 1 });
     expect(answers).toContain(1);
+  });
+
+  test('whose thread dies goes on to publish changes for those who wait for them', async () => {
+    const { project, worker } = await start();
+    const { changes } = app.context.services;
+    let published = 0;
+    const stop = changes.listen(() => {
+      published += 1;
+    });
+    changes.start();
+    await vi.waitUntil(() => published > 0, PATIENCE);
+    await worker.terminate();
+    await vi.waitUntil(async () => (await count(project)) === 1, PATIENCE);
+    const before = published;
+    await project.addUsers({ auth_method: 'email', auth_value: 'bob@example.com' });
+    await vi.waitUntil(() => published > before, PATIENCE);
+    stop();
   });
 
   test('that cannot be reopened is tried again with every request', async () => {

@@ -70,6 +70,23 @@ describe.runIf(inject('engine') === 'postgres')(
       expect((await login('held')).body.data.recordLogin.user.id).toBe(id);
     });
 
+    test('a change that is made whose answer cannot be read says so, and not that nothing was done', async () => {
+      const id = (await login('read late')).body.data.recordLogin.user.id;
+      await other.query('BEGIN; LOCK TABLE accounts IN ACCESS EXCLUSIVE MODE');
+      const { body } = await graphql(
+        `mutation { updateUser(id: ${id}, input: { metadata: { plan: "pro" } }) { user { id accounts { id } } } }`,
+      );
+      await other.query('ROLLBACK');
+      expect(body.errors).toMatchObject([
+        {
+          message:
+            'The change was made, but its answer could not be read. Read what you need, and send the change again only with an idempotency key.',
+          extensions: { code: 'UNAVAILABLE' },
+        },
+      ]);
+      expect((await graphql(`{ user(id: ${id}) { metadata } }`)).body.data.user.metadata).toEqual({ plan: 'pro' });
+    });
+
     test.runIf(isNightly)(
       'as many logins as would wait for longer than a request may take are all 503, and none of them is counted',
       async () => {

@@ -236,7 +236,7 @@ describe('an identity', () => {
     expect(identity(meant, meant === 'wallet' ? stellarAddress(1) : 'ada@example.com').authMethod).toBe(meant);
     for (const spelling of spellings)
       expect(refusal(() => identity(spelling, 'ada@example.com'))).toBe(
-        `auth_method: got "${spelling}", expected email, passkey, wallet or the name of a social provider of at most 64 lower-case letters, digits, "." "_" "-"; did you mean "${meant}"? Another provider needs a name that is less alike, such as "acme-login".`,
+        `auth_method: got "${spelling}", expected email, passkey, wallet, or the name of a social provider of at most 64 lower-case letters, digits, "." "_" "-"; did you mean "${meant}"? Another provider needs a name that is less alike, such as "acme-login".`,
       );
   });
 

@@ -113,3 +113,38 @@ test('one whose signal has aborted before is woken at once', async () => {
   const news = createNews({} as Database, () => () => undefined).of(1, AbortSignal.abort());
   await news.wait();
 });
+
+test('what is published during a slow look is in one more look, however often it is', async () => {
+  const looks: [from: number, through: number][] = [];
+  let end = () => {};
+  const db = {
+    query({ values }: { values: unknown[] }) {
+      looks.push([Number(values[1]), Number(values[2])]);
+      return new Promise((resolve) => {
+        end = () => resolve([]);
+      });
+    },
+  } as unknown as Database;
+  let publish: (published: number) => void = () => {};
+  const news = createNews(db, (listener) => {
+    publish = listener;
+    return () => undefined;
+  });
+  news.of(1, new AbortController().signal);
+  for (let published = 1; published <= 100; published += 1) publish(published);
+  await settled();
+  for (let look = 0; look < 3; look += 1) {
+    end();
+    await settled();
+  }
+  expect(looks).toEqual([[1, 100]]);
+  for (const published of [101, 102, 103]) publish(published);
+  await settled();
+  end();
+  await settled();
+  expect(looks).toEqual([
+    [1, 100],
+    [100, 101],
+    [101, 103],
+  ]);
+});

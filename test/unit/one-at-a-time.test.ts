@@ -1,6 +1,6 @@
 import { setImmediate as nextTick } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { fewAtATime } from '#dist/db/one-at-a-time.js';
+import { createTurns, fewAtATime } from '#dist/db/one-at-a-time.js';
 
 /** Reads that end when the test says so. */
 function createReads() {
@@ -39,4 +39,32 @@ test('fewAtATime goes on after a read that fails, and starts again from nothing'
   await nextTick();
   running[4]?.end();
   expect(await next).toBe(1);
+});
+
+test('what waits for a turn leaves when its signal aborts, and takes no turn', async () => {
+  const turns = createTurns(1);
+  const ends: (() => void)[] = [];
+  const begun: string[] = [];
+  const work = (name: string) => () => {
+    begun.push(name);
+    return new Promise<void>((resolve) => ends.push(resolve));
+  };
+  const aborter = new AbortController();
+  const gone = new Error('The client has gone.');
+  const results = Promise.allSettled([
+    turns.run(work('first')),
+    turns.run(work('second'), aborter.signal),
+    turns.run(work('third'), new AbortController().signal),
+    turns.run(work('never'), AbortSignal.abort(gone)),
+  ]);
+  await nextTick();
+  aborter.abort(gone);
+  for (let ended = 0; ended < 2; ended += 1) {
+    await nextTick();
+    ends[ended]?.();
+  }
+  const ended = await results;
+  expect(begun).toEqual(['first', 'third']);
+  expect(ended.map((one) => (one.status === 'rejected' ? one.reason : 'done'))).toEqual(['done', gone, 'done', gone]);
+  expect(turns.running()).toBe(0);
 });

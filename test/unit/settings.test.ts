@@ -3,7 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { findMisspelt, parseConfig } from '#dist/config/config.js';
-import { SETTINGS } from '#dist/config/settings.js';
+import { DECLARATIONS, SETTINGS } from '#dist/config/settings.js';
+import { MAX_REQUESTS_PER_MINUTE } from '#dist/domain/bounds.js';
+import { OPERATOR_NAME_FORM } from '#dist/domain/input-limits.js';
+import { OPERATOR_ROLES } from '#dist/domain/operator-roles.js';
 import { faultsOf } from '../support/settings.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'userdir-settings-'));
@@ -16,6 +19,17 @@ function fileOf(text: string | Buffer): string {
 }
 
 const URL_TEXT = 'postgres://me:hush@db.example/users';
+
+// The modules of config/ know no others.
+test('settings accept what the rest of the service accepts', () => {
+  expect(DECLARATIONS.OPERATOR.accepts).toBe(OPERATOR_NAME_FORM);
+  expect(DECLARATIONS.OIDC_ROLES.default.split(',').sort()).toEqual(
+    OPERATOR_ROLES.map((role) => `${role}=${role}`).sort(),
+  );
+  const roles = DECLARATIONS.OIDC_ROLES.schema.parse(DECLARATIONS.OIDC_ROLES.default);
+  expect(Object.keys(roles).sort()).toEqual([...OPERATOR_ROLES].sort());
+  expect(DECLARATIONS.RATE_LIMIT.accepts).toBe(`a whole number from 1 to ${MAX_REQUESTS_PER_MINUTE}`);
+});
 
 describe('the embedded database', () => {
   test('is refused with the URL of a standby, whose lag must fit into a request', () => {

@@ -1,5 +1,6 @@
 import { signal } from '@preact/signals';
 import { useState } from 'preact/hooks';
+import { MAX_IDS } from '#dist/domain/bounds.js';
 import type { Permission } from '#dist/domain/projects.js';
 import { commandTerms, type GivenTerms, givenTerms, type PresentTerms, TermsFields, useTerms } from './ban-terms.js';
 import { closeDialog, Dialog, openDialog } from './dialog.js';
@@ -100,9 +101,6 @@ type Results = ReadonlyMap<string, Outcome>;
 
 type Target = Pick<Row, 'id' | 'authMethod' | 'authValue' | 'email'>;
 
-/** The most users of one request. */
-const BATCH = 100;
-
 /** Acts on users, by parts, and tells after each what became of all so far. */
 async function act(
   { appId, action, users }: Omit<BulkProps, 'onChanged'>,
@@ -110,8 +108,8 @@ async function act(
   tell?: (results: Results) => void,
 ) {
   let results: Results = new Map();
-  for (let start = 0; start < users.length; start += BATCH) {
-    const ids = users.slice(start, start + BATCH).map(({ id }) => id);
+  for (let start = 0; start < users.length; start += MAX_IDS) {
+    const ids = users.slice(start, start + MAX_IDS).map(({ id }) => id);
     const more = await ACTIONS[action].change({ appId, ids, terms });
     results = new Map([...results, ...more.map((result) => [result.id, result] as const)]);
     tell?.(results);

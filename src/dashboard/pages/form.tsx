@@ -1,6 +1,7 @@
 import type { Signal } from '@preact/signals';
 import { type ComponentChildren, cloneElement, type VNode } from 'preact';
 import { useId, useState } from 'preact/hooks';
+import { METHOD_FORM } from '#dist/domain/auth-methods.js';
 import { closeDialog, Dialog, type DialogProps, opened } from './dialog.js';
 import { formatBucket } from './format.js';
 import { type Failure, useAction } from './graphql.js';
@@ -239,14 +240,7 @@ const AUTH_METHODS = ['email', 'passkey', 'wallet', 'google', 'apple', 'github']
 export function AuthMethodField({ label, text }: Pick<TextFieldProps, 'label' | 'text'>) {
   return (
     <>
-      <TextField
-        label={label}
-        hint="email, passkey, wallet, or the name of a social provider"
-        text={text}
-        name="authMethod"
-        required
-        list="auth-methods"
-      />
+      <TextField label={label} hint={METHOD_FORM} text={text} name="authMethod" required list="auth-methods" />
       <datalist id="auth-methods">
         {AUTH_METHODS.map((name) => (
           <option key={name} value={name} />

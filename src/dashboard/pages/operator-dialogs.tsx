@@ -1,5 +1,7 @@
 import { type Signal, useSignal } from '@preact/signals';
 import { useState } from 'preact/hooks';
+import { OPERATOR_ROLES, ROLE_MEANINGS } from '#dist/domain/operator-roles.js';
+import { nameOf } from '#dist/domain/spelling.js';
 import { Choices, FormDialog, TextField } from './form.js';
 import { graphql, useQuery, type VariablesOf } from './graphql.js';
 import { command, sending } from './recipes.js';
@@ -21,11 +23,9 @@ const FIND_PROJECTS = graphql(`
 `);
 
 type Role = VariablesOf<typeof ADD>['role'];
-const ROLES: Record<Role, string> = {
-  VIEWER: 'viewer: reads all of the projects',
-  SUPPORT: 'support: also edits, removes, restores and bans users',
-  ADMIN: 'admin: also projects, secrets, webhooks, imports and operators',
-};
+const ROLES = Object.fromEntries(
+  OPERATOR_ROLES.map((role) => [nameOf(role), `${role}: ${ROLE_MEANINGS[role]}`]),
+) as Record<Role, string>;
 const REACH = {
   ALL: 'all projects, also those to come',
   SOME: 'only some: no others are seen, nor the status and the operators',

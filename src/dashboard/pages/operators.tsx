@@ -1,3 +1,5 @@
+import { LINK_MS } from '#dist/domain/bounds.js';
+import { inWords } from '#dist/domain/figures.js';
 import { AUDIT_COLUMNS } from './audit.js';
 import { closeDialog, Dialog, openDialog } from './dialog.js';
 import { FormDialog } from './form.js';
@@ -162,7 +164,7 @@ function LoginLink({ name, isNew = false }: { name: string; isNew?: boolean }) {
             <bdi>{name}</bdi> is an operator now.{' '}
           </>
         )}
-        The link signs in <bdi>{name}</bdi>. It works once, within 10 minutes, and is shown only here.
+        The link signs in <bdi>{name}</bdi>. It works once, within {inWords(LINK_MS)}, and is shown only here.
       </p>
     </FormDialog>
   );

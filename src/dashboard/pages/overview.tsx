@@ -1,7 +1,15 @@
 import { useState } from 'preact/hooks';
 import { Figures, sumOf } from './figures.js';
 import { FilterInput, SelectField } from './form.js';
-import { daysAgo, firstOfMonth, formatNumber, LOGIN_METHODS, METHOD_NAMES, plural } from './format.js';
+import {
+  daysAgo,
+  firstOfMonth,
+  formatNumber,
+  LOGIN_METHODS,
+  type LoginMethod,
+  METHOD_NAMES,
+  plural,
+} from './format.js';
 import { api, graphql, inProject, useNews, useQuery } from './graphql.js';
 import { paths, streamPath, useUrlState } from './location.js';
 import { CopyCode, Problem, Segments, Swatch, Time } from './parts.js';
@@ -153,9 +161,9 @@ function SignUps({ appId, isEmpty }: { appId: string; isEmpty: boolean }) {
           summary={plural(total ?? 0, 'sign-up')}
           by={by}
           busy={answer.loading}
-          buckets={buckets.map(({ from, email, passkey, wallet, socials }) => ({
-            from,
-            counts: [email, passkey, wallet, socials],
+          buckets={buckets.map((bucket) => ({
+            from: bucket.from,
+            counts: LOGIN_METHODS.map((method) => bucket[method.toLowerCase() as Lowercase<LoginMethod>]),
           }))}
           series={LOGIN_METHODS.map((method) => ({ name: METHOD_NAMES[method], colour: method.toLowerCase() }))}
         />

@@ -87,6 +87,12 @@ function useWalk(appId: string, filter: UserFilter, url: UrlState | null): UserL
   };
 }
 
+/** The values of an option that a command spells its own way. */
+const AS_TYPED = new Map<unknown, string>([
+  [true, 'yes'],
+  [false, 'no'],
+]);
+
 /** A page of users, as the command lists it: the newest first. */
 function listing(
   project: string,
@@ -94,16 +100,13 @@ function listing(
   { loginMethods, ...dates }: UserFilter,
   state: UserState | null = null,
 ) {
-  const texts = Object.entries(state ?? {}).map(([name, value]) => [
-    name,
-    value === true ? 'yes' : value === false ? 'no' : String(value),
-  ]);
+  const states = Object.entries(state ?? {}).map(([name, value]) => [name, AS_TYPED.get(value) ?? String(value)]);
   const kinds = loginMethods && { loginMethods: loginMethods.join(',').toLowerCase() };
   return command('user list', {
     project,
     ...dates,
     ...kinds,
-    ...Object.fromEntries(texts),
+    ...Object.fromEntries(states),
     limit,
     after: after ?? undefined,
   });

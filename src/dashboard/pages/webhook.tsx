@@ -1,4 +1,6 @@
 import { useMemo } from 'preact/hooks';
+import { ATTEMPTS_KEPT, ATTEMPTS_KEPT_MS } from '#dist/domain/bounds.js';
+import { inWords } from '#dist/domain/figures.js';
 import { closeDialog, Dialog } from './dialog.js';
 import { Figures, sumOf } from './figures.js';
 import { formatDateTime, formatNumber, plural } from './format.js';
@@ -214,7 +216,10 @@ function Attempts({ appId, webhook }: OfOne) {
           );
         }}
       />
-      <p class="quiet note">The last 50 that were accepted and the last 50 that failed are kept, for 30 days.</p>
+      <p class="quiet note">
+        The last {ATTEMPTS_KEPT} that were accepted and the last {ATTEMPTS_KEPT} that failed are kept, for{' '}
+        {inWords(ATTEMPTS_KEPT_MS)}.
+      </p>
     </section>
   );
 }

@@ -1,4 +1,7 @@
-/* Lengths of time, as sentences name them. */
+/* Numbers and lengths of time, as sentences name them. */
+
+/** A number, such as 10,000. */
+export const inFigures = (count: number) => count.toLocaleString('en');
 
 const UNITS = [
   ['day', 86_400_000],
