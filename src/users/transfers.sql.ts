@@ -120,7 +120,7 @@ const record = (users: Prisma.Sql) => Prisma.sql`
   )`;
 
 /** The current user who has the identity of row `r` linked, or null. */
-export const linkedTo = (projectId: number) => Prisma.sql`(
+const linkedTo = (projectId: number) => Prisma.sql`(
   SELECT linked.user_id FROM (${linkedIdentity('r', Prisma.sql`${projectId}::int`)}) AS linked)`;
 
 const insertUsers = (projectId: number) => Prisma.sql`

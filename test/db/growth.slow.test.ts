@@ -725,7 +725,7 @@ const NO_STATEMENTS: Record<string, readonly string[]> = {
   'find-users': ['currentUserBy', 'linkedIdentity', 'userById'],
   'idempotency-keys': ['isKeyTaken', 'storeAnswers'],
   imports: ['beginImport'],
-  'import-users': ['linkedTo', 'toImportRows', 'withHolders', 'withIdentity', 'write'],
+  'import-users': ['holderOf', 'toImportRows', 'withHolders', 'withIdentity', 'write'],
   logins: ['addedAccounts', 'isLinked', 'isUserRemoved', 'storedAnswers'],
   'linked-accounts': ['isOtherEmail', 'isToBeLinked', 'linkedAccount', 'throwLinkingError', 'toAccounts'],
   'list-users': ['countGroupKey', 'pageGroupKey', 'slice', 'windowGroupKey'],
