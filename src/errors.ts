@@ -118,7 +118,8 @@ export const MEANINGS = {
     status: 503,
     cause:
       'the service starts, stops or is overloaded; the database is away, full, or refuses; what the request changes is locked; or the request waited too long. Nothing was done, unless the message says otherwise',
-    remedy: 'wait `retryAfter` seconds, and send it again; if the outcome is unknown, a change only with its key',
+    remedy:
+      'wait `retryAfter` seconds, and send it again; if the message says that a change was made, or may have been, only with its key',
   },
   /** Its message is for the operator, not for the caller. */
   INTERNAL_SERVER_ERROR: {

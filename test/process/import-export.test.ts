@@ -92,7 +92,7 @@ describe('beside a running server,', () => {
         bad({ accounts: [{ network: 'stellar', public_key: ethereumAddress(1) }] }),
         /^accounts\[0\]\.public_key: got .*, expected a Stellar address \(G and 55 more characters\), as its network says\.$/,
       ],
-      [bad({ auth_method: 'E-Mail' }), /^auth_method: got "E-Mail", expected email, passkey, wallet or /],
+      [bad({ auth_method: 'E-Mail' }), /^auth_method: got "E-Mail", expected email, passkey, wallet, or /],
       [JSON.stringify(email('a\u0000')), /^auth_value: got "\[email\]", expected text/],
     ];
     const lines = [`\uFEFF${good('bom')}\n\n   \t\n${good('crlf')}\r\n\r`, ...invalid.map(([line]) => line)];
