@@ -1,5 +1,6 @@
 import { type Signal, useSignal } from '@preact/signals';
 import { useState } from 'preact/hooks';
+import { OPERATOR_NAME_FORM } from '#dist/domain/input-limits.js';
 import { OPERATOR_ROLES, ROLE_MEANINGS } from '#dist/domain/operator-roles.js';
 import { nameOf } from '#dist/domain/spelling.js';
 import { Choices, FormDialog, TextField } from './form.js';
@@ -64,7 +65,7 @@ function OperatorFields({ name, role, setRole, projects, setProjects }: Fields) 
     <>
       <TextField
         label="Name"
-        hint="As the audit trail shows it, one for each person: letters a to z, digits and . _ @ + -"
+        hint={`As the audit trail shows it, one for each person: ${OPERATOR_NAME_FORM}`}
         text={name}
         name="name"
         required
