@@ -38,6 +38,16 @@ export function createTotals(db: Database, onFailure: OnFailure): Totals {
   const unread = new Map<number, number>();
   let foldedSinceVacuum = 0;
 
+  /** Counted from here on, so that the folds of other projects meanwhile do not ask for a vacuum each. */
+  async function vacuumDeltas(): Promise<void> {
+    const folded = foldedSinceVacuum;
+    foldedSinceVacuum = 0;
+    await db.vacuumDeltas().catch((error) => {
+      foldedSinceVacuum += folded;
+      throw error;
+    });
+  }
+
   async function fold(projectId: number): Promise<void> {
     let folded = 0;
     for (let batch = MAX_FOLDED; batch === MAX_FOLDED; folded += batch) {
@@ -48,9 +58,7 @@ export function createTotals(db: Database, onFailure: OnFailure): Totals {
       await db.transaction('READ COMMITTED', (tx) => cutCrowdedDays(tx, projectId));
     }
     foldedSinceVacuum += folded;
-    if (foldedSinceVacuum <= MAX_FOLDED_UNVACUUMED) return;
-    await db.vacuumDeltas();
-    foldedSinceVacuum = 0;
+    if (foldedSinceVacuum > MAX_FOLDED_UNVACUUMED) await vacuumDeltas();
   }
 
   /** Folds in the background, once at a time for a project. It changes no total, so after a failure the next reader tries again. */
