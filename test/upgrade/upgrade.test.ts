@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { afterAll, expect, inject, test } from 'vitest';
 import type { Json } from '../support/app.js';
 import { BIN, hasPostgres } from '../support/cluster.js';
 import { lookingOn, outcomeOf, type Settings, spawnUserdir, userdirJson } from '../support/command.js';
@@ -64,9 +64,8 @@ function inColumnsOf(before: Rows, rows: Rows): Record<string, string[]> {
   );
 }
 
-/** Runs `migrate` again and again, and kills it at the first step at which it was not killed before. Returns these steps. */
-async function killAtEachStep(settings: Settings, { command }: Release): Promise<string[]> {
-  const steps = new Set<string>();
+/** Runs `migrate` again and again, and kills it at the first step that is not among `steps`, where it was killed before. Adds these steps. */
+async function killAtEachStep(settings: Settings, { command }: Release, steps: Set<string>): Promise<void> {
   for (;;) {
     const child = spawnUserdir(settings, ['migrate'], lookingOn(command));
     let told = '';
@@ -78,26 +77,18 @@ async function killAtEachStep(settings: Settings, { command }: Release): Promise
       child.kill('SIGKILL');
     });
     const { code, stderr } = await outcomeOf(child);
-    if (code === 0) return [...steps];
+    if (code === 0) return;
     expect([code, code === null ? '' : stderr]).toEqual([null, '']);
   }
 }
 
-let database: Resting;
-let before: Rows;
-beforeAll(async () => {
-  database = await createMigrated();
+/** Upgrades a database of this release, which has some of everything, and is killed at steps on the way. */
+async function upgradeKilled(steps: Set<string>): Promise<void> {
+  await using database = await createMigrated();
   await fill(database);
-  before = await readRows(database);
-});
-afterAll(() => database.drop());
-
-test('an upgrade keeps every row, also when it is killed at each step, and gives the schema of a new database', async () => {
+  const before = await readRows(database);
   expect(Object.entries(before).filter(([, rows]) => rows.length === 0)).toEqual([]);
-  const steps = [1, 2, 3].map((step) => `20990101000000_shoe_sizes, step ${step} of 3`);
-  const killed = await killAtEachStep(database.env, next);
-  // On a busy machine the next step may have ended, too, before the kill arrives.
-  expect(killed).toEqual(steps.filter((step) => step === steps[0] || killed.includes(step)));
+  await killAtEachStep(database.env, next, steps);
   const { _prisma_migrations: history, ...rows } = inColumnsOf(before, before);
   const { _prisma_migrations: newHistory, ...newRows } = inColumnsOf(before, await readRows(database));
   expect(newRows).toEqual(rows);
@@ -105,6 +96,15 @@ test('an upgrade keeps every row, also when it is killed at each step, and gives
   expect(await database.query('SELECT FROM users WHERE shoe_size IS NULL')).toEqual([]);
   expect(await userdirJson(database.env, ['totals', 'check'])).toMatchObject({ differences: [] });
   await requireSchemaOfNew(database, next);
+}
+
+test('an upgrade keeps every row, also when it is killed at each step, and gives the schema of a new database', async () => {
+  const steps = [1, 2, 3].map((step) => `20990101000000_shoe_sizes, step ${step} of 3`);
+  const killed = new Set<string>();
+  // On a busy machine the next step may have ended, too, before a kill arrives. Another database is killed there.
+  for (let upgrades = 0; upgrades < steps.length && killed.size < steps.length; upgrades += 1)
+    await upgradeKilled(killed);
+  expect([...killed].sort()).toEqual(steps);
 });
 
 test.runIf(isNightly && inject('engine') === 'embedded')(
