@@ -1,6 +1,5 @@
 import { existsSync } from 'node:fs';
-import { maxHeaderSize } from 'node:http';
-import { MAX_HEADERS } from './domain/bounds.js';
+import { HEADER_BYTES, MAX_HEADERS } from './domain/bounds.js';
 
 /* The one domain error: services throw `AppError(code, message)`. REST gives it a status and `{"error"}` (spec, "Errors"), GraphQL a message with `extensions.code`. */
 
@@ -111,7 +110,7 @@ export const MEANINGS = {
   },
   HEADERS_TOO_LARGE: {
     status: 431,
-    cause: `the headers are more than ${maxHeaderSize / 1_024} KiB, or more than ${MAX_HEADERS}`,
+    cause: `the headers are more than ${HEADER_BYTES / 1_024} KiB, or more than ${MAX_HEADERS}`,
     remedy: 'send fewer headers',
   },
   UNAVAILABLE: {
@@ -197,6 +196,9 @@ export const RETRY_SOON = { 'retry-after': '1' };
 export function unavailable(message: string, cause?: unknown): AppError {
   return new AppError('UNAVAILABLE', message, { cause, headers: RETRY_SOON });
 }
+
+/** What an error tells of: UNAVAILABLE has the failure as its cause. */
+export const failureIn = (error: unknown): unknown => (error instanceof AppError ? (error.cause ?? error) : error);
 
 /** Of a request whose outcome is unknown: what its caller may do. */
 export const UNKNOWN_OUTCOME =

@@ -5,7 +5,7 @@ import { VERSION } from '../config/build.js';
 import type { Config } from '../config/config.js';
 import type { Context } from '../context.js';
 import type { CommandToken } from '../dashboard/command-token.js';
-import { BODY_BYTES } from '../domain/bounds.js';
+import { BODY_BYTES, HEADER_BYTES } from '../domain/bounds.js';
 import type { Credentials } from '../domain/projects.js';
 import { type DocsOf, show, unavailable } from '../errors.js';
 import { graphqlPlugin } from '../graphql/plugin.js';
@@ -76,8 +76,6 @@ export const TIMEOUTS: Timeouts = {
   heartbeatMs: 10_000,
   newsMs: 5_000,
 };
-/** Node's limit for URL and headers together. With it, the router never rejects a parameter as too long. */
-const MAX_URL_LENGTH = 16_384;
 /** Units of work (http/admission.ts). 256 fill the batches and the pool. A project beside others gets fewer: its work would run before theirs. */
 const ADMISSION = { maxInFlight: 256, maxInFlightPerProject: 8, maxQueued: 4_096 };
 
@@ -180,7 +178,8 @@ function createFastify({ config, log, context }: ServerOptions, timeouts: Timeou
     // A request that arrives while the server closes is still answered. Its connection ends after the answer.
     return503OnClosing: false,
     rewriteUrl: routableUrl,
-    routerOptions: { maxParamLength: MAX_URL_LENGTH },
+    // The router never rejects a parameter as too long: the URL is no longer.
+    routerOptions: { maxParamLength: HEADER_BYTES },
     frameworkErrors: sendFailure,
     clientErrorHandler: (error, socket) => refuseMalformedHttp(error, socket as Socket, context.services.docsOf),
     // answerUnusualRequests refuses a request that has no Host header.

@@ -2,7 +2,6 @@ import type { Command } from 'commander';
 import { VERSION } from '../config/build.js';
 import { graphql } from '../dashboard/documents.js';
 import type { Plan } from '../db/migrate.js';
-import { LONGEST_WAIT_MS } from '../db/migration-steps.js';
 import { COMMAND, counted } from '../errors.js';
 import { option, parseDuration } from './arguments.js';
 import type { CommandContext } from './rows.js';
@@ -31,11 +30,7 @@ export function addMigrateCommand(program: Command, { act }: CommandContext): vo
     examples: ['migrate --dry-run', 'migrate --wait 30m'],
     takes: [
       option('--dry-run', 'say what would be done, with which locks and for how long, and change nothing'),
-      option(
-        '--wait <TIME>',
-        `how long each step may wait for other transactions (default: ${LONGEST_WAIT_MS / 60_000}m)`,
-        parseDuration,
-      ),
+      option('--wait <TIME>', 'how long each step may wait for other transactions (default: 5m)', parseDuration),
     ],
     // Every command opens the database first, which applies the missing migrations.
     opens: ({ dryRun, wait }) => ({ migrates: !dryRun, ...(wait !== undefined && { waitMs: wait }) }),

@@ -224,7 +224,8 @@ function tooManyTransfers(): AppError {
   return new AppError('UNAVAILABLE', message, { headers: { 'retry-after': '10' } });
 }
 
-const IMPORT_WAIT_MS = 30_000;
+/** The import of a page waits so long for another one. */
+const PAGE_WAIT_MS = 30_000;
 
 /** How many pages follow a project in this process, and of one operator. */
 const FOLLOWERS = { inAll: 200, perHolder: 10 };
@@ -271,7 +272,7 @@ function createRightOf(sessions: Sessions, { services, requireOpen, newsMs }: Da
       recordRefusal,
       // A command asks one question then, where a page asks many.
       restMs: session === null ? 0 : newsMs,
-      ...(session !== null && { waitMs: IMPORT_WAIT_MS }),
+      ...(session !== null && { waitMs: PAGE_WAIT_MS }),
       permitWithin: async (tx) =>
         services.projects.requireStill(scope, (await sessions.require(request, { tx })).operator, permission),
       terms: {

@@ -1,5 +1,4 @@
-import { AppError } from '../errors.js';
-import { failureIn } from './failures.js';
+import { AppError, failureIn } from '../errors.js';
 
 /* The failures of a connection to PostgreSQL, in words that say what to change. */
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { AppError, UNKNOWN_OUTCOME, unavailable } from '../errors.js';
+import { AppError, failureIn, UNKNOWN_OUTCOME, unavailable } from '../errors.js';
 
 /*
  * Tells what a failure of the database means for the caller (docs/decisions/database.md). The place decides: what fails while connecting
@@ -180,8 +180,6 @@ export function toUnavailable(error: unknown): unknown {
   return NOT_STARTED.test(code) ? whileConnecting(error) : sessionEnded(error);
 }
 
-/** UNAVAILABLE has the failure as its cause. */
-export const failureIn = (error: unknown): unknown => (error instanceof AppError ? (error.cause ?? error) : error);
 const codeOf = (error: unknown) => String((failureIn(error) as { code?: unknown } | undefined)?.code);
 const messageOf = (error: unknown) => String((failureIn(error) as Partial<Error> | undefined)?.message);
 const hasMessage = (message: string) => (error: unknown) => messageOf(error) === message;

@@ -42,5 +42,7 @@ export const MAX_REQUESTS_PER_MINUTE = 100_000_000;
 /** The largest body of a request; and with wallets to verify, which is twice as much as the longest need. */
 export const BODY_BYTES = 1_048_576;
 export const VERDICTS_BODY_BYTES = 262_144;
+/** Node's limit for the URL and the headers of a request together. */
+export const HEADER_BYTES = 16_384;
 /** More than any client sends, with the proxies in front of it. Beyond a thousand, Node drops headers in silence. */
 export const MAX_HEADERS = 100;

@@ -13,7 +13,15 @@ import {
   visit,
 } from 'graphql';
 import { isAlike } from '../config/alike.js';
-import { type AppError, type DocsOf, type ErrorCode, fromUnknown, isErrorCode, redact } from '../errors.js';
+import {
+  type AppError,
+  afterChange,
+  type DocsOf,
+  type ErrorCode,
+  fromUnknown,
+  isErrorCode,
+  redact,
+} from '../errors.js';
 import { MAX_ERRORS } from './limits.js';
 import { definitionOf } from './nodes.js';
 
@@ -117,6 +125,13 @@ export function extensionsOf({ code, retryAfter, subject }: AppError, terms: Pic
 /** A code, and where its documentation is. */
 export function codeOf(code: ErrorCode, { docsOf }: Pick<ErrorTerms, 'docsOf'>) {
   return { code, ...(docsOf !== undefined && { docs: docsOf(code) }) };
+}
+
+/** An error of a mutation. Below its first field, what is asked was done by then. */
+export function belowChange(error: GraphQLError): GraphQLError {
+  const said = afterChange(error.originalError);
+  if (said === error.originalError || error.path === undefined || error.path.length < 2) return error;
+  return new GraphQLError(error.message, { ...positionOf(error), originalError: said as Error });
 }
 
 function positionOf({ nodes, source, positions, path }: GraphQLError) {

@@ -8,7 +8,7 @@ import {
   OperationTypeNode,
 } from 'graphql';
 import { atMost, isTooLargeAnswer, isTooLong, LARGEST_ANSWER_BYTES } from '../domain/input-limits.js';
-import { afterChange, expected, show } from '../errors.js';
+import { expected, show } from '../errors.js';
 import type { LoggedOperation } from '../http/request-log.js';
 import { isSliceOver, nextSlice } from '../http/turns.js';
 import { withSpan } from '../telemetry/request-trace.js';
@@ -17,6 +17,7 @@ import type { DocumentCache } from './document-cache.js';
 import type { KnownOperation, ReadDocument } from './documents.js';
 import {
   BAD_REQUEST,
+  belowChange,
   blameArgumentOfVariable,
   type ErrorTerms,
   nameKeys,
@@ -192,15 +193,6 @@ function refusalOf(request: PreparedRequest, terms: ErrorTerms): ExecutionResult
 }
 
 const isChange = ({ operation }: PreparedRequest) => operation?.node.operation === OperationTypeNode.MUTATION;
-
-/** An error of a mutation. Below its first field, what is asked was done by then. */
-function belowChange(error: GraphQLError): GraphQLError {
-  const { originalError, nodes, source, positions, path } = error;
-  const said = afterChange(originalError);
-  if (said === originalError || path === undefined || path.length < 2) return error;
-  const place = { nodes: nodes ?? null, source: source ?? null, positions: positions ?? null, path };
-  return new GraphQLError(error.message, { ...place, originalError: said as Error });
-}
 
 /** The errors of a request as its caller may see them. Notes the code of the first one. */
 export function errorsOf(request: PreparedRequest, errors: readonly GraphQLError[], terms: ErrorTerms): GraphQLError[] {

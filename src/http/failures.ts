@@ -144,11 +144,11 @@ export function refuseMalformedUrl({ originalUrl, raw }: FastifyRequest): void {
 /** The name of a query parameter without brackets: many clients write `types[]`, `types[0]` or `types[x]` for values of `types`. */
 export const plainName = (name: string): string => name.split('[', 1)[0] as string;
 
-/** Refuses a parameter of the route with brackets: ignored, a filter would select everything. BAD_USER_INPUT. */
-export function refuseBrackets(query: unknown, parameters: readonly string[]): void {
+/** Refuses a parameter of the route (null: any) with brackets: ignored, a filter would select everything. BAD_USER_INPUT. */
+export function refuseBrackets(query: unknown, parameters: readonly string[] | null): void {
   for (const name in query as object) {
     const plain = plainName(name);
-    if (plain === name || !parameters.includes(plain)) continue;
+    if (plain === name || parameters?.includes(plain) === false) continue;
     const accepted = `the name ${plain} alone. Where a parameter takes several values, separate them by commas`;
     throw new AppError('BAD_USER_INPUT', `${plain}: got brackets after the name, expected ${accepted}.`);
   }

@@ -3,6 +3,7 @@ import { KEY_KEPT_HOURS } from '../domain/parse.js';
 
 /* Parts of the statements of writes that may be retried. Keys expire by the clock of the database. */
 
+/** Retries get the first answer until then. */
 const EXPIRED = Prisma.sql`created_at < now() - interval '${Prisma.raw(String(KEY_KEPT_HOURS))} hours'`;
 
 /** A key of the caller's choice, and the hash of the request, so that another request with the key is noticed. */

@@ -1,10 +1,9 @@
-import { maxHeaderSize } from 'node:http';
 import swagger from '@fastify/swagger';
 import swaggerUi from '@fastify/swagger-ui';
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import { createJsonSchemaTransform, createJsonSchemaTransformObject } from 'fastify-type-provider-zod';
 import type { z } from 'zod';
-import { BODY_BYTES, MAX_HEADERS, VERDICTS_BODY_BYTES } from '../domain/bounds.js';
+import { BODY_BYTES, HEADER_BYTES, MAX_HEADERS, VERDICTS_BODY_BYTES } from '../domain/bounds.js';
 import { KEY_KEPT_HOURS } from '../domain/parse.js';
 import type { Permission } from '../domain/projects.js';
 import { ERROR_CODES } from '../errors.js';
@@ -340,7 +339,7 @@ const RESPONSES = {
     ['Retry-After', ...COMMON],
   ),
   Refused: failure(
-    `The request is refused as HTTP: 405 for another method, 408 when it takes too long to arrive, 413 for a body over ${BODY_BYTES / 2 ** 20} MiB (${VERDICTS_BODY_BYTES / 1_024} KiB at \`/wallets/verify\`), 431 for headers over ${maxHeaderSize / 1_024} KiB or more than ${MAX_HEADERS}.`,
+    `The request is refused as HTTP: 405 for another method, 408 when it takes too long to arrive, 413 for a body over ${BODY_BYTES / 2 ** 20} MiB (${VERDICTS_BODY_BYTES / 1_024} KiB at \`/wallets/verify\`), 431 for headers over ${HEADER_BYTES / 1_024} KiB or more than ${MAX_HEADERS}.`,
     `body: got 2000000 bytes, expected at most ${BODY_BYTES} bytes.`,
   ),
 };

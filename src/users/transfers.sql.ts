@@ -135,7 +135,7 @@ export const withIdentity = (projectId: number, columns: string, lock = Prisma.e
   ORDER BY u.auth_value_key
   LIMIT 1 ${lock})`;
 
-/** The id of the user who has the identity of `r`, primary or linked; null where nobody has it. */
+/** The current user who has the identity of row `r`, as the primary one or linked, or null. */
 export const holderOf = (projectId: number) =>
   Prisma.sql`coalesce(${withIdentity(projectId, 'u.id')}, ${linkedTo(projectId)})`;
 

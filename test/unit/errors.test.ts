@@ -1,5 +1,7 @@
+import { maxHeaderSize } from 'node:http';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { HEADER_BYTES } from '#dist/domain/bounds.js';
 import { AppError, badInput, type ErrorCode, fromUnknown, redact, show } from '#dist/errors.js';
 import { ethereumAddress, stellarAddress } from '../support/addresses.js';
 
@@ -26,6 +28,10 @@ test.each<[ErrorCode, number]>([
 test('INTERNAL_SERVER_ERROR has status 500, and the caller does not see its message', () => {
   const error = new AppError('INTERNAL_SERVER_ERROR', 'connection to 10.0.0.7 refused');
   expect(error).toMatchObject({ status: 500, publicMessage: MASKED });
+});
+
+test('the headers of a request are at most as long as Node.js takes them', () => {
+  expect(HEADER_BYTES).toBe(maxHeaderSize);
 });
 
 test('an error keeps its cause and its headers', () => {

@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { COMMANDS as COMMAND_TABLE } from '#dist/cli/commands.js';
 import { createProgram, leafCommands } from '#dist/cli/program.js';
 import { schema } from '#dist/dashboard/schema.js';
+import { LONGEST_WAIT_MS } from '#dist/db/migration-steps.js';
 import { ROOT } from '../support/checkout.js';
 
 /** The help of every command. */
@@ -42,6 +43,12 @@ describe.each(COMMANDS)('%s', (name, command) => {
   test('describes every option', () => {
     for (const option of command.options) expect(option.description, option.flags).not.toBe('');
   });
+});
+
+test('migrate says how long a step waits by default', () => {
+  const [, migrate] = COMMANDS.find(([name]) => name === 'userdir migrate') ?? [];
+  const wait = migrate?.options.find(({ long }) => long === '--wait');
+  expect(wait?.description).toContain(`(default: ${LONGEST_WAIT_MS / 60_000}m)`);
 });
 
 const CLI_FOLDER = join(ROOT, 'src/cli');
